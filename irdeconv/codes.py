@@ -1,0 +1,90 @@
+"""Every diagnostic code with its title; the error list of the documentation is made from this."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    # E1xx: the input files
+    "E100": "the file cannot be read",
+    "E101": "the file is not well-formed XML",
+    "E102": "the document has a DOCTYPE or entities",
+    "E103": "the document is not an IR (root element, version)",
+    "E104": "a mandatory element is missing",
+    "E105": "a mandatory attribute is missing",
+    "E106": "an attribute's text is not a value of its type",
+    "E107": "an attribute's value is outside its range",
+    "E108": "an unexpected element",
+    "E109": "characters that no name may contain",
+    "E120": "the weights file is missing and a value is needed",
+    "E121": "a constant lies outside the weights file",
+    "E122": "a constant's size does not fit its shape and element type",
+    "E123": "a packed string constant is malformed",
+    # E2xx: the graph
+    "E200": "two layers share an id",
+    "E201": "two ports of a layer share an id",
+    "E202": "an edge names a layer or port that does not exist",
+    "E203": "an input port has two producers",
+    "E204": "a required input has no producer",
+    "E205": "the graph has a cycle",
+    "E206": "unknown operation type",
+    "E207": "the operation is not in this operation set",
+    "E208": "the number of ports does not fit the operation",
+    "E209": "the graph has no outputs",
+    "E210": "an attribute value that the operation does not allow",
+    "E211": "a port map or body is inconsistent",
+    "E212": "unknown element type",
+    "E213": "a dimension is malformed",
+    "E214": "the operation set is unknown",
+    "E215": "a variable is assigned or read inconsistently",
+    "E220": "a structural invariant of the graph is broken",
+    # E3xx: inference
+    "E300": "inputs do not fit the operation",
+    "E301": "rank does not fit",
+    "E302": "dimensions do not fit",
+    "E303": "element types do not fit",
+    "E304": "an attribute does not fit the inputs",
+    "E305": "an input's value does not fit the operation",
+    "E306": "the output would have a negative or empty size",
+    "E310": "an input shape override does not fit",
+    # E4xx: lowering
+    "E400": "the deconvolution cannot be lowered in this form",
+    "E401": "an operation outside the lowered language remains",
+    "E402": "the operation has no spelling in standard operations",
+    # E5xx: execution
+    "E500": "a layer failed while running",
+    "E501": "an input does not fit the model",
+    "E502": "the operation cannot be executed",
+    "E503": "a dumped tensor is unknown",
+    "E504": "the results differ",
+    # E6xx: limits
+    "E600": "the file is larger than the limit",
+    "E601": "the document has more elements than the limit",
+    "E602": "a tensor would be larger than the limit",
+    "E603": "the document is nested deeper than the limit",
+    # E7xx: usage, output, the text form
+    "E700": "the command line does not fit",
+    "E701": "the output cannot be written",
+    "E702": "the text form cannot be parsed",
+    # W1xx: the input files
+    "W100": "an attribute that OpenVINO ignores",
+    "W101": "an attribute that the specification requires is missing",
+    "W102": "an element that OpenVINO ignores",
+    "W103": "a value is spelled unusually",
+    "W120": "the weights file is missing",
+    "W121": "bytes of the weights file are not used by any constant",
+    # W2xx: the graph
+    "W200": "two layers share a name",
+    "W201": "a layer that no result needs",
+    "W202": "a declared shape differs from the inferred one",
+    "W203": "a declared element type differs from the inferred one",
+    "W204": "an operation that irdeconv does not know in detail",
+    "W205": "a model input is not used",
+    "W206": "a tensor name stands for two tensors",
+    # W3xx: semantics
+    "W300": "the document and the runtime compute different numbers",
+    "W301": "an unusual but legal attribute value",
+    "W302": "an empty or zero-sized output",
+    "W303": "a layer that a runtime is known to compute wrongly or to refuse",
+    # W4xx: lowering
+    "W400": "a body contains deconvolutions that stay as they are",
+    "W401": "values that the lowering would spread",
+}

@@ -1,0 +1,107 @@
+"""Constant data: arrays, and parts of a `.bin` file that are read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.spec import Array
+
+
+class ConstantData(Protocol):
+    """The data of a constant."""
+
+    @property
+    def available(self) -> bool:
+        """Whether the bytes are there (a missing `.bin` is legal until a value is needed)."""
+
+    def array(self) -> Array:
+        """Return the values in the element type's container, read-only."""
+
+    def raw(self) -> bytes | memoryview:
+        """Return the bytes as a `.bin` file holds them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayData:
+    """A constant that is held as an array."""
+
+    values: Array
+    dtype: ElementType
+
+    @staticmethod
+    def of(array: Array, dtype: ElementType | None = None) -> ArrayData:
+        """Hold a read-only copy-free view of `array`."""
+        view = np.asarray(array).view()
+        view.flags.writeable = False
+        return ArrayData(view, dtype or of_numpy(view.dtype))
+
+    @property
+    def available(self) -> bool:
+        """Always true."""
+        return True
+
+    def array(self) -> Array:
+        """Return the array, read-only."""
+        return self.values
+
+    def raw(self) -> bytes:
+        """Return the encoded bytes."""
+        from irdeconv.packing import encode
+
+        return encode(self.values, self.dtype)
+
+
+class ByteSource(Protocol):
+    """A readable file of bytes: memory-mapped, missing, or in memory."""
+
+    path: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in all; None where the file is missing."""
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return a part without copying; OpError where the file is missing or too short."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileData:
+    """A constant that lies in a `.bin` file; nothing is read before `array` or `raw`."""
+
+    source: ByteSource
+    offset: int
+    size: int
+    dtype: ElementType
+    shape: tuple[int, ...]
+    _cache: list[Array] = field(default_factory=list, repr=False)
+
+    @property
+    def available(self) -> bool:
+        """Whether the file is there and long enough."""
+        size = self.source.size
+        return size is not None and self.offset + self.size <= size
+
+    def raw(self) -> memoryview:
+        """Return the bytes, memory-mapped."""
+        return self.source.read(self.offset, self.size)
+
+    def array(self) -> Array:
+        """Return the values: a memory-mapped view for whole-byte types, decoded once for others."""
+        from irdeconv.packing import decode
+
+        if not self._cache:
+            self._cache.append(decode(self.raw(), self.dtype, self.shape))
+        return self._cache[0]
+
+
+def nbytes(dtype: ElementType, shape: Sequence[int]) -> int:
+    """Return the bytes that a constant takes in a `.bin` file; a zero-element one takes 0."""
+    count = 1
+    for d in shape:
+        count *= int(d)
+    return dtype.nbytes(count)

@@ -1,0 +1,114 @@
+"""Element types of the IR: names, port precisions, bit widths, NumPy containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+Kind = Literal["float", "int", "uint", "bool", "string"]
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One element type.
+
+    `name` is the IR spelling (`f32`), `precision` the one of ports (`FP32`), `bits` the size in a
+    `.bin` file (0 for strings), `container` the NumPy type that holds one unpacked element. u1 to
+    u6 live in uint8, i4 in int8, nf4 as its float32 values.
+    """
+
+    name: str
+    precision: str
+    bits: int
+    container: np.dtype[Any]
+    kind: Kind
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the values are floating-point."""
+        return self.kind == "float"
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether the values are integers (boolean is not)."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether several elements share a byte."""
+        return 0 < self.bits < 8
+
+    def nbytes(self, elements: int) -> int:
+        """Return the bytes of `elements` values in a `.bin` file (not for strings)."""
+        if self.name == "u3":
+            return 3 * -(-elements // 8)
+        if self.name == "u6":
+            return 3 * -(-elements // 4)
+        return -(-elements * self.bits // 8)
+
+
+def _rows() -> list[ElementType]:
+    def row(name: str, precision: str, bits: int, container: Any, kind: Kind) -> ElementType:
+        return ElementType(name, precision, bits, np.dtype(container), kind)
+
+    return [
+        row("f64", "FP64", 64, np.float64, "float"),
+        row("f32", "FP32", 32, np.float32, "float"),
+        row("f16", "FP16", 16, np.float16, "float"),
+        row("bf16", "BF16", 16, ml_dtypes.bfloat16, "float"),
+        row("f8e4m3", "F8E4M3", 8, ml_dtypes.float8_e4m3fn, "float"),
+        row("f8e5m2", "F8E5M2", 8, ml_dtypes.float8_e5m2, "float"),
+        row("f8e8m0", "F8E8M0", 8, ml_dtypes.float8_e8m0fnu, "float"),
+        row("f4e2m1", "F4E2M1", 4, ml_dtypes.float4_e2m1fn, "float"),
+        row("nf4", "NF4", 4, np.float32, "float"),
+        row("i64", "I64", 64, np.int64, "int"),
+        row("i32", "I32", 32, np.int32, "int"),
+        row("i16", "I16", 16, np.int16, "int"),
+        row("i8", "I8", 8, np.int8, "int"),
+        row("i4", "I4", 4, np.int8, "int"),
+        row("u64", "U64", 64, np.uint64, "uint"),
+        row("u32", "U32", 32, np.uint32, "uint"),
+        row("u16", "U16", 16, np.uint16, "uint"),
+        row("u8", "U8", 8, np.uint8, "uint"),
+        row("u6", "U6", 6, np.uint8, "uint"),
+        row("u4", "U4", 4, np.uint8, "uint"),
+        row("u3", "U3", 3, np.uint8, "uint"),
+        row("u2", "U2", 2, np.uint8, "uint"),
+        row("u1", "BIN", 1, np.uint8, "uint"),
+        row("boolean", "BOOL", 8, np.bool_, "bool"),
+        row("string", "STRING", 0, np.object_, "string"),
+    ]
+
+
+ELEMENT_TYPES: dict[str, ElementType] = {t.name: t for t in _rows()}
+BY_PRECISION: dict[str, ElementType] = {t.precision: t for t in ELEMENT_TYPES.values()}
+# Spellings that OpenVINO also reads.
+BY_PRECISION |= {"BOOLEAN": ELEMENT_TYPES["boolean"], "U1": ELEMENT_TYPES["u1"]}
+
+f64, f32, f16, bf16 = (ELEMENT_TYPES[n] for n in ("f64", "f32", "f16", "bf16"))
+i64, i32, i8, u8 = (ELEMENT_TYPES[n] for n in ("i64", "i32", "i8", "u8"))
+boolean, string = ELEMENT_TYPES["boolean"], ELEMENT_TYPES["string"]
+
+
+@lru_cache(maxsize=64)
+def of_numpy(dtype: np.dtype[Any]) -> ElementType:
+    """Return the element type whose container is `dtype`; the plain one of several.
+
+    Raises TypeError for a NumPy type that no element type uses.
+    """
+    preferred = {"float32": "f32", "int8": "i8", "uint8": "u8", "object": "string"}
+    if dtype.name in preferred:
+        return ELEMENT_TYPES[preferred[dtype.name]]
+    if dtype.kind in "UST":
+        return string
+    for t in ELEMENT_TYPES.values():
+        if t.container == dtype:
+            return t
+    raise TypeError(f"no element type is stored as {dtype}")

@@ -1,0 +1,190 @@
+"""Diagnostics, their codes, and the exceptions that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from irdeconv.codes import CODES
+from irdeconv.source import Location
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark that belongs to a diagnostic and may point at another place."""
+
+    message: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One problem: code, severity, message with the numbers, place, layer, notes and a hint."""
+
+    code: str
+    severity: Severity
+    message: str
+    location: Location | None = None
+    layer: str | None = None
+    notes: tuple[Note, ...] = ()
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"diagnostic code {self.code} is not in irdeconv.codes")
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location else ""
+        return f"{where}{self.severity}[{self.code}]: {self.message}"
+
+    def render(self) -> str:
+        """Return the diagnostic with its source line, a caret, notes and the hint."""
+        lines = [str(self)]
+        if self.location is not None:
+            lines += self.location.snippet()
+        for note in self.notes:
+            where = f" ({note.location})" if note.location else ""
+            lines.append(f"   = note: {note.message}{where}")
+        if self.hint:
+            lines.append(f"   = {self.hint}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; keys are stable, absent places are null."""
+        where = self.location.position if self.location else None
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.location.file if self.location else None,
+            "line": where[0] if where else None,
+            "column": where[1] if where else None,
+            "layer": self.layer,
+            "hint": self.hint,
+            "notes": [
+                {"message": n.message, "location": str(n.location) if n.location else None}
+                for n in self.notes
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an operation has to say about itself: no place yet, the caller knows the node.
+
+    `attribute` or `port` (an input) say which part of the layer is meant.
+    """
+
+    code: str
+    message: str
+    severity: Severity = "error"
+    attribute: str | None = None
+    port: int | None = None
+    hint: str | None = None
+
+
+class OpError(Exception):
+    """Raised by an operation's infer, evaluate or expand; passes add layer and place."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "E300",
+        attribute: str | None = None,
+        port: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.problem = Problem(code, message, "error", attribute, port, hint)
+
+
+class IrdeconvError(Exception):
+    """Base of everything that irdeconv raises on purpose; carries all diagnostics found."""
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
+        found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
+        self.diagnostics: list[Diagnostic] = found
+        super().__init__("\n".join(d.render() for d in found if d.severity == "error"))
+
+
+class InputError(IrdeconvError):
+    """The file is not a usable IR."""
+
+    exit_code = 3
+
+
+class InferenceError(IrdeconvError):
+    """Shapes or element types do not fit together."""
+
+    exit_code = 3
+
+
+class LoweringError(IrdeconvError):
+    """A deconvolution cannot be lowered in the wanted form."""
+
+    exit_code = 4
+
+
+class UnsupportedError(IrdeconvError):
+    """The graph contains operations or attribute values that irdeconv does not execute."""
+
+    exit_code = 4
+
+
+class ExecutionError(IrdeconvError):
+    """A layer failed while the graph was running."""
+
+    exit_code = 1
+
+
+class LimitError(IrdeconvError):
+    """A size, count or memory limit is exceeded."""
+
+    exit_code = 5
+
+
+class UsageError(IrdeconvError):
+    """An argument does not fit the model: input name, shape, element type, option."""
+
+    exit_code = 2
+
+
+class FileAccessError(IrdeconvError):
+    """A file cannot be opened, read or written."""
+
+    exit_code = 6
+
+
+@dataclass
+class Collector:
+    """Gathers diagnostics in order, so that one run reports everything."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        location: Location | None = None,
+        layer: str | None = None,
+        notes: Sequence[Note] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Record a diagnostic; the severity follows from the code's letter unless given."""
+        level: Severity = severity or ("error" if code.startswith("E") else "warning")
+        self.diagnostics.append(
+            Diagnostic(code, level, message, location, layer, tuple(notes), hint)
+        )
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """The diagnostics of severity error."""
+        return [d for d in self.diagnostics if d.severity == "error"]

@@ -1,0 +1,311 @@
+"""The graph: a typed facade over a private networkx multigraph. Only this module imports networkx.
+
+Edge keys are (output port, input port). Every mutator keeps two invariants: one producer per input
+port and dense input ports. `lint` checks them and the absence of cycles.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import networkx as nx
+
+from irdeconv.errors import Diagnostic, IrdeconvError
+from irdeconv.op import Op
+from irdeconv.source import Location
+from irdeconv.spec import Spec
+
+
+class Value(NamedTuple):
+    """An output of a node."""
+
+    node: int
+    port: int = 0
+
+
+@dataclass(slots=True)
+class Node:
+    """One operation in a graph.
+
+    `origins` names the source layers that a rewritten node stands for. `declared` and
+    `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
+    inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
+    writing; `extra` are attributes of `<layer>` beyond the four standard ones.
+    """
+
+    id: int
+    op: Op
+    name: str
+    location: Location | None = None
+    origins: tuple[str, ...] = ()
+    tensor_names: tuple[tuple[str, ...], ...] = ()
+    declared: tuple[Spec, ...] = ()
+    declared_inputs: tuple[Spec, ...] = ()
+    specs: tuple[Spec, ...] | None = None
+    rt_info: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The operation's type as `<layer>` spells it."""
+        return self.op.type
+
+    @property
+    def outputs(self) -> int:
+        """Number of output ports, as far as known."""
+        return len(self.specs if self.specs is not None else self.declared)
+
+    def spec(self, port: int = 0) -> Spec:
+        """Return the inferred spec of an output, or the declared one before inference."""
+        specs = self.specs if self.specs is not None else self.declared
+        return specs[port] if port < len(specs) else Spec(None, None)
+
+
+class GraphError(IrdeconvError):
+    """A structural invariant would break."""
+
+
+def _broken(message: str) -> GraphError:
+    return GraphError(Diagnostic("E220", "error", message))
+
+
+@dataclass
+class Info:
+    """What belongs to the whole model: name, IR version, rt_info XML."""
+
+    name: str = "model"
+    ir_version: int = 11
+    rt_info: str | None = None
+    file: str | None = None
+    extra: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Graph:
+    """A dataflow graph of operations.
+
+    Node ids are ints and grow; iteration is in id order, which for a graph that was read is the
+    order of the layers in the file.
+    """
+
+    def __init__(self, info: Info | None = None) -> None:
+        self.info = info or Info()
+        self._g: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+        self._next = 0
+
+    # Reading -----------------------------------------------------------------------------------
+
+    @property
+    def nx(self) -> nx.MultiDiGraph[int]:
+        """A read-only networkx view; nodes carry `node` (a `Node`), edge keys are ports."""
+        return self._g.copy(as_view=True)
+
+    def __len__(self) -> int:
+        return self._g.number_of_nodes()
+
+    def __contains__(self, node: int) -> bool:
+        return node in self._g
+
+    def node(self, node: int) -> Node:
+        """Return a node by id; KeyError where there is none."""
+        found: Node = self._g.nodes[node]["node"]
+        return found
+
+    def nodes(self, type: str | None = None) -> Iterator[Node]:
+        """Iterate over the nodes in id order, all or those of one operation type."""
+        for i in sorted(self._g):
+            n = self.node(i)
+            if type is None or n.op.type == type:
+                yield n
+
+    def find(self, name: str) -> list[Node]:
+        """Return the nodes of that name."""
+        return [n for n in self.nodes() if n.name == name]
+
+    def inputs_of(self, node: int) -> tuple[Value, ...]:
+        """Return the producers of a node's inputs in port order."""
+        edges = sorted((k[1], u, k[0]) for u, _, k in self._g.in_edges(node, keys=True))
+        return tuple(Value(u, out) for _, u, out in edges)
+
+    def input_specs(self, node: int) -> tuple[Spec, ...]:
+        """Return the specs at a node's inputs in port order."""
+        return tuple(self.spec(v) for v in self.inputs_of(node))
+
+    def users(self, value: Value) -> list[tuple[int, int]]:
+        """Return (node, input port) of every use of a value, sorted."""
+        out = self._g.out_edges(value.node, keys=True)
+        return sorted((v, k[1]) for _, v, k in out if k[0] == value.port)
+
+    def successors(self, node: int) -> list[int]:
+        """Return the ids of the nodes that use any output of a node, sorted."""
+        return sorted(self._g.successors(node))
+
+    def spec(self, value: Value) -> Spec:
+        """Return the spec of a value."""
+        return self.node(value.node).spec(value.port)
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The model's inputs in order."""
+        return list(self.nodes("Parameter"))
+
+    @property
+    def results(self) -> list[Node]:
+        """The model's outputs in order."""
+        return list(self.nodes("Result"))
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the model's inputs in order."""
+        return unique([_first(n.tensor_names) or n.name for n in self.parameters])
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the model's outputs in order: tensor names, else layer names."""
+        return unique([self.output_name(n) for n in self.results])
+
+    def output_name(self, result: Node) -> str:
+        """Return the name of a Result's tensor: a tensor name where it has one."""
+        value = self.inputs_of(result.id)[0]
+        producer = self.node(value.node)
+        names = producer.tensor_names
+        if value.port < len(names) and names[value.port]:
+            return names[value.port][0]
+        for key, text in result.extra:
+            if key == "output_names" and text:
+                return text
+        return result.name
+
+    def topological(self) -> list[Node]:
+        """Return the nodes, producers first; among ready nodes the lowest id comes first."""
+        waiting = {n: self._g.in_degree(n) for n in self._g}
+        ready = [n for n, d in waiting.items() if d == 0]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            n = heapq.heappop(ready)
+            order.append(self.node(n))
+            for _, v in self._g.out_edges(n):
+                waiting[v] -= 1
+                if waiting[v] == 0:
+                    heapq.heappush(ready, v)
+        if len(order) != len(self):
+            raise _broken(f"the graph has a cycle through {self.cycle()}")
+        return order
+
+    def cycle(self) -> list[str]:
+        """Return the names along one cycle; empty where there is none."""
+        try:
+            return [self.node(u).name for u, *_ in nx.find_cycle(self._g)]
+        except nx.NetworkXNoCycle:
+            return []
+
+    def live(self) -> set[int]:
+        """Return the ids of the nodes that a Result or a node with side effects needs."""
+        seen = {n.id for n in self.nodes() if n.op.side_effect or n.op.type == "Result"}
+        stack = list(seen)
+        while stack:
+            for p in self._g.predecessors(stack.pop()):
+                if p not in seen:
+                    seen.add(p)
+                    stack.append(p)
+        return seen
+
+    # Changing ----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[Value] = (),
+        *,
+        name: str,
+        id: int | None = None,
+        location: Location | None = None,
+        origins: tuple[str, ...] = (),
+        specs: tuple[Spec, ...] | None = None,
+    ) -> Node:
+        """Add a node behind existing ones; inputs are given in port order."""
+        for v in inputs:
+            if v.node not in self._g:
+                raise _broken(f'"{name}" uses node {v.node}, which does not exist')
+        ident = self._next if id is None else id
+        if ident in self._g:
+            raise _broken(f"node {ident} exists already")
+        self._next = max(self._next, ident + 1)
+        node = Node(ident, op, name, location, origins, specs=specs)
+        self._g.add_node(ident, node=node)
+        for port, v in enumerate(inputs):
+            self._g.add_edge(v.node, ident, key=(v.port, port))
+        return node
+
+    def connect(self, value: Value, node: int, port: int) -> None:
+        """Connect a value to the next free input port of a node."""
+        if value.node not in self._g or node not in self._g:
+            raise _broken(f"edge {value} -> {node} names a node that does not exist")
+        if port != self._g.in_degree(node):
+            raise _broken(f'input ports of "{self.node(node).name}" must stay dense: {port}')
+        self._g.add_edge(value.node, node, key=(value.port, port))
+
+    def set_input(self, node: int, port: int, value: Value) -> None:
+        """Replace the producer of one input."""
+        old = self.inputs_of(node)[port]
+        if value.node not in self._g:
+            raise _broken(f"node {value.node} does not exist")
+        self._g.remove_edge(old.node, node, key=(old.port, port))
+        self._g.add_edge(value.node, node, key=(value.port, port))
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Let every user of `old` use `new` instead."""
+        for node, port in self.users(old):
+            if node != new.node:
+                self.set_input(node, port, new)
+
+    def replace_op(self, node: int, op: Op) -> None:
+        """Give a node another operation with the same ports."""
+        self.node(node).op = op
+
+    def remove(self, node: int) -> None:
+        """Remove a node that nothing uses."""
+        if self._g.out_degree(node):
+            raise _broken(f'"{self.node(node).name}" is still used')
+        self._g.remove_node(node)
+
+    def copy(self) -> Graph:
+        """Return an independent graph; operations and constants are immutable and shared."""
+        out = Graph(replace(self.info))
+        for n in self.nodes():
+            out._g.add_node(n.id, node=replace(n))
+        out._g.add_edges_from((u, v, k) for u, v, k in self._g.edges(keys=True))
+        out._next = self._next
+        return out
+
+    def lint(self) -> None:
+        """Raise GraphError where ports are not dense, doubly fed, or a cycle exists."""
+        for n in self.nodes():
+            fed = sorted(k[1] for _, _, k in self._g.in_edges(n.id, keys=True))
+            if fed != list(range(len(fed))):
+                raise _broken(f'input ports of "{n.name}" are fed as {fed}')
+        self.topological()
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return the names, repeated ones with `.1`, `.2`, ... behind them."""
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    taken = set()
+    for name in names:
+        k = seen.get(name, 0)
+        new = name if k == 0 else f"{name}.{k}"
+        while new in taken:
+            k += 1
+            new = f"{name}.{k}"
+        seen[name] = k + 1
+        taken.add(new)
+        out.append(new)
+    return out
+
+
+def _first(names: tuple[tuple[str, ...], ...]) -> str | None:
+    return names[0][0] if names and names[0] else None

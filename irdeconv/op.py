@@ -1,0 +1,374 @@
+"""Operations: the base class, the registry, attributes from text, and builders.
+
+An operation is one frozen dataclass. Its fields are the attributes, its docstring the
+documentation, the signature of `infer` the list of input ports; `evaluate` stands beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
+
+from irdeconv.attributes import AttributeType, attribute_type
+from irdeconv.errors import OpError, Problem
+from irdeconv.spec import VALUE_LIMIT, Array, Spec, simplify
+from irdeconv.suggest import did_you_mean
+
+X = TypeVar("X")
+C = TypeVar("C", bound="type[Op]")
+LAST_OPSET = 16
+
+Semantics = Literal["runtime", "document"]
+
+
+@dataclass(frozen=True)
+class Op:
+    """Base of all operations.
+
+    `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
+    `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
+    object arrays of dimensions, so that partly known shapes flow through it.
+    """
+
+    type: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    versions: ClassVar[tuple[str, ...]] = ()
+    standard: ClassVar[bool] = True
+    partial: ClassVar[bool] = False
+    is_view: ClassVar[bool] = False
+    side_effect: ClassVar[bool] = False
+
+    def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
+        """Return the spec of every output; raise OpError where the inputs do not fit."""
+        raise OpError(f"{self.type} has no shape rule", code="E502")
+
+    def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
+        """Compute the outputs; arrays in their element types' NumPy containers."""
+        raise OpError(f"{self.type} has no evaluator", code="E502")
+
+    def check(self) -> Iterator[Problem]:
+        """Yield what is wrong with the attributes alone."""
+        return iter(())
+
+    def remarks(self, *inputs: Any) -> Iterator[Problem]:
+        """Yield warnings that need the inputs' specs (which fit: `infer` succeeded)."""
+        return iter(())
+
+    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
+        """Return the multiply-accumulates of one run; None where sizes are unknown."""
+        return 0
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the XML attributes in the order of the fields."""
+        texts = {
+            a.xml: a.kind.format(getattr(self, a.name)) for a in attributes(type(self)).values()
+        }
+        return {k: v for k, v in texts.items() if v is not None}
+
+
+class SugarOp(Op):
+    """An operation that is defined by `expand` into others.
+
+    With a graph builder `expand` is the lowering, with a spec builder the shape rule, with an eager
+    builder the evaluator. Subclasses declare the input ports in the signature of `expand`.
+    """
+
+    def expand(self, b: Builder[Any], *inputs: Any) -> Any:
+        """Build the same computation from more basic operations."""
+        raise OpError(f"{self.type} has no expansion", code="E502")
+
+    def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
+        """Run `expand` on specs."""
+        return self.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
+
+    def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
+        """Run `expand` on arrays."""
+        return self.expand(EagerBuilder(), *inputs)  # type: ignore[no-any-return]
+
+
+class Builder(Protocol[X]):
+    """What `expand` and lowering rules build with; X is a node's output, a Spec or an array."""
+
+    def add(self, op: Op, *inputs: X) -> X:
+        """Apply an operation with one output."""
+
+    def const(self, array: Array) -> X:
+        """Make a constant."""
+
+    def spec(self, value: X) -> Spec:
+        """Return what is known of a value."""
+
+    def refine(self, value: X, spec: Spec) -> X:
+        """State what is known besides; only inference makes use of it."""
+
+
+class SpecBuilder:
+    """Builds with specs: `add` infers."""
+
+    def add(self, op: Op, *inputs: Spec) -> Spec:
+        """Infer one operation, with its value where all inputs are known."""
+        out = infer_op(op, inputs)
+        return out[0]
+
+    def const(self, array: Array) -> Spec:
+        """Return the array's spec with its value."""
+        return Spec.of(array)
+
+    def spec(self, value: Spec) -> Spec:
+        """Return the spec itself."""
+        return value
+
+    def refine(self, value: Spec, spec: Spec) -> Spec:
+        """Return the more precise spec."""
+        return spec
+
+
+class EagerBuilder:
+    """Builds with arrays: `add` evaluates."""
+
+    def add(self, op: Op, *inputs: Array) -> Array:
+        """Evaluate one operation."""
+        out: Array = as_tuple(op.evaluate(*inputs))[0]
+        return out
+
+    def const(self, array: Array) -> Array:
+        """Return the array itself."""
+        return array
+
+    def spec(self, value: Array) -> Spec:
+        """Return the array's spec, with its value where it is small."""
+        return Spec.of(value)
+
+    def refine(self, value: Array, spec: Spec) -> Array:
+        """Return the array itself."""
+        return value
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    """Return several outputs as they are and a single one as a tuple."""
+    return result if isinstance(result, tuple) else (result,)
+
+
+def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """Infer one operation and, where the inputs' values are known and small, evaluate it."""
+    outputs: tuple[Spec, ...] = as_tuple(op.infer(*inputs))
+    if (
+        inputs
+        and all(s.value is not None for s in inputs)
+        and any(o.value is None for o in outputs)
+    ):
+        return _with_values(op, inputs, outputs)
+    return outputs
+
+
+def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    whole = all(s.known is not None for s in inputs)
+    if (not whole and not op.partial) or op.side_effect or type(op).evaluate is Op.evaluate:
+        return outputs
+    if any(o.size is None or o.size > VALUE_LIMIT or o.dtype is None for o in outputs):
+        return outputs
+    try:
+        values = as_tuple(op.evaluate(*(s.value for s in inputs)))
+    except OpError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, IndexError):
+        if whole:
+            raise
+        return outputs
+    return tuple(
+        o
+        if o.value is not None or o.dtype is None
+        else dataclasses.replace(o, value=simplify(v, o.dtype))
+        for o, v in zip(outputs, values, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an operation: field name, XML spelling, how to read and write it.
+
+    `required`: it has no default. `documented`: the specification requires it although readers
+    accept its absence, which deserves a warning.
+    """
+
+    name: str
+    xml: str
+    kind: AttributeType
+    required: bool
+    documented: bool
+    default: Any
+
+
+def attribute(
+    default: Any = dataclasses.MISSING,
+    *,
+    xml: str | None = None,
+    documented: bool = False,
+    internal: bool = False,
+) -> Any:
+    """Declare an attribute whose XML spelling differs, that is documented as required, or that is
+    internal (never read from XML)."""
+    return field(
+        default=default, metadata={"xml": xml, "documented": documented, "internal": internal}
+    )
+
+
+_ATTRIBUTES: dict[type[Op], dict[str, Attribute]] = {}
+
+
+def attributes(cls: type[Op]) -> dict[str, Attribute]:
+    """Return the attributes of an operation by XML name."""
+    if cls not in _ATTRIBUTES:
+        _ATTRIBUTES[cls] = _attributes(cls)
+    return _ATTRIBUTES[cls]
+
+
+def _attributes(cls: type[Op]) -> dict[str, Attribute]:
+    hints = typing.get_type_hints(cls)
+    out = {}
+    for f in dataclasses.fields(cls):
+        if f.metadata.get("internal"):
+            continue
+        xml = f.metadata.get("xml") or f.name
+        required = f.default is dataclasses.MISSING
+        out[xml] = Attribute(
+            f.name,
+            xml,
+            attribute_type(hints[f.name]),
+            required,
+            bool(f.metadata.get("documented")),
+            None if required else f.default,
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The input ports of an operation: names, how many are required, whether more may follow."""
+
+    names: tuple[str, ...]
+    required: int
+    variadic: bool
+
+    def fits(self, count: int) -> bool:
+        """Whether an operation may have `count` inputs."""
+        return self.required <= count and (self.variadic or count <= len(self.names))
+
+    def name(self, port: int) -> str:
+        """Return the port's name: `data`, `filter`, ... or `input 3`."""
+        return self.names[port] if port < len(self.names) else f"input {port}"
+
+
+_PORTS: dict[type[Op], Ports] = {}
+
+
+def ports(cls: type[Op]) -> Ports:
+    """Return the input ports, read from the signature of `infer` (of `expand` for a SugarOp)."""
+    if cls not in _PORTS:
+        _PORTS[cls] = _ports(cls)
+    return _PORTS[cls]
+
+
+def _ports(cls: type[Op]) -> Ports:
+    sugar = issubclass(cls, SugarOp) and cls.infer is SugarOp.infer
+    rule: Any = cls.expand if sugar else cls.infer  # type: ignore[attr-defined]
+    parameters = list(inspect.signature(rule).parameters.values())
+    parameters = parameters[2 if sugar else 1 :]
+    names, required, variadic = [], 0, False
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            variadic = True
+            required += 1  # a list of inputs is never empty
+            continue
+        names.append(p.name)
+        required += p.default is p.empty
+    return Ports(tuple(names), required, variadic)
+
+
+REGISTRY: dict[tuple[str, str], type[Op]] = {}
+TYPES: dict[str, list[type[Op]]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def op(
+    type: str,
+    version: str | None = None,
+    *,
+    since: int = 1,
+    until: int = LAST_OPSET,
+    aliases: tuple[str, ...] = (),
+    standard: bool = True,
+) -> Callable[[C], C]:
+    """Register a class as the operation `type` of opset `since`..`until`, or of `version` alone."""
+
+    def register(cls: C) -> C:
+        made: Any = dataclass(frozen=True)(cls)
+        if not (cls.__doc__ or "").strip() or cls.__doc__ == Op.__doc__:
+            raise TypeError(f"operation {type} has no docstring")
+        made.type = type
+        made.versions = (
+            (version,) if version else tuple(f"opset{n}" for n in range(since, until + 1))
+        )
+        made.version = made.versions[0]
+        made.standard = standard
+        for spelled in (type, *aliases):
+            for v in made.versions:
+                if (spelled, v) in REGISTRY:
+                    raise TypeError(f"{spelled} {v} is registered twice")
+                REGISTRY[spelled, v] = made
+        TYPES.setdefault(type, []).append(made)
+        attributes(made)  # a field of a type that XML cannot spell fails here
+        return cls if made is cls else made  # type: ignore[no-any-return]
+
+    return register
+
+
+def lookup(type: str, version: str) -> type[Op] | None:
+    """Return the operation's class, or None."""
+    return REGISTRY.get((type, version))
+
+
+def parse_attributes(
+    cls: type[Op], data: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Convert XML attributes to field values and report what is wrong, missing or unknown."""
+    known = attributes(cls)
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for xml, text in data.items():
+        a = known.get(xml)
+        if a is None:
+            hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
+            problems.append(
+                Problem(
+                    "W100",
+                    f'{cls.type} has no attribute "{xml}"; OpenVINO ignores it',
+                    "warning",
+                    attribute=xml,
+                    hint=hint,
+                )
+            )
+            continue
+        try:
+            values[a.name] = a.kind.parse(text)
+        except ValueError as e:
+            problems.append(Problem("E106", f'{xml}="{text}": {e}', attribute=xml))
+    for a in known.values():
+        if a.xml in data:
+            continue
+        if a.required:
+            problems.append(Problem("E105", f'{cls.type} needs the attribute "{a.xml}"'))
+        elif a.documented:
+            problems.append(
+                Problem(
+                    "W101",
+                    f'{cls.type} has no "{a.xml}", which the specification requires; '
+                    f"OpenVINO takes {a.kind.format(a.default) or 'its default'}",
+                    "warning",
+                )
+            )
+    return values, problems

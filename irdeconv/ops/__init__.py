@@ -1,0 +1,5 @@
+"""Operations, one module per family; importing this package fills the registry."""
+
+from irdeconv.ops import basic
+
+__all__ = ["basic"]

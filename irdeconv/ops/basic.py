@@ -1,0 +1,104 @@
+"""Model inputs, outputs, constants, and operations that are known only by their declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from irdeconv.constant import ConstantData
+from irdeconv.dtypes import ElementType
+from irdeconv.errors import OpError
+from irdeconv.op import Op, attribute, op
+from irdeconv.spec import VALUE_LIMIT, Array, Shape, Spec
+
+
+@op("Parameter")
+class Parameter(Op):
+    """A model input: element type and (possibly dynamic) shape.  [infrastructure/Parameter-1]"""
+
+    shape: Shape | None
+    element_type: ElementType
+
+    def infer(self) -> Spec:
+        return Spec(self.element_type, self.shape)
+
+
+@op("Result")
+class Result(Op):
+    """A model output: passes its input on.  [infrastructure/Result-1]"""
+
+    is_view: ClassVar[bool] = True
+
+    def infer(self, data: Spec) -> Spec:
+        return data
+
+    def evaluate(self, data: Array) -> Array:
+        return data
+
+
+@op("Const")
+class Const(Op):
+    """A constant: bytes of the `.bin` file, or an array made by a pass.  [infrastructure/Constant-1]"""
+
+    element_type: ElementType
+    shape: Shape | None
+    data: ConstantData = attribute(internal=True)
+
+    def infer(self) -> Spec:
+        spec = Spec(self.element_type, self.shape)
+        if spec.size is not None and spec.size <= VALUE_LIMIT and self.data.available:
+            return Spec(self.element_type, self.shape, self.data.array())
+        return spec
+
+    def evaluate(self) -> Array:
+        return self.data.array()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a layer that is kept as it stands: `tag` and its XML bytes."""
+
+    tag: str
+    xml: bytes
+
+
+@dataclass(frozen=True)
+class Opaque(Op):
+    """An operation known only by its declaration: attributes and bodies are kept for writing.
+
+    `declared` are the specs of the outputs as the file states them. `stateful` operations (Assign)
+    are never dead. `sections` are children of the layer beyond ports (bodies, port maps) in the
+    file's order; constants in bodies refer to the file that `weights` reads.
+    """
+
+    kind: str
+    opset: str
+    data: tuple[tuple[str, str], ...] = ()
+    declared: tuple[Spec, ...] = ()
+    sections: tuple[Section, ...] = ()
+    weights: ConstantData | None = None
+    stateful: bool = False
+
+    @property
+    def type(self) -> str:  # type: ignore[override]
+        """The type as the file spells it."""
+        return self.kind
+
+    @property
+    def version(self) -> str:  # type: ignore[override]
+        """The version as the file spells it."""
+        return self.opset
+
+    @property
+    def side_effect(self) -> bool:  # type: ignore[override]
+        """Whether the node is needed even if nothing uses it."""
+        return self.stateful
+
+    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
+        return self.declared
+
+    def evaluate(self, *inputs: Array) -> Array:
+        raise OpError(f"irdeconv cannot execute {self.kind} ({self.opset})", code="E502")
+
+    def to_attributes(self) -> dict[str, str]:
+        return dict(self.data)
