@@ -22,8 +22,6 @@ X = TypeVar("X")
 C = TypeVar("C", bound="type[Op]")
 LAST_OPSET = 16
 
-Semantics = Literal["runtime", "document"]
-
 
 @dataclass(frozen=True)
 class Op:
@@ -31,7 +29,9 @@ class Op:
 
     `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
     `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
-    object arrays of dimensions, so that partly known shapes flow through it.
+    object arrays of dimensions, so that partly known shapes flow through it. `moves` says that it
+    only moves elements of its first input, so that it commutes with Convert. `side_effect` keeps a
+    node whose output nobody uses.
     """
 
     type: ClassVar[str] = ""
@@ -40,6 +40,7 @@ class Op:
     standard: ClassVar[bool] = True
     partial: ClassVar[bool] = False
     is_view: ClassVar[bool] = False
+    moves: ClassVar[bool] = False
     side_effect: ClassVar[bool] = False
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 SNIPPET_WIDTH = 100
+_DATA_WITHIN = 4  # elements after a layer's tag among which its <data> is looked for
 
 
 class Anchor(NamedTuple):
@@ -58,17 +59,29 @@ class SourceFile:
         return self._positions.get(anchor)
 
     def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return where an attribute of the element stands; the element where it has none."""
+        """Return where an attribute of the element, or of its `<data>` child, stands.
+
+        The element's own place where neither has it.
+        """
         start = self.position(anchor)
         if start is None:
             return None
+        for sub in range(anchor.sub, anchor.sub + _DATA_WITHIN):
+            element = self.position(anchor._replace(sub=sub))
+            if element is None:
+                break
+            if sub == anchor.sub or self.data.startswith(b"<data", element.offset):
+                found = self._attribute_in(element, attribute)
+                if found is not None:
+                    return found
+        return start
+
+    def _attribute_in(self, start: Position, attribute: str) -> Position | None:
         tag = _START_TAG.match(self.data, start.offset)
-        if tag is None:
-            return start
         name = re.escape(attribute.encode())
-        found = re.search(rb"\s(" + name + rb")\s*=", tag.group())
-        if found is None:
-            return start
+        found = tag and re.search(rb"\s(" + name + rb")\s*=", tag.group())
+        if not found:
+            return None
         offset = start.offset + found.start(1)
         before = self.data[start.offset : offset]
         newline = before.rfind(b"\n")

@@ -1,0 +1,155 @@
+"""Where a deconvolution's window lies: every pads, auto_pad and output_shape rule, one function each.
+
+All rules reduce to a `Window` on the uncropped scatter of size FULL = S(I-1) + D(K-1) + 1:
+`y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. Either pad may be
+negative; outside the scatter there are zeros.
+
+The rules are elementwise over the spatial axes, so they are written once on vectors: `IntVector`
+where every number is known, a vector of graph values where sizes are known only at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Semantics = Literal["runtime", "document"]
+
+
+class Vector(Protocol):
+    """One number per spatial axis, with elementwise arithmetic."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+    def __sub__(self, other: Any) -> Any: ...
+
+    def __mul__(self, other: Any) -> Any: ...
+
+    def half(self) -> Any:
+        """Return floor(v / 2)."""
+
+    def clamp(self) -> Any:
+        """Return max(v, 0)."""
+
+
+@dataclass(frozen=True)
+class IntVector:
+    """Known numbers, one per spatial axis, in Python integers."""
+
+    values: tuple[int, ...]
+
+    def _zip(self, other: Any, f: Callable[[int, int], int]) -> Any:
+        if isinstance(other, int):
+            return IntVector(tuple(f(a, other) for a in self.values))
+        if isinstance(other, IntVector):
+            return IntVector(tuple(f(a, b) for a, b in zip(self.values, other.values, strict=True)))
+        return NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        return self._zip(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._zip(other, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._zip(other, lambda a, b: a * b)
+
+    def half(self) -> IntVector:
+        """Return floor(v / 2) on every axis."""
+        return IntVector(tuple(a // 2 for a in self.values))
+
+    def clamp(self) -> IntVector:
+        """Return max(v, 0) on every axis."""
+        return IntVector(tuple(max(a, 0) for a in self.values))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of the scatter that is the output: effective pads, O = FULL - begin - end."""
+
+    pads_begin: Vector
+    pads_end: Vector
+
+
+def dilated_kernel(kernel: Vector, dilations: Vector) -> Vector:
+    """Return DK = D(K-1) + 1, the extent of a dilated kernel."""
+    extent: Vector = (kernel - 1) * dilations + 1
+    return extent
+
+
+def full_size(size: Vector, strides: Vector, kernel: Vector, dilations: Vector) -> Vector:
+    """Return FULL = S(I-1) + DK, the size of the uncropped scatter."""
+    full: Vector = (size - 1) * strides + dilated_kernel(kernel, dilations)
+    return full
+
+
+def openvino(
+    auto_pad: str,
+    pads_begin: Vector,
+    pads_end: Vector,
+    output_padding: Vector,
+    full: Callable[[], Vector],
+    output_shape: Vector | None,
+) -> Window:
+    """Return the window that the OpenVINO runtime computes.  [ConvolutionBackpropData-1]
+
+    With `output_shape` explicit pads_begin stays in force and the end follows; under same_upper the
+    odd element goes to the begin, under same_lower to the end, and a negative total is 0.
+    `full` is called only where `output_shape` makes FULL necessary.
+    """
+    zero = pads_begin * 0
+    if output_shape is None:
+        begin, end = (pads_begin, pads_end) if auto_pad == "explicit" else (zero, zero)
+        return Window(begin, end - output_padding)
+    size = full()
+    if auto_pad == "explicit":
+        begin = pads_begin
+    elif auto_pad == "valid":
+        begin = zero
+    else:
+        total = (size - output_shape + output_padding).clamp()
+        begin = total.half() if auto_pad == "same_lower" else total - total.half()
+    return Window(begin, size - begin - output_shape)
+
+
+def openvino_document(
+    auto_pad: str,
+    pads_begin: Vector,
+    pads_end: Vector,
+    output_padding: Vector,
+    full: Callable[[], Vector],
+    output_shape: Vector | None,
+) -> Window:
+    """Return the window of the published formulas, floor division included.
+
+    With `output_shape` they take half of the total at the begin for every auto_pad but same_upper,
+    ignore explicit pads and let a negative total stand.  [ConvolutionBackpropData-1, document]
+    """
+    if output_shape is None:
+        return openvino(auto_pad, pads_begin, pads_end, output_padding, full, None)
+    size = full()
+    total = size - output_shape + output_padding
+    begin = total - total.half() if auto_pad == "same_upper" else total.half()
+    return Window(begin, size - begin - output_shape)
+
+
+OPENVINO: dict[Semantics, Callable[..., Window]] = {
+    "runtime": openvino,
+    "document": openvino_document,
+}
+
+
+def zero_insertion_pads(window: Window, kernel: Vector, dilations: Vector) -> tuple[Vector, Vector]:
+    """Return what to pad (negative: crop) around the zero-inserted data before the convolution.
+
+    The zero-inserted data has S(I-1)+1 elements; a stride-1 convolution with the flipped kernel over
+    it, padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad.
+    """
+    reach = dilated_kernel(kernel, dilations) - 1
+    return reach - window.pads_begin, reach - window.pads_end
+
+
+def filled(values: Sequence[int], axes: int, default: int) -> tuple[int, ...]:
+    """Return a per-axis attribute; an absent one (empty) is `default` on every axis."""
+    return tuple(values) if values else (default,) * axes

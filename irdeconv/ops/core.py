@@ -1,0 +1,150 @@
+"""The operations that irdeconv adds: the canonical deconvolution and zero-insertion.
+
+Axis letters: N batch, C input channels, M output channels, I input size, O output size, K kernel,
+g groups; `*` stands for one to three spatial axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from irdeconv import geometry
+from irdeconv.attributes import Ints
+from irdeconv.errors import OpError, Problem
+from irdeconv.kernels import deconvolution as kernel
+from irdeconv.kernels import resampling
+from irdeconv.op import Op, op
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, dims, is_static, non_negative
+
+VERSION = "irdeconv_1"
+
+
+@op("ZeroInsertion", VERSION, standard=False)
+class ZeroInsertion(Op):
+    """Put S-1 zeros between neighbours: (N, C, *I) -> (N, C, *(S(I-1)+1)), any element type.
+
+    `strides` has one S >= 1 per spatial axis. An empty axis stays empty.
+    """
+
+    strides: Ints
+
+    def check(self) -> Iterator[Problem]:
+        yield from positive("strides", self.strides)
+
+    def infer(self, data: Spec) -> Spec:
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        if len(data.shape) != len(self.strides) + 2:
+            raise OpError(
+                f"data has rank {len(data.shape)}, {len(self.strides)} strides want rank "
+                f"{len(self.strides) + 2}",
+                code="E301",
+                port=0,
+            )
+        spatial = (_spread(d, s) for d, s in zip(data.shape[2:], self.strides, strict=True))
+        return Spec(data.dtype, (*data.shape[:2], *spatial))
+
+    def evaluate(self, data: Array) -> Array:
+        return resampling.zero_insert(data, self.strides)
+
+
+def _spread(size: Dim, stride: int) -> Dim:
+    if isinstance(size, int):
+        return stride * (size - 1) + 1 if size else 0
+    return non_negative((size - 1) * stride + 1)
+
+
+@op("Deconvolution", VERSION, standard=False)
+class Deconvolution(Op):
+    """The canonical deconvolution: every attribute resolved, no auto_pad, no bias.
+
+    data (N, C, *I), filter (g, C/g, M/g, *K), pads_begin and pads_end (n,) of an integer type, n
+    spatial axes -> (N, M, *O) with O = S(I-1) + D(K-1) + 1 - pads_begin - pads_end. Pads of either
+    sign: y[o] = full[o + pads_begin], zero outside the scatter. Output channels are contiguous
+    chunks per group. data and filter share an element type.
+    """
+
+    strides: Ints
+    dilations: Ints
+
+    def check(self) -> Iterator[Problem]:
+        yield from positive("strides", self.strides)
+        yield from positive("dilations", self.dilations)
+
+    def infer(self, data: Spec, filter: Spec, pads_begin: Spec, pads_end: Spec) -> Spec:
+        n = len(self.strides)
+        _expect_rank(data, n + 2, "data", 0)
+        _expect_rank(filter, n + 3, "filter", 1)
+        batch: Dim = data.shape[0] if data.shape else DYNAMIC
+        channels: Dim = DYNAMIC
+        spatial: list[Dim] = [DYNAMIC] * n
+        if filter.shape is not None:
+            channels = filter.shape[0] * filter.shape[2]
+        begin, end = dims(pads_begin), dims(pads_end)
+        if data.shape and filter.shape and begin is not None and end is not None:
+            spatial = [
+                (i - 1) * s + (k - 1) * d + 1 - p - q
+                for i, s, k, d, p, q in zip(
+                    data.shape[2:],
+                    self.strides,
+                    filter.shape[3:],
+                    self.dilations,
+                    begin,
+                    end,
+                    strict=True,
+                )
+            ]
+        _not_negative(spatial)
+        return Spec(data.dtype, (batch, channels, *map(non_negative, spatial)))
+
+    def evaluate(self, data: Array, filter: Array, pads_begin: Array, pads_end: Array) -> Array:
+        full = geometry.full_size(
+            geometry.IntVector(data.shape[2:]),
+            geometry.IntVector(self.strides),
+            geometry.IntVector(filter.shape[3:]),
+            geometry.IntVector(self.dilations),
+        )
+        begin = tuple(int(p) for p in pads_begin)
+        end = geometry.IntVector(tuple(int(p) for p in pads_end))
+        size: geometry.IntVector = full - geometry.IntVector(begin) - end
+        _not_negative(size.values)
+        return kernel.deconvolution(
+            np.asarray(data), filter, self.strides, self.dilations, begin, size.values
+        )
+
+    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
+        """Return the products of the scatter: N * C * M/g * prod(K) * prod(I)."""
+        return scatter_macs(inputs[0], inputs[1])
+
+
+def scatter_macs(data: Spec, grouped_filter: Spec) -> int | None:
+    """Return N * prod(I) * elements of the filter: every input element meets M/g * prod(K) taps."""
+    if not is_static(data.shape) or grouped_filter.size is None:
+        return None
+    return data.shape[0] * math.prod(data.shape[2:]) * grouped_filter.size
+
+
+def positive(name: str, values: Ints) -> Iterator[Problem]:
+    """Yield a problem for every value below 1."""
+    for axis, v in enumerate(values):
+        if v < 1:
+            yield Problem(
+                "E210",
+                f"{name} must be at least 1, but is {v} on spatial axis {axis}",
+                attribute=name,
+            )
+
+
+def _expect_rank(spec: Spec, rank: int, name: str, port: int) -> None:
+    if spec.shape is not None and len(spec.shape) != rank:
+        raise OpError(f"{name} has rank {len(spec.shape)}, not {rank}", code="E301", port=port)
+
+
+def _not_negative(sizes: tuple[int, ...] | list[Dim]) -> None:
+    for axis, size in enumerate(sizes):
+        top = size.hi if isinstance(size, Interval) else size
+        if top is not None and top < 0:
+            raise OpError(f"the output would have size {size} on spatial axis {axis}", code="E306")

@@ -1,0 +1,82 @@
+"""Vectors of graph values, so that the rules of geometry.py also run on sizes known at run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import i64
+from irdeconv.geometry import IntVector, Vector
+from irdeconv.op import Builder, Op
+from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
+from irdeconv.ops.movement import Gather, ShapeOf
+from irdeconv.spec import ints, is_static
+
+
+@dataclass(frozen=True)
+class GraphVector:
+    """An i64 vector that a builder computes; arithmetic adds operations."""
+
+    b: Builder[Any]
+    x: Any
+
+    def _apply(self, op: Op, left: Any, right: Any) -> GraphVector:
+        return GraphVector(self.b, self.b.add(op, self._lift(left), self._lift(right)))
+
+    def _lift(self, value: Any) -> Any:
+        if isinstance(value, GraphVector):
+            return value.x
+        values = value.values if isinstance(value, IntVector) else (value,)
+        return self.b.const(np.array(values, np.int64))
+
+    def __add__(self, other: Any) -> GraphVector:
+        return self._apply(Add(), self, other)
+
+    def __radd__(self, other: Any) -> GraphVector:
+        return self._apply(Add(), other, self)
+
+    def __sub__(self, other: Any) -> GraphVector:
+        return self._apply(Subtract(), self, other)
+
+    def __rsub__(self, other: Any) -> GraphVector:
+        return self._apply(Subtract(), other, self)
+
+    def __mul__(self, other: Any) -> GraphVector:
+        return self._apply(Multiply(), self, other)
+
+    def __rmul__(self, other: Any) -> GraphVector:
+        return self._apply(Multiply(), other, self)
+
+    def half(self) -> GraphVector:
+        """Return floor(v / 2) on every axis."""
+        return self._apply(Divide(), self, 2)
+
+    def clamp(self) -> GraphVector:
+        """Return max(v, 0) on every axis."""
+        return self._apply(Maximum(), self, 0)
+
+
+def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:
+    """Return the sizes of `axes` axes of a tensor from axis `first` on."""
+    shape = b.spec(x).shape
+    if shape is not None and is_static(shape[first : first + axes]):
+        return IntVector(shape[first : first + axes])
+    indices = b.const(np.arange(first, first + axes, dtype=np.int64))
+    shape_of = b.add(ShapeOf(i64), x)
+    return GraphVector(b, b.add(Gather(), shape_of, indices, b.const(np.array(0, np.int64))))
+
+
+def vector(b: Builder[Any], x: Any) -> Vector:
+    """Return an integer vector of the graph: its numbers where they are known."""
+    known = ints(b.spec(x))
+    return GraphVector(b, x) if known is None else IntVector(known)
+
+
+def materialize(b: Builder[Any], v: Vector) -> Any:
+    """Return a vector as an i64 value of the graph."""
+    if isinstance(v, GraphVector):
+        return v.x
+    assert isinstance(v, IntVector)
+    return b.const(np.array(v.values, np.int64))

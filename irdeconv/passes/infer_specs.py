@@ -1,0 +1,109 @@
+"""Shape, element type and value inference over a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from irdeconv.errors import Collector, Diagnostic, Note, OpError, Problem
+from irdeconv.graph import Graph, Node
+from irdeconv.op import infer_op, ports
+from irdeconv.ops.basic import Opaque
+from irdeconv.spec import Shape, Spec, compatible, format_shape
+
+
+def infer_specs(
+    graph: Graph,
+    shapes: Mapping[int, Shape | None] | None = None,
+    *,
+    remarks: bool = False,
+) -> list[Diagnostic]:
+    """Fill in the specs of every node in place and return everything that does not fit.
+
+    `shapes` overrides the shapes of Parameters by node id. A node that fails keeps its declared
+    specs, so that one mistake is reported once. `remarks` adds warnings and compares the declared
+    with the inferred specs.
+    """
+    found = Collector()
+    for node in graph.topological():
+        inputs = graph.input_specs(node.id)
+        try:
+            specs = infer_op(node.op, inputs)
+        except OpError as e:
+            report(found, graph, node, e.problem)
+            node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
+            continue
+        except (ArithmeticError, ValueError, TypeError, IndexError) as e:
+            problem = Problem("E300", f"its inputs do not fit: {e}")
+            report(found, graph, node, problem)
+            node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
+            continue
+        if shapes and node.id in shapes:
+            specs = (Spec(specs[0].dtype, shapes[node.id]),)
+        node.specs = specs
+        if remarks:
+            for problem in node.op.remarks(*inputs):
+                report(found, graph, node, problem)
+            _compare(found, graph, node)
+    return found.diagnostics
+
+
+def report(found: Collector, graph: Graph, node: Node, problem: Problem) -> None:
+    """Add an operation's problem with its layer, its place and where its inputs come from."""
+    location = node.location
+    if location is not None and problem.attribute is not None:
+        location = location.at(problem.attribute)
+    notes = []
+    names = ports(type(node.op))
+    for port, value in enumerate(graph.inputs_of(node.id)):
+        producer = graph.node(value.node)
+        if problem.port in (None, port) or port == 0:
+            notes.append(
+                Note(
+                    f'{names.name(port)} is {graph.spec(value)} from "{producer.name}"',
+                    producer.location,
+                )
+            )
+    if problem.attribute is not None:
+        notes = []
+    found.add(
+        problem.code,
+        f'{node.type} "{node.name}": {problem.message}',
+        severity=problem.severity,
+        location=location,
+        layer=node.name,
+        notes=notes,
+        hint=problem.hint,
+    )
+
+
+def _compare(found: Collector, graph: Graph, node: Node) -> None:
+    """Warn where the file declares other shapes or element types than the inferred ones."""
+    if isinstance(node.op, Opaque):
+        return
+    for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
+        _compare_one(found, node, f"output {port}", said, is_)
+    for port, (said, is_) in enumerate(
+        zip(node.declared_inputs, graph.input_specs(node.id), strict=False)
+    ):
+        _compare_one(found, node, f"input {port}", said, is_)
+
+
+def _compare_one(found: Collector, node: Node, what: str, said: Spec, is_: Spec) -> None:
+    if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
+        found.add(
+            "W203",
+            f'{node.type} "{node.name}": {what} is declared {said.dtype.precision}, but it '
+            f"is {is_.dtype.precision}",
+            location=node.location,
+            layer=node.name,
+            hint="OpenVINO ignores the declaration and uses the inferred type",
+        )
+    if not compatible(said.shape, is_.shape):
+        found.add(
+            "W202",
+            f'{node.type} "{node.name}": {what} is declared {format_shape(said.shape)}, but '
+            f"it is {format_shape(is_.shape)}",
+            location=node.location,
+            layer=node.name,
+            hint="OpenVINO ignores the declaration and uses the inferred shape",
+        )
