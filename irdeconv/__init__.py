@@ -1,0 +1,87 @@
+"""Check, infer, lower, run and write OpenVINO-style IR.
+
+The public names are loaded on first use, so that importing the package costs next to nothing:
+
+    import irdeconv as ird
+    g = ird.infer(ird.read("net.xml"))
+    low = ird.lower(g)
+    outs = ird.run(g, {"x": x})
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from irdeconv.api import (
+        compare,
+        compile,
+        infer,
+        inspect,
+        lower,
+        read,
+        run,
+        validate,
+        write,
+    )
+    from irdeconv.errors import (
+        Diagnostic,
+        ExecutionError,
+        FileAccessError,
+        InferenceError,
+        InputError,
+        IrdeconvError,
+        LimitError,
+        LoweringError,
+        UnsupportedError,
+        UsageError,
+    )
+    from irdeconv.graph import Graph
+    from irdeconv.spec import Spec
+    from irdeconv.text import dump, parse
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Diagnostic",
+    "ExecutionError",
+    "FileAccessError",
+    "Graph",
+    "InferenceError",
+    "InputError",
+    "IrdeconvError",
+    "LimitError",
+    "LoweringError",
+    "Spec",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "compare",
+    "compile",
+    "dump",
+    "infer",
+    "inspect",
+    "lower",
+    "parse",
+    "read",
+    "run",
+    "validate",
+    "write",
+]
+
+_HOMES = {"Graph": "graph", "Spec": "spec", "dump": "text", "parse": "text"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'irdeconv' has no attribute '{name}'")
+    from importlib import import_module
+
+    home = _HOMES.get(name) or ("api" if name.islower() else "errors")
+    value = getattr(import_module(f"irdeconv.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

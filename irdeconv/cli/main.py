@@ -1,0 +1,110 @@
+"""The `irdeconv` command: find the verb, parse its options, turn exceptions into exit codes.
+
+Exit codes: 0 yes, 1 the answer is no, 2 usage, 3 the model cannot be read, 4 unsupported, 5 a
+limit, 6 input or output, 70 a bug of irdeconv, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from irdeconv import __version__
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import Parser
+
+VERBS = {
+    "validate": "check an IR and report everything that is wrong with it",
+    "infer": "infer all shapes and compare them with the declared ones",
+    "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
+    "run": "run a model with NumPy",
+    "inspect": "list layers, shapes, parameters and multiply-accumulates",
+    "compare": "run two models on the same inputs and compare their outputs",
+    "demo": "validate, infer, lower, write, run and compare a packaged sample",
+    "doctor": "show versions and what this installation can do",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help"):
+        print(_usage(), file=sys.stdout if args else sys.stderr)
+        return 0 if args else 2
+    if args[0] in ("-V", "--version"):
+        print(f"irdeconv {__version__}")
+        return 0
+    verb = args[0]
+    if verb not in VERBS:
+        print(_unknown(verb), file=sys.stderr)
+        return 2
+    return _run_verb(verb, args[1:])
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    rows = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
+    return (
+        "usage: irdeconv VERB [options]\n"
+        "       irdeconv VERB --help\n"
+        "       irdeconv --version\n\n"
+        f"Verbs:\n{rows}\n\n"
+        "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit, "
+        "6 input/output, 70 bug, 130 interrupted."
+    )
+
+
+def _unknown(verb: str) -> str:
+    from irdeconv.suggest import did_you_mean
+
+    what = "option" if verb.startswith("-") else "verb"
+    hint = did_you_mean(verb, VERBS) or f"there are {', '.join(VERBS)}"
+    return f'irdeconv: unknown {what} "{verb}"; {hint}'
+
+
+def _run_verb(verb: str, args: list[str]) -> int:
+    module = import_module(f"irdeconv.cli.{verb}")
+    parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
+    module.configure(parser)
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
+    try:
+        options = parser.parse_args(args)
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 2
+    console = Console(getattr(options, "format", "text"), quiet=options.quiet)
+    try:
+        return int(module.run(options, console))
+    except KeyboardInterrupt:
+        return 130
+    except Exception as e:
+        if options.debug:
+            raise
+        return _report(verb, console, e)
+
+
+def _report(verb: str, console: Console, error: Exception) -> int:
+    from irdeconv.errors import IrdeconvError
+
+    if isinstance(error, IrdeconvError):
+        from irdeconv.cli.diagnostics import report_error
+
+        return report_error(verb, console, error)
+    code, message = _classify(error)
+    if console.wants_json:
+        console.json(verb, {"error": message, "exit_code": code, "diagnostics": []})
+    console.error("irdeconv: ", ("error", "bold red"), f": {message}")
+    if code == 70:
+        console.error("This is a bug in irdeconv: please report it with the command and the model.")
+        console.error("The same command with --debug shows the traceback.")
+    return code
+
+
+def _classify(error: Exception) -> tuple[int, str]:
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return 6, f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return 5, f"out of memory{': ' if str(error) else ''}{error}"
+    return 70, f"{type(error).__name__}: {error}"

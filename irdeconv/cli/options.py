@@ -1,0 +1,107 @@
+"""Options that verbs share, and an argument parser with did-you-mean."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NoReturn
+
+FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser without abbreviations that suggests the option that was meant."""
+
+    def __init__(self, prog: str, description: str | None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message with a suggestion and exit with 2."""
+        from irdeconv.suggest import did_you_mean
+
+        wrong = re.search(r"unrecognized arguments: (-\S+)", message)
+        known = [o for a in self._actions for o in a.option_strings if o.startswith("--")]
+        hint = did_you_mean(wrong.group(1).split("=")[0], known) if wrong else None
+        super().error(f"{message}; {hint}" if hint else message)
+
+
+def add_model(parser: Parser, *, semantics: bool = True) -> None:
+    """Add FILE, --weights and --semantics."""
+    parser.add_argument("file", metavar="FILE", help="the model's .xml; - reads stdin")
+    parser.add_argument(
+        "--weights", metavar="FILE", help="the .bin file (default: beside the .xml, same name)"
+    )
+    if semantics:
+        add_semantics(parser)
+
+
+def add_semantics(parser: Parser) -> None:
+    """Add --semantics."""
+    parser.add_argument(
+        "--semantics",
+        choices=("runtime", "document"),
+        default="runtime",
+        help="where OpenVINO and its document differ, follow this one (default: %(default)s)",
+    )
+
+
+def add_format(parser: Parser, *more: str) -> None:
+    """Add --format with text, json and more choices."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", *more),
+        default="text",
+        help="how the result is written (default: %(default)s)",
+    )
+
+
+def add_shapes(parser: Parser) -> None:
+    """Add --shape."""
+    parser.add_argument(
+        "--shape",
+        metavar="NAME[DIMS]",
+        action="append",
+        default=[],
+        help="shape of an input: 'x[1,3,224,224]' or 'x:[1,3,224,224]', dims 3, ?, -1, 3..9, "
+        "several separated by commas; the name may be left out for a single input",
+    )
+
+
+def add_inputs(parser: Parser) -> None:
+    """Add the inputs and --seed."""
+    parser.add_argument(
+        "-i",
+        "--input",
+        dest="inputs",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
+        "of all (by name or in order); an input not named is rand",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of rand and randn (default: %(default)s)"
+    )
+
+
+def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
+    """Add -o and --force."""
+    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
+    parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
+
+
+def add_form(parser: Parser, *, none: bool) -> None:
+    """Add --form."""
+    parser.add_argument(
+        "--form",
+        choices=(*FORMS, "none") if none else FORMS,
+        default="zero-insertion",
+        help="how deconvolutions are lowered"
+        + ("; none: not at all" if none else "")
+        + " (default: %(default)s)",
+    )

@@ -1,0 +1,76 @@
+"""Check IR files and report everything that is wrong with them, each problem with its place.
+
+Exit code 0: no errors (warnings may remain), 1: errors were found.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console, count
+from irdeconv.cli.options import Parser, add_format
+
+if TYPE_CHECKING:
+    from irdeconv.errors import Diagnostic
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="an .xml file; - reads stdin")
+    parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    add_format(parser, "sarif", "junit")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Validate all files; the exit code is 1 where any has errors."""
+    from irdeconv.cli.diagnostics import code_of, junit, sarif
+    from irdeconv.cli.model import usage, validate_file
+
+    if args.weights and len(args.files) > 1:
+        raise usage("--weights goes with a single file")
+    found = {f: validate_file(f, args.weights) for f in dict.fromkeys(args.files)}
+    everything = [d for ds in found.values() for d in ds]
+    if console.format == "json":
+        console.json("validate", _json(found))
+    elif console.format == "sarif":
+        console.raw(sarif(everything))
+    elif console.format == "junit":
+        console.raw(junit(found))
+    else:
+        _text(found, console)
+    bad = [d for d in everything if d.severity == "error" or (args.strict and d.code[0] == "W")]
+    return (code_of(everything) or 1) if bad else 0
+
+
+def _text(found: dict[str, list[Diagnostic]], console: Console) -> None:
+    from irdeconv.cli.diagnostics import parts
+
+    for file, diagnostics in found.items():
+        for d in diagnostics:
+            console.text(*parts(d))
+        errors, warnings = tally(diagnostics)
+        verdict = ("invalid", "bold red") if errors else ("valid", "bold green")
+        counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
+        console.text(f"{file}: ", verdict, counts)
+
+
+def _json(found: dict[str, list[Diagnostic]]) -> dict[str, object]:
+    everything = [d for ds in found.values() for d in ds]
+    errors, warnings = tally(everything)
+    return {
+        "valid": not errors,
+        "errors": errors,
+        "warnings": warnings,
+        "files": [
+            {"file": f, "errors": tally(ds)[0], "warnings": tally(ds)[1]} for f, ds in found.items()
+        ],
+        "diagnostics": [d.to_dict() for d in everything],
+    }
+
+
+def tally(diagnostics: list[Diagnostic]) -> tuple[int, int]:
+    """Return the numbers of errors and warnings."""
+    severities = [d.severity for d in diagnostics]
+    return severities.count("error"), severities.count("warning")
