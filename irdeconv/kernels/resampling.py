@@ -1,0 +1,51 @@
+"""Zero-insertion and windows on zero-extended tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+
+def trailing(x: Array, parts: Iterable[Any]) -> Array:
+    """Return the view of `x` that takes `parts` (slices or ints) along its last axes."""
+    index: Any = (..., *parts)
+    view: Array = x[index]
+    return view
+
+
+def zero_insert(x: Array, strides: Sequence[int], out: Array | None = None) -> Array:
+    """Put S-1 zeros between neighbours: `[N,C,*I]` -> `[N,C,*S(I-1)+1]` (0 stays 0).
+
+    `strides` has one entry per spatial axis. The result has the element type of `x`.
+    """
+    sizes = tuple(s * (i - 1) + 1 if i else 0 for i, s in zip(x.shape[2:], strides, strict=True))
+    y = np.empty((*x.shape[:2], *sizes), x.dtype) if out is None else out
+    y[...] = 0
+    trailing(y, (slice(None, None, s) for s in strides))[...] = x
+    return y
+
+
+def window(x: Array, begin: Sequence[int], sizes: Sequence[int]) -> Array:
+    """Return `sizes` elements from `begin` on along the last axes of the zero-extended `x`.
+
+    A view where nothing but `x` itself is seen, else a new array. `begin` may be negative or lie
+    behind the end, so padding and cropping are one operation.
+    """
+    spatial = x.shape[x.ndim - len(begin) :]
+    triples = list(zip(begin, sizes, spatial, strict=True))
+    if all(b >= 0 and b + n <= i for b, n, i in triples):
+        return trailing(x, (slice(b, b + n) for b, n, _ in triples))
+    y = np.zeros((*x.shape[: x.ndim - len(begin)], *sizes), x.dtype)
+    target, source = [], []
+    for b, n, i in triples:
+        lo, hi = max(b, 0), min(b + n, i)
+        hi = max(lo, hi)
+        source.append(slice(lo, hi))
+        target.append(slice(lo - b, hi - b))
+    if all(s.stop > s.start for s in source):
+        trailing(y, target)[...] = trailing(x, source)
+    return y

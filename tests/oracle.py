@@ -1,0 +1,93 @@
+"""Naive results from the definitions: loops over scalars, Python ints or float64, no kernels.
+
+Nothing here is shared with the package: no import from it, no arithmetic in common.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def _zeros(shape: Sequence[int], like: Any) -> Any:
+    exact = like.dtype.kind in "iub"
+    return np.zeros(tuple(shape), object if exact else np.float64)
+
+
+def _box(*sizes: int) -> Any:
+    return itertools.product(*(range(n) for n in sizes))
+
+
+def _scalar(a: Any, index: tuple[int, ...]) -> Any:
+    return int(a[index]) if a.dtype.kind in "iub" else float(a[index])
+
+
+def zero_insert(x: Any, strides: Sequence[int]) -> Any:
+    """Put S-1 zeros between neighbours of the spatial axes."""
+    sizes = [s * (i - 1) + 1 if i > 0 else 0 for i, s in zip(x.shape[2:], strides, strict=True)]
+    y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    for index in _box(*x.shape):
+        where = tuple(i * s for i, s in zip(index[2:], strides, strict=True))
+        y[(*index[:2], *where)] = x[index]
+    return y
+
+
+def deconvolution(
+    x: Any,
+    w: Any,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    output_size: Sequence[int],
+) -> Any:
+    """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K]."""
+    groups, c_per_group, m_per_group, *kernel = w.shape
+    y = _zeros((x.shape[0], groups * m_per_group, *output_size), x)
+    for n, c, *site in _box(*x.shape):
+        group, inner = divmod(c, c_per_group)
+        value = _scalar(x, (n, c, *site))
+        for m, *k in _box(m_per_group, *kernel):
+            o = [
+                s * stride + t * dilation - pad
+                for s, stride, t, dilation, pad in zip(
+                    site, strides, k, dilations, pads_begin, strict=True
+                )
+            ]
+            if all(0 <= v < size for v, size in zip(o, output_size, strict=True)):
+                y[(n, group * m_per_group + m, *o)] += value * _scalar(w, (group, inner, m, *k))
+    return y
+
+
+def convolution(
+    x: Any,
+    w: Any,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    pads_end: Sequence[int],
+) -> Any:
+    """Sum each window. x [N,C,*I], w [g,M/g,C/g,*K]; pads may be negative."""
+    groups, m_per_group, c_per_group, *kernel = w.shape
+    sizes = []
+    for a, size in enumerate(x.shape[2:]):
+        room = size + pads_begin[a] + pads_end[a] - (dilations[a] * (kernel[a] - 1) + 1)
+        sizes.append(room // strides[a] + 1 if room >= 0 else 0)
+    y = _zeros((x.shape[0], groups * m_per_group, *sizes), x)
+    for n, m, *o in _box(*y.shape):
+        group, inner = divmod(m, m_per_group)
+        total = y[(n, m, *o)]
+        for c, *k in _box(c_per_group, *kernel):
+            site = [
+                v * stride + t * dilation - pad
+                for v, stride, t, dilation, pad in zip(
+                    o, strides, k, dilations, pads_begin, strict=True
+                )
+            ]
+            if all(0 <= v < size for v, size in zip(site, x.shape[2:], strict=True)):
+                source = (n, group * c_per_group + c, *site)
+                total += _scalar(x, source) * _scalar(w, (group, inner, c, *k))
+        y[(n, m, *o)] = total
+    return y
