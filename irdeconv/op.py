@@ -76,7 +76,10 @@ class SugarOp(Op):
 
     With a graph builder `expand` is the lowering, with a spec builder the shape rule, with an eager
     builder the evaluator. Subclasses declare the input ports in the signature of `expand`.
+    `deconvolution` marks those that expand to one core.Deconvolution.
     """
+
+    deconvolution: ClassVar[bool] = False
 
     def expand(self, b: Builder[Any], *inputs: Any) -> Any:
         """Build the same computation from more basic operations."""

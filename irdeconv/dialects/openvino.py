@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from irdeconv.geometry import IntVector, Semantics, Vector, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
 from irdeconv.ops.movement import Unsqueeze
-from irdeconv.ops.elementwise import Convert
+from irdeconv.ops.convert import Convert
 from irdeconv.ops.vectors import GraphVector, materialize, sizes, vector
 from irdeconv.spec import Interval, Shape, Spec, dims, ints, merge
 
@@ -33,6 +33,8 @@ class BackpropData(SugarOp):
     document requires strides, pads and dilations. `semantics` chooses between what the runtime
     computes and what the document's formulas say.
     """
+
+    deconvolution: ClassVar[bool] = True
 
     strides: Ints = attribute((), documented=True)
     pads_begin: Ints = attribute((), documented=True)

@@ -11,7 +11,7 @@ from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
-from irdeconv.ops.elementwise import Convert
+from irdeconv.ops.convert import Convert
 from irdeconv.spec import Array, Spec
 
 

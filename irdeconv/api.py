@@ -1,0 +1,194 @@
+"""The public functions; each CLI verb calls the one of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import irdeconv.dialects
+import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, UsageError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph, GraphError
+from irdeconv.io.limits import Limits
+from irdeconv.io.reading import load
+from irdeconv.io.xml_writer import write_ir
+from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.lower_deconv import Lowered, inferred
+from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.runtime.feeds import Feeds, input_names
+from irdeconv.runtime.plan import Plan, Trace, build_plan
+from irdeconv.spec import Array, Dim, Shape, format_shape, merge_shapes, parse_shape
+from irdeconv.suggest import did_you_mean
+
+PathOrGraph = str | PathLike[str] | Graph
+ShapeLike = str | Sequence[Any] | None
+DEFAULT_FORM = "zero-insertion"
+
+
+def read(
+    path: str | PathLike[str],
+    weights: str | PathLike[str] | None = None,
+    semantics: Semantics = "runtime",
+    *,
+    limits: Limits | None = None,
+) -> Graph:
+    """Read an IR (v10 or v11) and its weights.
+
+    `weights` is the `.bin`; by default the file beside `path` with the same stem. Constants are
+    memory-mapped and read when their values are needed. `semantics` says how deconvolutions whose
+    document and runtime differ are meant. Raises InputError with every diagnostic found.
+    """
+    loaded = load(path, weights, semantics=semantics, limits=limits or Limits())
+    errors = [d for d in loaded.diagnostics if d.severity == "error"]
+    if errors or loaded.graph is None:
+        raise InputError(loaded.diagnostics)
+    return loaded.graph
+
+
+def validate(
+    model: PathOrGraph,
+    weights: str | PathLike[str] | None = None,
+    *,
+    semantics: Semantics = "runtime",
+    shapes: Mapping[str, ShapeLike] | None = None,
+    limits: Limits | None = None,
+) -> list[Diagnostic]:
+    """Return every problem of a file or graph, in file order; never raises for a bad IR."""
+    if isinstance(model, Graph):
+        graph, found = model.copy(), []
+    else:
+        loaded = load(model, weights, semantics=semantics, limits=limits or Limits())
+        if loaded.graph is None:
+            return in_file_order(loaded.diagnostics)
+        graph, found = loaded.graph.copy(), list(loaded.diagnostics)
+    try:
+        graph.lint()
+        found += infer_specs(graph, _overrides(graph, shapes or {}), remarks=True)
+    except (GraphError, UsageError) as e:
+        found += e.diagnostics
+    return in_file_order(found)
+
+
+def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Sort by line and column; what has no place comes first. Exact repetitions are dropped."""
+    seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
+    kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
+
+    def place(d: Diagnostic) -> tuple[int, int]:
+        return (d.location.position if d.location else None) or (0, 0)
+
+    return sorted(kept, key=place)
+
+
+def infer(graph: Graph, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
+    """Return a copy with the specs of every node filled in.
+
+    `shapes` overrides input shapes by name: sequences of ints, None or "lo..hi", or the text form.
+    Raises UsageError where an override names no input or contradicts it, InferenceError with
+    everything that does not fit.
+    """
+    out = graph.copy()
+    overrides = _overrides(out, shapes or {})
+    for node, shape in overrides.items():
+        old = out.node(node).op
+        out.replace_op(node, type(old)(shape=shape, element_type=old.element_type))  # type: ignore[call-arg, attr-defined]
+    found = infer_specs(out)
+    if any(d.severity == "error" for d in found):
+        raise InferenceError(found)
+    return out
+
+
+def _overrides(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
+    found, out = Collector(), {}
+    names = input_names(graph)
+    for name, given in shapes.items():
+        node = names.get(name)
+        if node is None:
+            found.add(
+                "E310",
+                f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
+                hint=did_you_mean(name, names),
+            )
+            continue
+        try:
+            shape = _shape(given)
+        except ValueError as e:
+            found.add("E310", f'shape of input "{name}": {e}')
+            continue
+        declared = node.op.infer()
+        assert not isinstance(declared, tuple)
+        try:
+            merge_shapes(declared.shape, shape)
+        except ValueError as e:
+            # As with OpenVINO's reshape an override may change a static shape; only a change of
+            # rank is surely a mistake.
+            if (
+                declared.shape is not None
+                and shape is not None
+                and len(shape) != len(declared.shape)
+            ):
+                found.add(
+                    "E310",
+                    f'input "{name}" has shape {format_shape(declared.shape)}; '
+                    f"{format_shape(shape)} does not fit: {e}",
+                    layer=node.name,
+                )
+                continue
+        out[node.id] = shape
+    if found.errors:
+        raise UsageError(found.diagnostics)
+    return out
+
+
+def _shape(given: ShapeLike) -> Shape | None:
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_shape(given)
+    dims: list[Dim] = []
+    for d in given:
+        parsed = parse_shape("?" if d is None else str(d))
+        if parsed is None or len(parsed) != 1:
+            raise ValueError(f'"{d}" is not a dimension')
+        dims.append(parsed[0])
+    return tuple(dims)
+
+
+def lower(graph: Graph, form: str = DEFAULT_FORM) -> Lowered:
+    """Return `Lowered(graph, report)`: a copy without deconvolutions, and what happened to each.
+
+    Forms: zero-insertion. Raises LoweringError with every deconvolution that cannot be lowered.
+    """
+    return _lower(graph, form)
+
+
+def compile(graph: Graph, form: str | None = DEFAULT_FORM, threads: int | None = None) -> Plan:
+    """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands."""
+    ready = inferred(graph) if form is None else _lower(graph, form).graph
+    return build_plan(ready, threads)
+
+
+def run(
+    graph: Graph,
+    inputs: Feeds,
+    form: str | None = DEFAULT_FORM,
+    *,
+    trace: Trace | None = None,
+    threads: int | None = None,
+) -> dict[str, Array]:
+    """Execute a graph once; returns the outputs by name in Result order.
+
+    `inputs` maps names to arrays or lists arrays in order. `form=None` executes the graph as it
+    stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs.
+    """
+    return compile(graph, form, threads).run(inputs, trace)
+
+
+def write(graph: Graph, path: str | PathLike[str]) -> None:
+    """Write `path` (.xml) and the `.bin` beside it, in standard operations, atomically.
+
+    OpenVINO loads the result and computes the same. Raises UnsupportedError for operations without
+    a standard spelling, FileAccessError where the files cannot be written.
+    """
+    write_ir(graph, Path(path))

@@ -1,0 +1,105 @@
+"""Rewriting: rules that replace one node by others, or say why they do not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Op
+from irdeconv.passes.builder import GraphBuilder
+
+R = TypeVar("R", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A rule's answer that it does not apply, with the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip."""
+
+    name: str
+    matches: type[Op]
+    build: Callable[..., Any]
+
+
+def rewrite(matches: type[Op]) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a rule for one operation class; the function's name is the rule's."""
+
+    def make(build: Callable[..., Any]) -> Rule:
+        return Rule(build.__name__.replace("_", "-"), matches, build)
+
+    return make
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a rule did to one node: the nodes it made, or why it did not apply."""
+
+    node: str
+    made: tuple[int, ...] = ()
+    skipped: str | None = None
+
+
+def replace_node(graph: Graph, node: Node, build: Callable[..., Any]) -> Change:
+    """Replace a node with one output by what `build(op, builder, *inputs)` makes.
+
+    The last new node takes over the name and the tensor names; all of them inherit place and
+    origins. On Skip, or when `build` raises, the graph is as before.
+    """
+    builder = GraphBuilder(graph, node)
+    try:
+        result = build(node.op, builder, *graph.inputs_of(node.id))
+    except BaseException:
+        _undo(graph, builder.made)
+        raise
+    if isinstance(result, Skip):
+        _undo(graph, builder.made)
+        return Change(node.name, skipped=result.reason)
+    assert isinstance(result, Value)
+    _take_over(graph, node, result, builder.made)
+    return Change(node.name, tuple(i for i in builder.made if i in graph))
+
+
+def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
+    new = graph.node(value.node)
+    if new.id in made:
+        new.name = old.name
+        new.tensor_names = old.tensor_names
+        new.rt_info = new.rt_info or old.rt_info
+    else:
+        # The replacement is an existing value: its names join those of the producer.
+        names = list(new.tensor_names) + [()] * (value.port + 1 - len(new.tensor_names))
+        extra = old.tensor_names[0] if old.tensor_names else ()
+        names[value.port] = (*names[value.port], *extra)
+        new.tensor_names = tuple(names)
+    graph.replace_uses(Value(old.id), value)
+    graph.remove(old.id)
+    sweep(graph, made)
+
+
+def _undo(graph: Graph, made: list[int]) -> None:
+    for i in reversed(made):
+        graph.remove(i)
+
+
+def sweep(graph: Graph, candidates: list[int]) -> None:
+    """Remove those of the candidates that nothing uses, the latest first."""
+    for i in sorted(candidates, reverse=True):
+        if i in graph and not graph.successors(i) and graph.node(i).type != "Result":
+            graph.remove(i)
+
+
+def remove_dead(graph: Graph, keep: set[int]) -> int:
+    """Remove the nodes that no Result needs, but for Parameters and `keep`; return how many."""
+    live = graph.live() | keep
+    dead = [n.id for n in graph.topological() if n.id not in live and n.type != "Parameter"]
+    for i in reversed(dead):
+        graph.remove(i)
+    return len(dead)

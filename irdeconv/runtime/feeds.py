@@ -1,0 +1,128 @@
+"""Model inputs: from what the caller passes to checked arrays in Parameter order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType
+from irdeconv.errors import Collector, UsageError
+from irdeconv.graph import Graph, Node
+from irdeconv.spec import Array, Interval, Shape, format_shape
+from irdeconv.suggest import did_you_mean
+
+Feeds = Mapping[str, Any] | Sequence[Any]
+
+
+def bind(graph: Graph, feeds: Feeds) -> list[Array]:
+    """Return one array per Parameter, in order; UsageError with everything that does not fit.
+
+    A mapping names inputs by a tensor name or the layer's name, a sequence is positional. Arrays
+    are converted to the Parameter's element type only where no value changes.
+    """
+    found = Collector()
+    parameters = graph.parameters
+    given = (
+        _by_position(feeds, parameters, found)
+        if not isinstance(feeds, Mapping)
+        else (_by_name(graph, feeds, parameters, found))
+    )
+    out = [_fit(n, given[n.id], found) for n in parameters if n.id in given]
+    if found.errors:
+        raise UsageError(found.diagnostics)
+    return out
+
+
+def input_names(graph: Graph) -> dict[str, Node]:
+    """Return every spelling under which a Parameter may be fed."""
+    names: dict[str, Node] = {}
+    for node in graph.parameters:
+        for name in (node.name, *(n for port in node.tensor_names for n in port)):
+            names.setdefault(name, node)
+    for name, node in zip(graph.inputs, graph.parameters, strict=True):
+        names.setdefault(name, node)
+    return names
+
+
+def _by_position(feeds: Any, parameters: list[Node], found: Collector) -> dict[int, Any]:
+    values = list(feeds)
+    if len(values) != len(parameters):
+        names = ", ".join(n.name for n in parameters)
+        found.add("E501", f"{len(values)} inputs given, the model has {len(parameters)}: {names}")
+    return {n.id: v for n, v in zip(parameters, values, strict=False)}
+
+
+def _by_name(
+    graph: Graph, feeds: Mapping[str, Any], parameters: list[Node], found: Collector
+) -> dict[int, Any]:
+    names = input_names(graph)
+    given: dict[int, Any] = {}
+    for name, value in feeds.items():
+        node = names.get(name)
+        if node is None:
+            found.add(
+                "E501",
+                f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
+                hint=did_you_mean(name, names),
+            )
+        else:
+            given[node.id] = value
+    for node in parameters:
+        if node.id not in given and not found.errors:
+            found.add("E501", f'input "{node.name}" {node.spec()} is missing', layer=node.name)
+    return given
+
+
+def _fit(node: Node, value: Any, found: Collector) -> Array:
+    spec = node.op.infer()
+    assert not isinstance(spec, tuple)
+    array = np.asarray(value)
+    if spec.dtype is not None:
+        converted = _convert(array, spec.dtype)
+        if converted is None:
+            found.add(
+                "E501",
+                f'input "{node.name}" is {spec.dtype}, but an array of {array.dtype} was '
+                "given, and converting it would change values",
+                layer=node.name,
+            )
+            return array
+        array = converted
+    if not fits(array.shape, spec.shape):
+        found.add(
+            "E501",
+            f'input "{node.name}" has shape {format_shape(spec.shape)}, but an array of '
+            f"shape {format_shape(array.shape)} was given",
+            layer=node.name,
+        )
+    return array
+
+
+def _convert(array: Array, dtype: ElementType) -> Array | None:
+    target = dtype.container
+    if array.dtype == target:
+        return array
+    if dtype.kind == "string":
+        return array.astype(object) if array.dtype.kind in "UST" else None
+    if array.dtype.kind not in "biufV":
+        return None
+    if dtype.is_real and array.dtype.kind == "f":
+        return array.astype(target)  # rounding between floating-point types is expected
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = array.astype(target)
+        same = np.array_equal(converted.astype(np.float64), array.astype(np.float64))
+    return converted if same else None
+
+
+def fits(actual: tuple[int, ...], shape: Shape | None) -> bool:
+    """Whether an array's shape is one of those that a (dynamic) shape stands for."""
+    if shape is None:
+        return True
+    if len(actual) != len(shape):
+        return False
+    return all(
+        (d.lo <= a and (d.hi is None or a <= d.hi)) if isinstance(d, Interval) else a == d
+        for a, d in zip(actual, shape, strict=True)
+    )

@@ -1,0 +1,211 @@
+"""The plan: a graph as a flat schedule of calls, constants folded, values freed at last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irdeconv.errors import Collector, Diagnostic, ExecutionError, Note, OpError, UnsupportedError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Op, SugarOp
+from irdeconv.ops.basic import Const, Opaque
+from irdeconv.runtime.feeds import Feeds, bind
+from irdeconv.spec import Array
+
+Trace = Callable[[Node, tuple[Array, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: which slots it reads and writes, which it is the last to need."""
+
+    node: Node
+    call: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    frees: tuple[int, ...]
+
+
+@dataclass
+class Plan:
+    """An executable graph; `run` may be called any number of times.
+
+    Slots are numbered values. `constants` fills those that never change, `steps` the others in
+    order. The arrays that `run` returns belong to the caller.
+    """
+
+    graph: Graph
+    steps: list[Step]
+    constants: dict[int, Array]
+    parameters: list[int]
+    results: list[tuple[str, int]]
+    slots: int
+    threads: int | None = None
+    _names: list[str] = field(default_factory=list)
+
+    def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
+        """Execute; returns the outputs by name in Result order.
+
+        `inputs` as for `bind`. `trace` is called with every node and its outputs. Raises
+        UsageError for inputs that do not fit, ExecutionError where a layer fails.
+        """
+        values: list[Any] = [None] * self.slots
+        for slot, array in self.constants.items():
+            values[slot] = array
+        for slot, array in zip(self.parameters, bind(self.graph, inputs), strict=True):
+            values[slot] = array
+        if trace is not None:
+            self._trace_given(trace, values)
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                self._run_step(step, values, trace)
+        return {name: _own(values[slot]) for name, slot in self.results}
+
+    def _run_step(self, step: Step, values: list[Any], trace: Trace | None) -> None:
+        arrays = [values[i] for i in step.inputs]
+        try:
+            out = step.call(*arrays)
+        except (KeyboardInterrupt, ExecutionError):
+            raise
+        except Exception as e:
+            raise _failure(step.node, arrays, e) from e
+        if isinstance(out, tuple):
+            for slot, array in zip(step.outputs, out, strict=False):
+                values[slot] = array
+        else:
+            values[step.outputs[0]] = out
+        if trace is not None:
+            trace(step.node, out if isinstance(out, tuple) else (out,))
+        for slot in step.frees:
+            values[slot] = None
+
+    def _trace_given(self, trace: Trace, values: list[Any]) -> None:
+        done = {s.node.id for s in self.steps}
+        first = 0
+        for node in self.graph.topological():
+            count = max(node.outputs, 1)
+            if node.id not in done and node.type != "Result":
+                held = tuple(v for v in values[first : first + count] if v is not None)
+                if held:
+                    trace(node, held)
+            first += count
+
+
+def build_plan(graph: Graph, threads: int | None = None) -> Plan:
+    """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed."""
+    order = [n for n in graph.topological() if n.id in _needed(graph)]
+    _refuse_unsupported(order)
+    slot_of: dict[Value, int] = {}
+    for node in graph.topological():
+        for port in range(max(node.outputs, 1)):
+            slot_of[Value(node.id, port)] = len(slot_of)
+    constants: dict[int, Array] = {}
+    scheduled: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = []
+    for node in order:
+        if node.type in ("Parameter", "Result"):
+            continue
+        ins = tuple(slot_of[v] for v in graph.inputs_of(node.id))
+        outs = tuple(slot_of[Value(node.id, p)] for p in range(max(node.outputs, 1)))
+        if all(i in constants for i in ins):
+            _fold(node, ins, outs, constants)
+        else:
+            scheduled.append((node, ins, outs))
+    results = [slot_of[graph.inputs_of(n.id)[0]] for n in graph.results]
+    steps = _with_frees(scheduled, set(constants), set(results))
+    used = {i for s in steps for i in s.inputs} | set(results)
+    return Plan(
+        graph,
+        steps,
+        {k: v for k, v in constants.items() if k in used},
+        [slot_of[Value(n.id)] for n in graph.parameters],
+        list(zip(graph.outputs, results, strict=True)),
+        len(slot_of),
+        threads,
+    )
+
+
+def _needed(graph: Graph) -> set[int]:
+    return graph.live()
+
+
+def _refuse_unsupported(order: list[Node]) -> None:
+    found = Collector()
+    for node in order:
+        op = node.op
+        lacks = type(op).evaluate is Op.evaluate and node.type not in ("Parameter",)
+        if isinstance(op, SugarOp):
+            lacks = False
+        if isinstance(op, Opaque) or lacks:
+            found.add(
+                "E502",
+                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
+                location=node.location,
+                layer=node.name,
+            )
+        if isinstance(op, Const) and not op.data.available:
+            found.add(
+                "E120",
+                f'constant "{node.name}" has no data: its weights file is missing',
+                location=node.location,
+                layer=node.name,
+                hint="name the .bin with weights= or --weights",
+            )
+    if found.errors:
+        raise UnsupportedError(found.diagnostics)
+
+
+def _fold(
+    node: Node, ins: tuple[int, ...], outs: tuple[int, ...], constants: dict[int, Array]
+) -> None:
+    arrays = [constants[i] for i in ins]
+    try:
+        with np.errstate(all="ignore"):
+            out = node.op.evaluate(*arrays)
+    except Exception as e:
+        raise _failure(node, arrays, e) from e
+    for slot, array in zip(outs, out if isinstance(out, tuple) else (out,), strict=False):
+        constants[slot] = array
+
+
+def _with_frees(
+    scheduled: Sequence[tuple[Node, tuple[int, ...], tuple[int, ...]]],
+    constants: set[int],
+    results: set[int],
+) -> list[Step]:
+    last: dict[int, int] = {}
+    for k, (_, ins, outs) in enumerate(scheduled):
+        for slot in (*ins, *outs):
+            last[slot] = k
+    frees: dict[int, list[int]] = {}
+    for slot, k in last.items():
+        if slot not in constants and slot not in results:
+            frees.setdefault(k, []).append(slot)
+    return [
+        Step(node, node.op.evaluate, ins, outs, tuple(frees.get(k, ())))
+        for k, (node, ins, outs) in enumerate(scheduled)
+    ]
+
+
+def _own(array: Any) -> Array:
+    """Return an array that nothing else refers to."""
+    return np.array(array, order="C", copy=True)
+
+
+def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> ExecutionError:
+    shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
+    hint = error.problem.hint if isinstance(error, OpError) else None
+    text = str(error) or type(error).__name__
+    return ExecutionError(
+        Diagnostic(
+            "E500",
+            "error",
+            f'{node.type} "{node.name}": {text}',
+            node.location,
+            node.name,
+            (Note(f"its inputs are {shapes or 'none'}"),),
+            hint,
+        )
+    )
