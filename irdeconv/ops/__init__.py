@@ -1,5 +1,5 @@
 """Operations, one module per family; importing this package fills the registry."""
 
-from irdeconv.ops import basic
+from irdeconv.ops import basic, convolution
 
-__all__ = ["basic"]
+__all__ = ["basic", "convolution"]
