@@ -1,5 +1,14 @@
 """Operations, one module per family; importing this package fills the registry."""
 
-from irdeconv.ops import basic, convolution
+from irdeconv.ops import basic, convert, convolution, elementwise, movement, padding, shape, slicing
 
-__all__ = ["basic", "convolution"]
+__all__ = [
+    "basic",
+    "convert",
+    "convolution",
+    "elementwise",
+    "movement",
+    "padding",
+    "shape",
+    "slicing",
+]

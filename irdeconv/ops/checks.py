@@ -1,0 +1,124 @@
+"""Checks that many operations share; each raises OpError with the numbers and the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from irdeconv.dtypes import ElementType
+from irdeconv.errors import OpError
+from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds
+
+Types = Literal["any", "number", "real", "boolean", "integer"]
+
+UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
+
+_ACCEPTS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
+    "any": ("any type", lambda t: True),
+    "number": ("a number type", lambda t: t.is_real or t.is_integral),
+    "real": ("a floating-point type", lambda t: t.is_real),
+    "boolean": ("boolean", lambda t: t.kind == "bool"),
+    "integer": ("an integer type", lambda t: t.is_integral),
+}
+
+
+def want_type(spec: Spec, types: Types, port: int, name: str) -> None:
+    """Require an element type of a kind (unknown ones pass); E303."""
+    text, fits = _ACCEPTS[types]
+    if spec.dtype is not None and not fits(spec.dtype):
+        raise OpError(f"{name} is {spec.dtype}; it must be {text}", code="E303", port=port)
+
+
+def one_type(*specs: Spec, names: Sequence[str], first: int = 0) -> ElementType | None:
+    """Return the element type that all inputs share, `first` being the first one's port; E303."""
+    found: ElementType | None = None
+    at = 0
+    for i, s in enumerate(specs):
+        if s.dtype is None:
+            continue
+        if found is None:
+            found, at = s.dtype, i
+        elif s.dtype != found:
+            raise OpError(
+                f"{names[at]} is {found} and {names[i]} is {s.dtype}; "
+                "both must have one element type",
+                code="E303",
+                port=first + i,
+            )
+    return found
+
+
+def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:
+    """Return an axis counted from 0 (negative ones count from the end).
+
+    Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
+    """
+    if not -rank <= axis < rank:
+        raise OpError(
+            f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)",
+            code="E304" if port is None else "E305",
+            attribute=attribute,
+            port=port,
+        )
+    return axis % rank
+
+
+def axes_of(axes: Sequence[int], rank: int, port: int) -> tuple[int, ...]:
+    """Return axes counted from 0 in the given order; a repeated one is E305."""
+    out = tuple(axis_of(a, rank, port=port) for a in axes)
+    if len(set(out)) != len(out):
+        raise OpError(f"axes {list(axes)} name an axis twice", code="E305", port=port)
+    return out
+
+
+def vector_length(spec: Spec, port: int, name: str) -> int | None:
+    """Return the number of elements of a vector or scalar; None where unknown; E301, E303."""
+    want_type(spec, "integer", port, name)
+    if spec.shape is None:
+        return None
+    if len(spec.shape) > 1:
+        raise OpError(
+            f"{name} has rank {len(spec.shape)}; it must be a vector or a scalar",
+            code="E301",
+            port=port,
+        )
+    if not spec.shape:
+        return 1
+    return spec.shape[0] if isinstance(spec.shape[0], int) else None
+
+
+def elements(spec: Spec, port: int, name: str) -> tuple[Dim, ...] | None:
+    """Return a vector's elements as dims, UNKNOWN where not known; None: length unknown."""
+    length = vector_length(spec, port, name)
+    if spec.value is not None:
+        return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1))
+    if length is None or length > VALUE_LIMIT:
+        return None
+    return (UNKNOWN,) * length
+
+
+def exact(values: Sequence[Dim] | None) -> tuple[int, ...] | None:
+    """Return the values where all of them are exact."""
+    if values is None:
+        return None
+    out = tuple(v for v in values if not isinstance(v, Interval))
+    return out if len(out) == len(values) else None
+
+
+def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
+    """Require a rank within bounds (unknown ones pass); E301."""
+    if shape is None:
+        return
+    rank = len(shape)
+    if rank < lowest or (highest is not None and rank > highest):
+        if highest == lowest:
+            rule = f"{lowest}"
+        else:
+            rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
+        raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
+
+
+def union(a: Dim, b: Dim) -> Dim:
+    """Return the smallest interval that holds both."""
+    (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
+    return Interval.of(min(alo, blo), None if ahi is None or bhi is None else max(ahi, bhi))

@@ -1,0 +1,100 @@
+"""Change of element type: Convert, ConvertLike."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops import ranges
+from irdeconv.spec import Array, Interval, Spec
+
+
+def convert(values: Array, dtype: ElementType) -> Array:
+    """Return values as another element type: the same array where nothing changes.
+
+    Numbers to boolean: not 0. Real to integer: towards zero. Integers to narrower ones keep their
+    low bits, packed types included. Packed types are held in their containers.
+    """
+    if values.dtype == object:
+        return ranges.each(_dim_to(dtype), values)
+    if dtype.kind == "bool":
+        return values if values.dtype == np.bool_ else values != 0
+    with np.errstate(all="ignore"):
+        if dtype.is_integral and not np.issubdtype(values.dtype, np.integer):
+            values = _to_integer(values, dtype)
+        out = values.astype(dtype.container, copy=False)
+    return _low_bits(out, dtype) if dtype.is_packed and dtype.is_integral else out
+
+
+def _to_integer(values: Array, dtype: ElementType) -> Array:
+    """Truncate and saturate; NaN becomes 0."""
+    if values.dtype == np.bool_:
+        return values
+    info = np.iinfo(dtype.container)
+    wide = values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+    out = np.trunc(np.nan_to_num(wide, nan=0.0))
+    cut = np.clip(out, float(info.min), float(info.max))
+    # The largest 64-bit integer is no float: the cast of what was cut there would wrap around.
+    return np.where(out >= float(info.max), info.max, cut.astype(dtype.container))
+
+
+def _low_bits(values: Array, dtype: ElementType) -> Array:
+    mask = (1 << dtype.bits) - 1
+    low: Array = values & np.array(mask, values.dtype)
+    if dtype.kind == "int":
+        sign = 1 << (dtype.bits - 1)
+        low = ((low ^ sign) - sign).astype(dtype.container)
+    return low
+
+
+def _dim_to(dtype: ElementType) -> Any:
+    real = dtype.container.type if dtype.container.kind == "f" else np.float32
+
+    def apply(v: Any) -> Any:
+        if isinstance(v, Interval):
+            if dtype.kind == "bool":
+                raise TypeError("a partly known value as boolean")
+            return v
+        return real(v) if dtype.is_real else int(v)
+
+    return apply
+
+
+def _check(source: ElementType | None, target: ElementType) -> None:
+    if source is not None and (source.kind == "string") != (target.kind == "string"):
+        raise OpError(f"{source} cannot be converted to {target}", code="E303", port=0)
+
+
+@op("Convert")
+class Convert(Op):
+    """Change the element type to `destination_type`, the shape stays.
+
+    Real to integer truncates and saturates; to boolean: not 0.  [type/Convert-1]
+    """
+
+    partial: ClassVar[bool] = True
+    destination_type: ElementType
+
+    def infer(self, data: Spec) -> Spec:
+        _check(data.dtype, self.destination_type)
+        return Spec(self.destination_type, data.shape)
+
+    def evaluate(self, data: Array) -> Array:
+        return convert(data, self.destination_type)
+
+
+@op("ConvertLike")
+class ConvertLike(Op):
+    """Change the element type of `data` to that of `like`; shape kept.  [type/ConvertLike-1]"""
+
+    def infer(self, data: Spec, like: Spec) -> Spec:
+        if like.dtype is not None:
+            _check(data.dtype, like.dtype)
+        return Spec(like.dtype, data.shape)
+
+    def evaluate(self, data: Array, like: Array) -> Array:
+        return convert(data, of_numpy(like.dtype))

@@ -1,0 +1,272 @@
+"""Element-wise operations of two or three tensors: arithmetic, comparison, logic, Select.
+
+Every operation is a row: name, what it computes, what it accepts. Tensors broadcast as the
+attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from irdeconv.dtypes import boolean
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops import ranges
+from irdeconv.ops.checks import Types, one_type, want_type
+from irdeconv.spec import (
+    Array,
+    Interval,
+    Shape,
+    Spec,
+    broadcast,
+    format_shape,
+    merge,
+    merge_shapes,
+)
+
+AutoBroadcast = Literal["numpy", "none", "pdpd"]
+BinaryFunction = Callable[[Array, Array], Array]
+
+
+def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1) -> Shape | None:
+    """Return the shape of an element-wise result under an `auto_broadcast` rule; E302."""
+    try:
+        if rule == "none":
+            return merge_shapes(a, b)
+        return _into(a, b) if rule == "pdpd" else broadcast(a, b)
+    except ValueError as e:
+        raise OpError(
+            f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
+            f'auto_broadcast="{rule}": {e}',
+            code="E302",
+            port=port,
+        ) from None
+
+
+def _into(a: Shape | None, b: Shape | None) -> Shape | None:
+    """Return `a`, into which `b` broadcasts along its last axes."""
+    if a is None or b is None:
+        return a
+    if len(b) > len(a):
+        raise ValueError(f"rank {len(b)} is above rank {len(a)}")
+    for x, y in zip(a[len(a) - len(b) :], b, strict=True):
+        if merge(x, y) is None and merge(y, 1) is None:
+            raise ValueError(f"dimension {y} does not broadcast to {x}")
+    return a
+
+
+def quiet(fn: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a function overflow and divide by zero without warnings, as IEEE arithmetic does."""
+
+    def silent(*args: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fn(*args)
+
+    return silent
+
+
+@dataclass(frozen=True)
+class Binary(Op):
+    """Base of operations on two tensors of one element type."""
+
+    partial: ClassVar[bool] = True
+    fn: ClassVar[BinaryFunction]
+    accepts: ClassVar[Types] = "number"
+    gives_boolean: ClassVar[bool] = False
+    scalar: ClassVar[Callable[[Any, Any], Any] | None] = None
+
+    auto_broadcast: AutoBroadcast = "numpy"
+
+    def infer(self, a: Spec, b: Spec) -> Spec:
+        dtype = one_type(a, b, names=("a", "b"))
+        want_type(a, self.accepts, 0, "a")
+        want_type(b, self.accepts, 1, "b")
+        shape = broadcast_shapes(a.shape, b.shape, self.auto_broadcast)
+        return Spec(boolean if self.gives_boolean else dtype, shape)
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        if a.dtype == object or b.dtype == object:
+            return self.estimate(a, b)
+        return type(self).fn(a, b)
+
+    def estimate(self, a: Array, b: Array) -> Array:
+        """Compute on partly known values; TypeError where the operation cannot."""
+        scalar = type(self).scalar
+        if scalar is None:
+            raise TypeError(f"{self.type} of partly known values")
+        return ranges.each(scalar, a, b)
+
+
+def binary(
+    name: str,
+    fn: BinaryFunction,
+    doc: str,
+    *,
+    since: int = 1,
+    accepts: Types = "number",
+    gives_boolean: bool = False,
+    scalar: Callable[[Any, Any], Any] | None = None,
+) -> type[Binary]:
+    """Register an element-wise operation of two tensors."""
+    body = {
+        "__doc__": doc,
+        "__module__": __name__,
+        "fn": staticmethod(quiet(fn)),
+        "accepts": accepts,
+        "gives_boolean": gives_boolean,
+        "scalar": None if scalar is None else staticmethod(scalar),
+    }
+    return op(name, since=since)(type(name, (Binary,), body))
+
+
+def _row(what: str, types: str, section: str, out: str = "the same type") -> str:
+    return f"{what} (a, b broadcast), {types}; {out}.  [{section}]"
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    return np.maximum(a, b)
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    return np.minimum(a, b)
+
+
+def _power(a: Array, b: Array) -> Array:
+    """Return a ** b; NumPy refuses negative integer exponents, whose results truncate here."""
+    if a.dtype.kind in "iu" and b.size and b.dtype.kind == "i" and b.min() < 0:
+        return truncated(np.power(a.astype(np.float64), b), a.dtype)
+    return np.power(a, b)
+
+
+def truncated(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return real values cut towards zero as integers; non-finite ones become 0."""
+    return np.where(np.isfinite(values), values, 0).astype(dtype)
+
+
+def _modulo(a: Array, b: Array) -> Array:
+    """Return the remainder with the sign of `a`; 0 for an integer divisor 0."""
+    return np.fmod(a, b)
+
+
+def _squared_difference(a: Array, b: Array) -> Array:
+    out: Array = np.square(a - b)
+    return out
+
+
+_ANY = "any numbers of one type"
+
+Add = binary("Add", np.add, _row("a + b", _ANY, "arithmetic/Add-1"), scalar=ranges.add)
+Subtract = binary(
+    "Subtract", np.subtract, _row("a - b", _ANY, "arithmetic/Subtract-1"), scalar=ranges.subtract
+)
+Multiply = binary(
+    "Multiply", np.multiply, _row("a * b", _ANY, "arithmetic/Multiply-1"), scalar=ranges.multiply
+)
+Maximum = binary(
+    "Maximum", _maximum, _row("Larger one", _ANY, "arithmetic/Maximum-1"), scalar=ranges.maximum
+)
+Minimum = binary(
+    "Minimum", _minimum, _row("Smaller one", _ANY, "arithmetic/Minimum-1"), scalar=ranges.minimum
+)
+Power = binary("Power", _power, _row("a to the power b", _ANY, "arithmetic/Power-1"))
+Mod = binary("Mod", _modulo, _row("Remainder of a / b, sign of a", _ANY, "arithmetic/Mod-1"))
+FloorMod = binary(
+    "FloorMod", np.remainder, _row("Remainder of a / b, sign of b", _ANY, "arithmetic/FloorMod-1")
+)
+SquaredDifference = binary(
+    "SquaredDifference",
+    _squared_difference,
+    _row("(a - b) squared", _ANY, "arithmetic/SquaredDifference-1"),
+)
+
+
+@op("Divide")
+class Divide(Binary):
+    """a / b (a, b broadcast), numbers of one type; the same type.
+
+    Integers round down with `m_pythondiv`, else towards zero.  [arithmetic/Divide-1]
+    """
+
+    m_pythondiv: bool = True
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        if a.dtype == object or b.dtype == object:
+            return self.estimate(a, b)
+        with np.errstate(all="ignore"):
+            if a.dtype.kind not in "iu":
+                return np.divide(a, b)
+            if self.m_pythondiv:
+                return np.floor_divide(a, b)
+            down = np.floor_divide(a, b)
+            out: Array = np.add(down, (down < 0) & (down * b != a), dtype=a.dtype)
+            return out
+
+    def estimate(self, a: Array, b: Array) -> Array:
+        real = ranges.holds_real(a, b)
+        if real or real is None:
+            return ranges.each(ranges.divide_real, a, b)
+        return ranges.each(
+            ranges.divide_floor if self.m_pythondiv else ranges.divide_truncate, a, b
+        )
+
+
+def _comparison(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
+    doc = _row(what, "one type", f"comparison/{name}-1", "boolean")
+    return binary(name, fn, doc, accepts="any", gives_boolean=True)
+
+
+Equal = _comparison("Equal", np.equal, "a == b")
+NotEqual = _comparison("NotEqual", np.not_equal, "a != b")
+Less = _comparison("Less", np.less, "a < b")
+LessEqual = _comparison("LessEqual", np.less_equal, "a <= b")
+Greater = _comparison("Greater", np.greater, "a > b")
+GreaterEqual = _comparison("GreaterEqual", np.greater_equal, "a >= b")
+
+
+def _logical(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
+    doc = _row(what, "boolean", f"logical/{name}-1")
+    return binary(name, fn, doc, accepts="boolean", gives_boolean=True)
+
+
+LogicalAnd = _logical("LogicalAnd", np.logical_and, "a and b")
+LogicalOr = _logical("LogicalOr", np.logical_or, "a or b")
+LogicalXor = _logical("LogicalXor", np.logical_xor, "Exactly one of a, b")
+
+
+def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
+    doc = _row(what, "integers of one type or boolean", f"bitwise/{name}-13")
+    return binary(name, fn, doc, since=13, accepts="any")
+
+
+BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
+BitwiseOr = _bitwise("BitwiseOr", np.bitwise_or, "Bits set in a or b")
+BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of a, b")
+
+
+@op("Select")
+class Select(Op):
+    """Take `then` where `cond` is true, else `otherwise` (all broadcast to one shape).
+
+    cond: boolean; then, otherwise: one type. `pdpd` broadcasts into `then`.  [condition/Select-1]
+    """
+
+    partial: ClassVar[bool] = True
+    auto_broadcast: AutoBroadcast = "numpy"
+
+    def infer(self, cond: Spec, then: Spec, otherwise: Spec) -> Spec:
+        want_type(cond, "boolean", 0, "cond")
+        dtype = one_type(then, otherwise, names=("then", "otherwise"), first=1)
+        rule = self.auto_broadcast
+        shape = broadcast_shapes(then.shape, otherwise.shape, rule, port=2)
+        if rule == "pdpd":
+            return Spec(dtype, broadcast_shapes(shape, cond.shape, rule, port=0))
+        return Spec(dtype, broadcast_shapes(cond.shape, shape, rule, port=0))
+
+    def evaluate(self, cond: Array, then: Array, otherwise: Array) -> Array:
+        if any(isinstance(v, Interval) for v in cond.flat if cond.dtype == object):
+            raise TypeError("Select with an unknown condition")
+        return np.where(cond.astype(bool), then, otherwise)

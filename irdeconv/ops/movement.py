@@ -1,0 +1,128 @@
+"""Operations that move whole tensors: Concat, Transpose, Tile, Broadcast, channel shuffles."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
+from irdeconv.spec import (
+    DYNAMIC,
+    VALUE_LIMIT,
+    Array,
+    Dim,
+    Shape,
+    Spec,
+    format_shape,
+    is_static,
+    merge,
+)
+
+
+@op("Concat")
+class Concat(Op):
+    """Join tensors along `axis`: (..., A_i, ...) -> (..., sum of A_i, ...), one element type.
+
+    All ranks and all other dimensions are equal.  [movement/Concat-1]
+    """
+
+    partial: ClassVar[bool] = True
+    axis: int
+
+    def infer(self, *parts: Spec) -> Spec:
+        dtype = one_type(*parts, names=[f"part {i}" for i in range(len(parts))])
+        shape: Shape | None = None
+        for i, p in enumerate(parts):
+            if p.shape is not None:
+                shape = p.shape if shape is None else self._join(shape, p.shape, i)
+        if shape is None:
+            return Spec(dtype, None)
+        axis = axis_of(self.axis, len(shape), attribute="axis")
+        total: Dim = 0
+        for p in parts:
+            total = total + (DYNAMIC if p.shape is None else p.shape[axis])
+        out = Spec(dtype, (*shape[:axis], total, *shape[axis + 1 :]))
+        return Spec(dtype, out.shape, self._partly_known(parts, out))
+
+    def _join(self, a: Shape, b: Shape, port: int) -> Shape:
+        if len(a) != len(b):
+            raise OpError(
+                f"part {port} has rank {len(b)}, the parts before it rank {len(a)}",
+                code="E301",
+                port=port,
+            )
+        axis = axis_of(self.axis, len(a), attribute="axis")
+        out = []
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            both = x if i == axis else merge(x, y)
+            if both is None:
+                raise OpError(
+                    f"part {port} is {format_shape(b)}; the parts before it have {x} on axis {i}, "
+                    f"and only axis {axis} may differ",
+                    code="E302",
+                    port=port,
+                )
+            out.append(both)
+        return tuple(out)
+
+    def _partly_known(self, parts: tuple[Spec, ...], out: Spec) -> Array | None:
+        """Return an integer result of which some parts are known and others are not."""
+        some = any(p.value is not None for p in parts) and any(p.value is None for p in parts)
+        if not some or out.dtype is None or not out.dtype.is_integral:
+            return None
+        if out.size is None or out.size > VALUE_LIMIT:
+            return None
+        return self.evaluate(*(_value(p) for p in parts))
+
+    def evaluate(self, *parts: Array) -> Array:
+        if any(p.dtype == object for p in parts):
+            parts = tuple(p.astype(object) for p in parts)
+        return np.concatenate(parts, self.axis)
+
+
+def _value(spec: Spec) -> Array:
+    if spec.value is not None:
+        return spec.value
+    assert is_static(spec.shape)
+    out = np.empty(spec.shape, object)
+    out.fill(UNKNOWN)
+    return out
+
+
+@op("Transpose")
+class Transpose(Op):
+    """Permute axes: output axis i is input axis order[i]; an empty order reverses them.
+
+    [movement/Transpose-1]
+    """
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    def infer(self, data: Spec, order: Spec) -> Spec:
+        values = elements(order, 1, "the order")
+        if values is None:
+            return Spec(data.dtype, None if data.shape is None else (DYNAMIC,) * len(data.shape))
+        if data.shape is None:
+            return Spec(data.dtype, (DYNAMIC,) * len(values) if values else None)
+        rank = len(data.shape)
+        if values and len(values) != rank:
+            raise OpError(
+                f"the order has {len(values)} values for data of rank {rank}",
+                code="E302",
+                port=1,
+            )
+        chosen = exact(values)
+        if chosen is None:
+            return Spec(data.dtype, (DYNAMIC,) * rank)
+        return Spec(data.dtype, tuple(data.shape[i] for i in _permutation(chosen, rank)))
+
+    def evaluate(self, data: Array, order: Array) -> Array:
+        return data.transpose(_permutation(tuple(int(v) for v in order.reshape(-1)), data.ndim))
+
+
+def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))

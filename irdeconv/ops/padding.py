@@ -1,0 +1,159 @@
+"""Pad: constant, edge, reflect, symmetric; negative pads crop."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import elements, one_type, want_rank
+from irdeconv.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    non_negative,
+)
+
+PadMode = Literal["constant", "edge", "reflect", "symmetric"]
+
+
+def pad_constant(data: Array, begin: tuple[int, ...], end: tuple[int, ...], value: Array) -> Array:
+    """Return a window on the signal that `value` extends without end; negative pads crop.
+
+    A window is not the same as cropping first and padding then where a crop is longer than the
+    tensor.
+    """
+    shape = [d + b + e for d, b, e in zip(data.shape, begin, end, strict=True)]
+    out = np.full(shape, value, data.dtype)
+    into, source = [], []
+    for d, b, size in zip(data.shape, begin, shape, strict=True):
+        first, last = max(b, 0), min(b + d, size)
+        if last <= first:
+            return out
+        into.append(slice(first, last))
+        source.append(slice(first - b, last - b))
+    out[tuple(into)] = data[tuple(source)]
+    return out
+
+
+def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
+    """Return which element of an axis stands at each place of the padded axis."""
+    at = np.arange(-begin, size + end)
+    if mode == "edge":
+        return np.clip(at, 0, size - 1)
+    shift = 1 if mode == "symmetric" else 0  # symmetric repeats the border element
+    at = np.where(at < 0, -at - shift, at)
+    return np.where(at >= size, 2 * (size - 1) - at + shift, at)
+
+
+class _Pad(Op):
+    """Base of the two versions."""
+
+    pad_mode: PadMode
+
+    def infer(
+        self, data: Spec, pads_begin: Spec, pads_end: Spec, pad_value: Spec | None = None
+    ) -> Spec:
+        if pad_value is not None:
+            one_type(data, pad_value, names=("data", "", "", "pad_value"))
+            want_rank(pad_value.shape, 0, 0, 3, "pad_value")
+        begin = elements(pads_begin, 1, "pads_begin")
+        end = elements(pads_end, 2, "pads_end")
+        shape = self._shape(data.shape, begin, end)
+        if shape is None or begin is None or end is None:
+            return Spec(data.dtype, None if shape is None else (DYNAMIC,) * len(shape))
+        return Spec(data.dtype, tuple(map(self._dim, range(len(shape)), shape, begin, end)))
+
+    def _shape(
+        self, shape: Shape | None, begin: tuple[Dim, ...] | None, end: tuple[Dim, ...] | None
+    ) -> Shape | None:
+        """Return the data's shape, made of unknown dimensions where only the rank is known."""
+        for port, name, pads in ((1, "pads_begin", begin), (2, "pads_end", end)):
+            if pads is None:
+                continue
+            if shape is None:
+                shape = (DYNAMIC,) * len(pads)
+            if len(pads) != len(shape):
+                raise OpError(
+                    f"{name} has {len(pads)} values for data of rank {len(shape)}",
+                    code="E302",
+                    port=port,
+                )
+        return shape
+
+    def _dim(self, axis: int, size: Dim, begin: Dim, end: Dim) -> Dim:
+        for port, pad in ((1, begin), (2, end)):
+            self._check(axis, size, pad, port)
+        out = size + begin + end
+        if not isinstance(out, Interval) and out < 0:
+            raise OpError(
+                f"axis {axis} of size {size} with pads {begin} and {end} would have size {out}",
+                code="E306",
+                port=1,
+            )
+        return non_negative(out)
+
+    def _check(self, axis: int, size: Dim, pad: Dim, port: int) -> None:
+        """Require that the pads of a mirroring mode find an element to copy."""
+        low, high = bounds(pad)[0], bounds(size)[1]
+        if self.pad_mode == "constant" or low <= 0 or high is None:
+            return
+        limit = {"edge": None if high else 0, "reflect": high - 1, "symmetric": high}[self.pad_mode]
+        if limit is not None and low > limit:
+            raise OpError(
+                f'pad {pad} of axis {axis}: pad_mode="{self.pad_mode}" allows at most {limit} for '
+                f"size {size}",
+                code="E305",
+                port=port,
+            )
+
+    def evaluate(
+        self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None
+    ) -> Array:
+        begin = tuple(int(v) for v in pads_begin.reshape(-1))
+        end = tuple(int(v) for v in pads_end.reshape(-1))
+        if self.pad_mode == "constant":
+            value = np.zeros((), data.dtype) if pad_value is None else pad_value.reshape(())
+            return pad_constant(data, begin, end, value)
+        for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
+            if b or e:
+                data = data.take(pad_indices(self.pad_mode, data.shape[axis], b, e), axis)
+        return data
+
+
+@op("Pad", until=11)
+class Pad1(_Pad):
+    """Extend each axis by pads_begin and pads_end elements as `pad_mode` says.
+
+    data: any type; pads: integer vectors, not negative, one value an axis; pad_value: a scalar of
+    the data's type, 0 by default.  [movement/Pad-1]
+    """
+
+    pad_mode: PadMode = "constant"
+
+    def _check(self, axis: int, size: Dim, pad: Dim, port: int) -> None:
+        high = bounds(pad)[1]
+        if high is not None and high < 0:
+            raise OpError(
+                f"pad {pad} of axis {axis} is negative; Pad crops from opset12 on",
+                code="E305",
+                port=port,
+            )
+        super()._check(axis, size, pad, port)
+
+
+@op("Pad", since=12)
+class Pad12(_Pad):
+    """Extend each axis by pads_begin and pads_end elements as `pad_mode` says; negative ones crop.
+
+    data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
+    type, 0 by default. All modes are windows on the endlessly extended data.  [movement/Pad-12]
+    """
+
+    pad_mode: PadMode = "constant"

@@ -1,0 +1,148 @@
+"""Arithmetic on arrays of partly known integers: object arrays that hold ints and Intervals.
+
+Shape arithmetic of dynamic models (ShapeOf, Gather, Multiply, Floor, Concat) flows through these.
+Where the tensor is floating-point, an interval holds the integers around the real bounds; exact
+elements are floats. Rounding to f32 keeps such bounds, because they are representable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.spec import Array, Dim, Interval, bounds
+
+Scalar = Any  # int, float, NumPy float (which rounds as its tensor does) or Interval
+_REAL = (float, np.floating)
+
+
+def is_partial(*arrays: Array) -> bool:
+    """Whether an array holds dimensions instead of plain numbers."""
+    return any(a.dtype == object for a in arrays)
+
+
+def _ends(v: Scalar) -> tuple[float, float]:
+    if isinstance(v, Interval):
+        low = -math.inf if v.lo <= -(2**62) else v.lo
+        return low, math.inf if v.hi is None else v.hi
+    return v, v
+
+
+def _around(values: list[float]) -> Dim:
+    """Return the integer interval around real values; unbounded where one is not finite."""
+    if any(math.isnan(v) for v in values):
+        return Interval(-(2**63), None)
+    low, high = min(values), max(values)
+    lo = -(2**63) if math.isinf(low) else math.floor(low)
+    return Interval(lo, None if math.isinf(high) else math.ceil(high))
+
+
+def _times(a: float, b: float) -> float:
+    return 0.0 if 0 in (a, b) else a * b
+
+
+def _is_real(a: Scalar, b: Scalar) -> bool:
+    return isinstance(a, _REAL) or isinstance(b, _REAL)
+
+
+def add(a: Scalar, b: Scalar) -> Scalar:
+    """a + b."""
+    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        return _around([al + bl, ah + bh])
+    return a + b
+
+
+def subtract(a: Scalar, b: Scalar) -> Scalar:
+    """a - b."""
+    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        return _around([al - bh, ah - bl])
+    return a - b
+
+
+def multiply(a: Scalar, b: Scalar) -> Scalar:
+    """a * b."""
+    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
+        return _around([_times(x, y) for x in _ends(a) for y in _ends(b)])
+    return a * b
+
+
+def divide_real(a: Scalar, b: Scalar) -> Scalar:
+    """a / b of a floating-point tensor; between intervals it holds the integer quotient too."""
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        if bl <= 0 <= bh:
+            return Interval(-(2**63), None)
+        return _around([_times(x, 1 / y) for x in (al, ah) for y in (bl, bh)])
+    return a / b
+
+
+def divide_floor(a: Scalar, b: Scalar) -> Scalar:
+    """a // b of an integer tensor."""
+    return a // b
+
+
+def divide_truncate(a: Scalar, b: Scalar) -> Scalar:
+    """a / b of an integer tensor towards zero; intervals that reach below zero are unknown."""
+    if bounds(a)[0] >= 0 and bounds(b)[0] > 0:
+        return a // b
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        return Interval(-(2**63), None)
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger one."""
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        return _whole(max(al, bl), max(ah, bh))
+    return max(a, b)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller one."""
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        return _whole(min(al, bl), min(ah, bh))
+    return min(a, b)
+
+
+def _whole(low: float, high: float) -> Scalar:
+    if low == high:
+        return low  # an exact element keeps its type: int in integer tensors, else float
+    return _around([low, high])
+
+
+def rounded(kind: Callable[[float], int]) -> Callable[[Scalar], Scalar]:
+    """Return floor or ceil of a floating-point tensor; the bounds are integers already."""
+
+    def apply(v: Scalar) -> Scalar:
+        return v if isinstance(v, Interval) else type(v)(kind(v))
+
+    return apply
+
+
+def each(fn: Callable[..., Scalar], *arrays: Array) -> Array:
+    """Apply a scalar function to object arrays with NumPy broadcasting."""
+    out = np.frompyfunc(fn, len(arrays), 1)(*(objects(a) for a in arrays))
+    return np.asarray(out, object)
+
+
+def objects(array: Array) -> Array:
+    """Return an object array; floats stay NumPy scalars, so that they round as the tensor does."""
+    if array.dtype.kind != "f":
+        return array.astype(object)
+    out = np.empty(array.shape, object)
+    for index in np.ndindex(array.shape):
+        out[index] = array[index]
+    return out
+
+
+def holds_real(*arrays: Array) -> bool | None:
+    """Whether the tensors are floating-point; None where only intervals are there."""
+    exact = [v for a in arrays for v in objects(a).flat if not isinstance(v, Interval)]
+    return any(isinstance(v, _REAL) for v in exact) if exact else None

@@ -1,0 +1,304 @@
+"""Operations on the shape alone: ShapeOf, Reshape, Squeeze, Unsqueeze, and Range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, i64
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import axes_of, axis_of, elements, exact, vector_length
+from irdeconv.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    format_shape,
+    is_static,
+    non_negative,
+    simplify,
+)
+
+
+def _shape_value(shape: Shape, dtype: ElementType) -> Array:
+    values = np.empty(len(shape), object)
+    values[:] = shape
+    return simplify(values, dtype)
+
+
+class _ShapeOf(Op):
+    """Base of the two versions."""
+
+    def _infer(self, data: Spec, dtype: ElementType) -> Spec:
+        if dtype.name not in ("i32", "i64"):
+            raise OpError(
+                f"output_type is {dtype}; it must be i32 or i64",
+                code="E304",
+                attribute="output_type",
+            )
+        if data.shape is None:
+            return Spec(dtype, (DYNAMIC,))
+        return Spec(dtype, (len(data.shape),), _shape_value(data.shape, dtype))
+
+
+@op("ShapeOf", until=2)
+class ShapeOf1(_ShapeOf):
+    """The shape as a vector: any tensor of rank r -> i64 [r].  [shape/ShapeOf-1]"""
+
+    def infer(self, data: Spec) -> Spec:
+        return self._infer(data, i64)
+
+    def evaluate(self, data: Array) -> Array:
+        return np.array(data.shape, np.int64)
+
+
+@op("ShapeOf", since=3)
+class ShapeOf(_ShapeOf):
+    """The shape as a vector: any tensor of rank r -> `output_type` [r].  [shape/ShapeOf-3]"""
+
+    output_type: ElementType = i64
+
+    def infer(self, data: Spec) -> Spec:
+        return self._infer(data, self.output_type)
+
+    def evaluate(self, data: Array) -> Array:
+        return np.array(data.shape, self.output_type.container)
+
+
+@op("Reshape")
+class Reshape(Op):
+    """Same elements in the shape that the second input gives; one -1 takes what is left.
+
+    With `special_zero` a 0 copies the dimension of the input at that place.  [shape/Reshape-1]
+    """
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+    special_zero: bool = False
+
+    def infer(self, data: Spec, shape: Spec) -> Spec:
+        pattern = elements(shape, 1, "the shape")
+        if pattern is None:
+            return Spec(data.dtype, None)
+        known = exact(pattern)
+        if known is not None and is_static(data.shape):
+            return Spec(data.dtype, self.resolve(data.shape, known))
+        return Spec(data.dtype, self._estimate(data.shape, pattern))
+
+    def evaluate(self, data: Array, shape: Array) -> Array:
+        if shape.dtype == object:
+            raise TypeError("Reshape to a partly known shape")
+        pattern = tuple(int(v) for v in shape.reshape(-1))
+        return data.reshape(self.resolve(data.shape, pattern))
+
+    def resolve(self, shape: tuple[int, ...], pattern: Sequence[int]) -> tuple[int, ...]:
+        """Return the exact output shape; E305 where the elements do not fit."""
+        self._check(pattern)
+        out = list(self._copied(shape, pattern))
+        size = math.prod(shape)
+        if -1 in pattern:
+            at = list(pattern).index(-1)
+            rest = math.prod(out[:at] + out[at + 1 :])
+            fits = size % rest == 0 if rest else size == 0
+            out[at] = size // rest if rest else 0
+        else:
+            fits = math.prod(out) == size
+        if not fits:
+            raise OpError(
+                f"{format_shape(shape)} has {size} elements, which do not fill {list(pattern)}",
+                code="E305",
+                port=1,
+            )
+        return tuple(out)
+
+    def _check(self, pattern: Sequence[int]) -> None:
+        if list(pattern).count(-1) > 1 or any(v < -1 for v in pattern):
+            raise OpError(
+                f"the shape is {list(pattern)}; at most one value may be -1 and none below it",
+                code="E305",
+                port=1,
+            )
+
+    def _copied(self, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
+        if not self.special_zero:
+            return list(pattern)
+        for i, v in enumerate(pattern):
+            if v == 0 and i >= len(shape):
+                raise OpError(
+                    f"value {i} of the shape {list(pattern)} is 0 (special_zero copies the "
+                    f"dimension), but the data has rank {len(shape)}",
+                    code="E305",
+                    port=1,
+                )
+        return [shape[i] if v == 0 else v for i, v in enumerate(pattern)]
+
+    def _estimate(self, shape: Shape | None, pattern: tuple[Dim, ...]) -> Shape:
+        """Return bounds of the output where the input or the pattern is partly known."""
+        self._check([v for v in pattern if not isinstance(v, Interval)])
+        out = [self._target(shape, i, v) for i, v in enumerate(pattern)]
+        wild = [i for i, v in enumerate(pattern) if v == -1]
+        if wild and shape is not None and not any(_maybe_negative(v) for v in pattern):
+            out[wild[0]] = self._left_over(shape, pattern, out, wild[0])
+        return tuple(out)
+
+    def _target(self, shape: Shape | None, i: int, v: Dim) -> Dim:
+        if v == -1 or bounds(v)[0] < 0:
+            return DYNAMIC
+        if not self.special_zero or bounds(v)[0] > 0:
+            return v
+        if v != 0:
+            return DYNAMIC  # a 0 among its values would copy
+        return shape[i] if shape is not None and i < len(shape) else DYNAMIC
+
+    def _left_over(self, shape: Shape, pattern: tuple[Dim, ...], out: list[Dim], at: int) -> Dim:
+        """Divide the elements by the other dimensions; copied ones cancel, even unknown."""
+        copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
+        size = _product([d for i, d in enumerate(shape) if i not in copied])
+        rest = _product([d for i, d in enumerate(out) if i not in copied and i != at])
+        (slo, shi), (rlo, rhi) = bounds(size), bounds(rest)
+        if rlo == 0:
+            return 0 if rhi == 0 else DYNAMIC
+        low = 0 if rhi is None else -(-slo // rhi)
+        high = None if shi is None else shi // rlo
+        return DYNAMIC if high is not None and high < low else Interval.of(low, high)
+
+
+def _maybe_negative(v: Dim) -> bool:
+    return isinstance(v, Interval) and v.lo < 0
+
+
+def _product(shape: Sequence[Dim]) -> Dim:
+    out: Dim = 1
+    for d in shape:
+        out = out * d
+    return out
+
+
+class _Squeeze(Op):
+    """Base of the two versions."""
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    def _infer(self, data: Spec, axes: Spec | None, skip: bool) -> Spec:
+        if axes is None or vector_length(axes, 1, "axes") == 0:
+            return Spec(data.dtype, _squeeze_all(data.shape))
+        chosen = exact(elements(axes, 1, "axes"))
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        if chosen is None:
+            return Spec(data.dtype, _squeeze_some(data.shape, vector_length(axes, 1, "axes"), skip))
+        return Spec(data.dtype, _squeeze(data.shape, chosen, skip))
+
+    def _evaluate(self, data: Array, axes: Array | None, skip: bool) -> Array:
+        if axes is None or axes.size == 0:
+            return reshaped(data, tuple(d for d in data.shape if d != 1))
+        shape = _squeeze(data.shape, [int(a) for a in axes.reshape(-1)], skip)
+        return reshaped(data, shape or ())
+
+
+def reshaped(data: Array, shape: Shape) -> Array:
+    """Return the data in a shape that follows from its own and is exact therefore."""
+    assert is_static(shape)
+    return data.reshape(shape)
+
+
+def _squeeze_all(shape: Shape | None) -> Shape | None:
+    if shape is None or any(isinstance(d, Interval) and d.lo <= 1 for d in shape):
+        return None
+    return tuple(d for d in shape if d != 1)
+
+
+def _squeeze_some(shape: Shape, count: int | None, skip: bool) -> Shape | None:
+    """Return what is left when `count` axes of size 1 go, nobody knows which."""
+    if count is None or skip or count > len(shape):
+        return None
+    return (DYNAMIC,) * (len(shape) - count)
+
+
+def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
+    gone = {axis_of(a, len(shape), port=1) for a in axes}  # repeated axes are allowed
+    for a in sorted(gone):
+        low, high = bounds(shape[a])
+        if low <= 1 and (high is None or high >= 1):
+            if skip and low != high:
+                return None
+            continue
+        if not skip:
+            raise OpError(
+                f"axis {a} has dimension {shape[a]}; only axes of 1 can be squeezed",
+                code="E305",
+                port=1,
+            )
+        gone.discard(a)
+    return tuple(d for i, d in enumerate(shape) if i not in gone)
+
+
+@op("Squeeze", until=14)
+class Squeeze1(_Squeeze):
+    """Remove the given axes of size 1 (all of them without `axes`).  [shape/Squeeze-1]"""
+
+    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
+        return self._infer(data, axes, skip=False)
+
+    def evaluate(self, data: Array, axes: Array | None = None) -> Array:
+        return self._evaluate(data, axes, skip=False)
+
+
+@op("Squeeze", since=15)
+class Squeeze(_Squeeze):
+    """Remove the given axes of size 1 (all of them without `axes`).
+
+    With `allow_axis_skip` a given axis of another size stays.  [shape/Squeeze-15]
+    """
+
+    allow_axis_skip: bool = False
+
+    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
+        return self._infer(data, axes, self.allow_axis_skip)
+
+    def evaluate(self, data: Array, axes: Array | None = None) -> Array:
+        return self._evaluate(data, axes, self.allow_axis_skip)
+
+
+@op("Unsqueeze")
+class Unsqueeze(Op):
+    """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    def infer(self, data: Spec, axes: Spec) -> Spec:
+        places = elements(axes, 1, "axes")
+        if data.shape is None or places is None:
+            return Spec(data.dtype, None)
+        rank = len(data.shape) + len(places)
+        chosen = exact(places)
+        if chosen is None:
+            return Spec(data.dtype, (DYNAMIC,) * rank)
+        return Spec(data.dtype, _unsqueeze(data.shape, chosen))
+
+    def evaluate(self, data: Array, axes: Array) -> Array:
+        shape = _unsqueeze(data.shape, [int(a) for a in axes.reshape(-1)])
+        return reshaped(data, shape)
+
+
+def _unsqueeze(shape: Shape, axes: Sequence[int]) -> Shape:
+    rank = len(shape) + len(axes)
+    new = axes_of(axes, rank, 1)
+    old = iter(shape)
+    return tuple(1 if i in new else next(old) for i in range(rank))
+
+
+def clip_size(size: Dim, *, port: int, what: str) -> Dim:
+    """Return a size cut at 0 where it is an interval; an exact negative one is E306."""
+    if not isinstance(size, Interval) and size < 0:
+        raise OpError(f"{what} would be {size}", code="E306", port=port)
+    return non_negative(size)

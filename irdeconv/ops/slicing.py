@@ -1,0 +1,422 @@
+"""Parts of tensors: Slice, StridedSlice, Gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import (
+    axes_of,
+    axis_of,
+    elements,
+    exact,
+    want_rank,
+    want_type,
+)
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape
+
+_FAR = 2**62  # bounds of slices beyond it mean "to the end"
+
+
+def slice_size(size: Dim, start: Dim, stop: Dim, step: int) -> Dim:
+    """Return how many elements a slice takes; the interval of it where something is unknown."""
+    high = bounds(size)[1]
+    if _mixed(start) or _mixed(stop):
+        return Interval.of(0, None if high is None else -(-high // abs(step)))
+    low: int | None = None
+    top: int | None = 0
+    for a, b in product(_ends(start), _ends(stop)):
+        lo, hi = _size_bounds(size, a, b, step)
+        low = lo if low is None else min(low, lo)
+        top = None if top is None or hi is None else max(top, hi)
+    return Interval.of(low or 0, top)
+
+
+def _mixed(v: Dim) -> bool:
+    """Whether a bound may count from the begin or from the end."""
+    low, high = bounds(v)
+    return isinstance(v, Interval) and low < 0 and (high is None or high >= 0)
+
+
+def _ends(v: Dim) -> tuple[int, int]:
+    low, high = bounds(v)
+    return low, _FAR if high is None else high
+
+
+def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int | None]:
+    """Return the least and the largest count over all sizes.
+
+    The count is linear in the size between a few places: where a bound meets the other one or an
+    end of the axis. So only these need a look.
+    """
+    lo, hi = bounds(size)
+    near = [abs(start), abs(stop), abs(start) + abs(stop), abs(abs(start) - abs(stop))]
+    far = max(v for v in (*near, lo) if v < _FAR) + 4 * abs(step) + 1
+    last = far if hi is None else hi
+    places = {lo, last} | {p + d for p in near for d in range(-2, 3)}
+    counts = [_count(p, start, stop, step) for p in places if lo <= p <= last]
+    grows = hi is None and _count(4 * far, start, stop, step) > _count(far, start, stop, step)
+    return min(counts), None if grows else max(counts)
+
+
+def _count(size: int, start: int, stop: int, step: int) -> int:
+    return len(range(*slice(start, stop, step).indices(size)))
+
+
+@op("Slice", since=8)
+class Slice(Op):
+    """Take start:stop:step of the given axes (of the first ones without `axes`).
+
+    start, stop, step, axes: integer vectors of one length; negative bounds count from the end,
+    steps may be negative. data: any type.  [movement/Slice-8]
+    """
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    def infer(
+        self, data: Spec, start: Spec, stop: Spec, step: Spec, axes: Spec | None = None
+    ) -> Spec:
+        given = [(start, 1, "start"), (stop, 2, "stop"), (step, 3, "step")]
+        if axes is not None:
+            given.append((axes, 4, "axes"))
+        for s, port, name in given:
+            want_rank(s.shape, 1, 1, port, name)
+        lists = [elements(*g) for g in given]
+        _one_length(lists, [g[2] for g in given])
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        shape = list(data.shape)
+        starts, stops, steps = lists[:3]
+        chosen = self._axes(lists, len(shape), axes is not None)
+        if chosen is None or starts is None or stops is None or steps is None:
+            return Spec(data.dtype, tuple(_shrunk(d) for d in shape))
+        for axis, a, b, by in zip(chosen, starts, stops, steps, strict=True):
+            shape[axis] = _sliced(shape[axis], a, b, by)
+        return Spec(data.dtype, tuple(shape))
+
+    def _axes(
+        self, lists: Sequence[tuple[Dim, ...] | None], rank: int, given: bool
+    ) -> tuple[int, ...] | None:
+        if given:
+            axes = exact(lists[3])
+            return None if axes is None else axes_of(axes, rank, 4)
+        count = next((len(v) for v in lists if v is not None), None)
+        return None if count is None else axes_of(range(count), rank, 1)
+
+    def evaluate(
+        self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
+    ) -> Array:
+        count = start.size
+        chosen = range(count) if axes is None else [int(a) for a in axes]
+        index = [slice(None)] * data.ndim
+        for axis, a, b, s in zip(axes_of(chosen, data.ndim, 4), start, stop, step, strict=True):
+            index[axis] = slice(int(a), int(b), _step(int(s)))
+        return data[tuple(index)]
+
+
+def _shrunk(d: Dim) -> Dim:
+    return Interval.of(0, bounds(d)[1])
+
+
+def _sliced(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
+    if isinstance(step, Interval):
+        return _shrunk(size)
+    return slice_size(size, start, stop, _step(step))
+
+
+def _step(step: int, port: int = 3) -> int:
+    if step == 0:
+        raise OpError("a step is 0", code="E305", port=port)
+    return step
+
+
+def _one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str]) -> None:
+    known = [
+        (len(v), name, port)
+        for port, (v, name) in enumerate(zip(lists, names, strict=True), 1)
+        if v is not None
+    ]
+    for length, name, port in known[1:]:
+        if length != known[0][0]:
+            raise OpError(
+                f"{known[0][1]} has {known[0][0]} values and {name} has {length}; "
+                "they must have one length",
+                code="E302",
+                port=port,
+            )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a StridedSlice does with one axis: the input axis (None: a new one), and how."""
+
+    axis: int | None
+    begin: Dim | None = None
+    end: Dim | None = None
+    step: int | None = 1
+    shrink: bool = False
+    unknown: bool = False
+
+
+@op("StridedSlice")
+class StridedSlice(Op):
+    """Take begin:end:strides of the axes in order; masks say otherwise where they hold a 1.
+
+    `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
+    `shrink_axis_mask`: one element, the axis goes; `ellipsis_mask`: all axes that are not named.
+    data: any type; begin, end, strides: integer vectors, strides 1 by default.
+    [movement/StridedSlice-1]
+    """
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    begin_mask: tuple[int, ...] = ()
+    end_mask: tuple[int, ...] = ()
+    new_axis_mask: tuple[int, ...] = ()
+    shrink_axis_mask: tuple[int, ...] = ()
+    ellipsis_mask: tuple[int, ...] = ()
+
+    def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
+        given = [(begin, 1, "begin"), (end, 2, "end")]
+        if strides is not None:
+            given.append((strides, 3, "strides"))
+        for s, port, name in given:
+            want_rank(s.shape, 1, 1, port, name)
+        lists = [elements(*g) for g in given]
+        _one_length(lists, [g[2] for g in given])
+        if data.shape is None or lists[0] is None or lists[1] is None:
+            return Spec(data.dtype, None)
+        steps = (1,) * len(lists[0]) if strides is None else lists[2]
+        if steps is None:
+            return Spec(data.dtype, None)
+        parts = self._parts(len(data.shape), lists[0], lists[1], steps)
+        out = [_part_size(data.shape, p) for p in parts]
+        return Spec(data.dtype, tuple(d for d in out if d is not None))
+
+    def evaluate(
+        self, data: Array, begin: Array, end: Array, strides: Array | None = None
+    ) -> Array:
+        b, e = (tuple(int(v) for v in x) for x in (begin, end))
+        s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
+        index: list[int | slice | None] = []
+        for p in self._parts(data.ndim, b, e, s):
+            if p.axis is None:
+                index.append(None)
+            elif p.shrink:
+                index.append(_element(data.shape[p.axis], p))
+            else:
+                index.append(slice(p.begin, p.end, p.step))
+        return np.asarray(data[tuple(index)], data.dtype)
+
+    def _parts(
+        self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
+    ) -> list[_Part]:
+        """Return what happens to each axis; the axes that are not named stay whole."""
+        count = len(begin)
+        new = _set(self.new_axis_mask, count)
+        ellipsis = sorted(_set(self.ellipsis_mask, count))
+        if len(ellipsis) > 1:
+            raise OpError(
+                f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1",
+                code="E304",
+                attribute="ellipsis_mask",
+            )
+        named = count - len(new | set(ellipsis))
+        if named > rank:
+            raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)
+        parts: list[_Part] = []
+        axis = 0
+        for i in range(count):
+            if i in ellipsis:
+                parts += [_Part(a) for a in range(axis, axis + rank - named)]
+                axis += rank - named
+            elif i in new:
+                parts.append(_Part(None))
+            else:
+                parts.append(self._part(i, axis, begin[i], end[i], steps[i]))
+                axis += 1
+        return parts + [_Part(a) for a in range(axis, rank)]
+
+    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _Part:
+        shrink = _bit(self.shrink_axis_mask, i)
+        if isinstance(step, Interval):
+            return _Part(axis, None, None, None, shrink)
+        return _Part(
+            axis,
+            None if _bit(self.begin_mask, i) else begin,
+            None if _bit(self.end_mask, i) else end,
+            _step(step),
+            shrink,
+        )
+
+
+def _bit(mask: tuple[int, ...], i: int) -> bool:
+    return i < len(mask) and mask[i] == 1
+
+
+def _set(mask: tuple[int, ...], count: int) -> set[int]:
+    return {i for i in range(count) if _bit(mask, i)}
+
+
+def _part_size(shape: Shape, part: _Part) -> Dim | None:
+    """Return the output dimension of a part; None where the axis goes."""
+    if part.axis is None:
+        return 1
+    size = shape[part.axis]
+    if part.shrink:
+        if not isinstance(size, Interval) and not isinstance(part.begin, Interval):
+            _element(size, part)
+        return None
+    if part.step is None:
+        return _shrunk(size)
+    low, high = (0, _FAR) if part.step > 0 else (_FAR, -_FAR)
+    begin = low if part.begin is None else part.begin
+    return slice_size(size, begin, high if part.end is None else part.end, part.step)
+
+
+def _element(size: int, part: _Part) -> int:
+    """Return the index that a shrunk axis keeps; E305 outside the axis."""
+    step = part.step or 1
+    index = part.begin if part.begin is not None else (0 if step > 0 else -1)
+    assert not isinstance(index, Interval)
+    if not -size <= index < size:
+        raise OpError(
+            f"begin {index} is outside axis {part.axis} of size {size}", code="E305", port=1
+        )
+    return index
+
+
+class _Gather(Op):
+    """Base of the three versions."""
+
+    partial: ClassVar[bool] = True
+
+    def _infer(self, data: Spec, indices: Spec, axis: Spec, batch: int) -> Spec:
+        want_type(indices, "integer", 1, "indices")
+        want_type(axis, "integer", 2, "axis")
+        if data.shape is None or indices.shape is None:
+            return Spec(data.dtype, None)
+        rank = len(data.shape)
+        known = exact(elements(axis, 2, "axis"))
+        dims = self._batch(batch, len(indices.shape), rank)
+        if known is None:
+            return Spec(data.dtype, (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims))
+        at = axis_of(known[0], rank, port=2)
+        self._check_batch(data.shape, indices.shape, dims, at)
+        shape = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
+        return Spec(data.dtype, shape)
+
+    def _batch(self, batch: int, indices_rank: int, rank: int) -> int:
+        dims = batch + indices_rank if batch < 0 else batch
+        if not 0 <= dims <= min(indices_rank, rank):
+            raise OpError(
+                f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
+                f"rank {rank}",
+                code="E304",
+                attribute="batch_dims",
+            )
+        return dims
+
+    def _check_batch(self, data: Shape, indices: Shape, dims: int, axis: int) -> None:
+        if dims > axis:
+            raise OpError(
+                f"batch_dims {dims} is above axis {axis}", code="E304", attribute="batch_dims"
+            )
+        for i in range(dims):
+            (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
+            if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
+                raise OpError(
+                    f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
+                    f"batch dimension {i}",
+                    code="E302",
+                    port=1,
+                )
+
+    def _evaluate(self, data: Array, indices: Array, axis: Array, batch: int) -> Array:
+        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
+        if indices.dtype == object:
+            raise TypeError("Gather with unknown indices")
+        dims = self._batch(batch, indices.ndim, data.ndim)
+        return gather(data, indices.astype(np.int64, copy=False), at, dims)
+
+
+def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
+    """Take `indices` along an axis; negative ones count from the end, outside ones give 0."""
+    size = data.shape[axis]
+    wrapped = np.where(indices < 0, indices + size, indices)
+    inside = (wrapped >= 0) & (wrapped < size)
+    safe = wrapped if inside.all() else np.where(inside, wrapped, 0)
+    if safe.size and size == 0:
+        shape = (*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
+        return np.zeros(shape, data.dtype)
+    out = np.take(data, safe, axis) if batch == 0 else _gather_batched(data, safe, axis, batch)
+    if safe is wrapped:
+        return out
+    tail = data.ndim - axis - 1
+    mask = inside.reshape(
+        *inside.shape[:batch], *(1,) * (axis - batch), *inside.shape[batch:], *(1,) * tail
+    )
+    return np.where(mask, out, np.zeros((), data.dtype))
+
+
+def _gather_batched(data: Array, indices: Array, axis: int, batch: int) -> Array:
+    lead = indices.shape[:batch]
+    shape = (*lead, *data.shape[batch:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
+    out = np.empty(shape, data.dtype)
+    for at in np.ndindex(*lead):
+        out[at] = np.take(data[at], indices[at], axis - batch)
+    return out
+
+
+@op("Gather", until=6)
+class Gather1(_Gather):
+    """Take `indices` along `axis` (a scalar input): [.., A, ..] -> [.., *indices, ..].
+
+    [movement/Gather-1]
+    """
+
+    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
+        return self._infer(data, indices, axis, 0)
+
+    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
+        return self._evaluate(data, indices, axis, 0)
+
+
+@op("Gather", since=7, until=7)
+class Gather7(_Gather):
+    """Take `indices` along `axis`, separately for each of the first `batch_dims` axes.
+
+    [movement/Gather-7]
+    """
+
+    batch_dims: int = 0
+
+    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
+        return self._infer(data, indices, axis, self.batch_dims)
+
+    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
+        return self._evaluate(data, indices, axis, self.batch_dims)
+
+
+@op("Gather", since=8)
+class Gather(_Gather):
+    """Take `indices` along `axis`, separately for each of the first `batch_dims` axes.
+
+    Negative indices count from the end; those outside the axis give 0.  [movement/Gather-8]
+    """
+
+    batch_dims: int = 0
+
+    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
+        return self._infer(data, indices, axis, self.batch_dims)
+
+    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
+        return self._evaluate(data, indices, axis, self.batch_dims)
