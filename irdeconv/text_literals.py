@@ -1,0 +1,221 @@
+"""Parse the values of the text form: numbers, strings, lists, specs, constants' data."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from irdeconv.constant import ArrayData, ConstantData, FileData
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.io.weights import MemoryWeights, NoWeights
+from irdeconv.packing import decode
+from irdeconv.spec import Array, Interval, Shape, Spec, is_static
+from irdeconv.suggest import did_you_mean
+from irdeconv.text_lexer import Lexer, Token
+from irdeconv.text_values import to_array
+
+DEPTH = 60  # nested lists
+_WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """`missing("net.bin", offset, size)`: data that lies in a file that is not there."""
+
+    path: str
+    offset: int
+    size: int
+
+
+class Data:
+    """The word `data` behind a spec: its value is the constant's own."""
+
+
+def literal(lex: Lexer, depth: int = 0) -> Any:
+    """Parse one value."""
+    token = lex.next()
+    if token.kind == "string":
+        return string(lex, token)
+    if token.kind == "bytes":
+        return raw(lex, token)
+    if token.kind == "number":
+        return _number(token)
+    if token.kind == "range":
+        return _range(lex, token)
+    if token.text == "[":
+        if depth >= DEPTH:
+            lex.fail("lists are nested too deeply", token.offset)
+        return tuple(items(lex, depth + 1))
+    if token.text == "?":
+        return _spec(lex, None, token) if _touches(lex, token) else Interval(0, None)
+    if token.kind == "word":
+        return _word(lex, token)
+    return lex.fail(f"expected a value, found {lex.describe(token)}", token.offset)
+
+
+def items(lex: Lexer, depth: int = 0) -> list[Any]:
+    """Parse `a, b, c]` behind the opening bracket."""
+    out: list[Any] = []
+    while not lex.accept("]"):
+        if out:
+            lex.expect(",")
+        out.append(literal(lex, depth))
+    return out
+
+
+def string(lex: Lexer, token: Token) -> str:
+    """Return the value of a string token."""
+    try:
+        text: str = json.loads(token.text)
+    except ValueError as e:
+        lex.fail(f"malformed string: {e}", token.offset)
+    return text
+
+
+def raw(lex: Lexer, token: Token) -> bytes:
+    """Return the value of a base64 token."""
+    try:
+        return base64.b64decode(token.text[2:-1], validate=True)
+    except binascii.Error as e:
+        lex.fail(f"malformed base64: {e}", token.offset)
+
+
+def _number(token: Token) -> int | float:
+    digits = token.text.lstrip("-")
+    return int(token.text) if digits.isdigit() else float(token.text)
+
+
+def _range(lex: Lexer, token: Token) -> Interval:
+    lo, _, hi = token.text.partition("..")
+    low, high = int(lo or 0), int(hi) if hi else None
+    if high is not None and low > high:
+        lex.fail(f"{token.text} is an empty range", token.offset)
+    return Interval(low, high)
+
+
+def _touches(lex: Lexer, token: Token) -> bool:
+    return lex.token.text == "[" and lex.token.offset == token.end
+
+
+def _word(lex: Lexer, token: Token) -> Any:
+    if token.text in _WORDS:
+        return _WORDS[token.text]
+    if token.text == "data":
+        return Data()
+    if token.text == "missing":
+        return _missing(lex)
+    if token.text == "elided":
+        lex.fail(
+            "this text was printed without its constants",
+            token.offset,
+            'dump(graph, constants="inline") keeps them',
+        )
+    dtype = ELEMENT_TYPES.get(token.text)
+    if dtype is None:
+        hint = did_you_mean(token.text, [*ELEMENT_TYPES, *_WORDS])
+        lex.fail(f'"{token.text}" is not a value', token.offset, hint)
+    return _spec(lex, dtype, token) if _touches(lex, token) else dtype
+
+
+def _missing(lex: Lexer) -> Missing:
+    lex.expect("(")
+    path = string(lex, lex.take("string"))
+    lex.expect(",")
+    offset = int(_number(lex.take("number")))
+    lex.expect(",")
+    size = int(_number(lex.take("number")))
+    lex.expect(")")
+    return Missing(path, offset, size)
+
+
+@dataclass(frozen=True)
+class OwnValue(Spec):
+    """A spec written `f32[2]=data`, before the constant's array is put in."""
+
+
+def _spec(lex: Lexer, dtype: ElementType | None, start: Token) -> Spec:
+    shape = _shape(lex)
+    if not lex.accept("="):
+        return Spec(dtype, shape)
+    at = lex.token
+    value = literal(lex)
+    if isinstance(value, Data):
+        return OwnValue(dtype, shape)
+    if dtype is None or not is_static(shape):
+        lex.fail("a value needs an element type and an exact shape", start.offset)
+    return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
+
+
+def _shape(lex: Lexer) -> Shape | None:
+    lex.expect("[")
+    if lex.token.kind == "any":
+        lex.next()
+        lex.expect("]")
+        return None
+    start = lex.token.offset
+    found = items(lex)
+    if not all(isinstance(d, (int, Interval)) and not isinstance(d, bool) for d in found):
+        lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
+    return tuple(found)
+
+
+def array(lex: Lexer, value: Any, dtype: ElementType, shape: tuple[int, ...], offset: int) -> Array:
+    """Return a list or base64 as an array of this type and shape."""
+    try:
+        if isinstance(value, bytes):
+            return decode(value, dtype, shape)
+        if isinstance(value, tuple) and len(value) == math.prod(shape):
+            return to_array(value, dtype, shape)
+        problem = f"{math.prod(shape)} values of {dtype} belong here"
+    except ValueError as e:
+        problem = str(e)
+    return lex.fail(problem, offset)
+
+
+def constant(
+    lex: Lexer, value: Any, dtype: ElementType, shape: Shape | None, offset: int
+) -> ConstantData:
+    """Return the data of a constant; bytes are kept as they are."""
+    exact = tuple(shape) if is_static(shape) else ()
+    if isinstance(value, Missing):
+        return FileData(NoWeights(value.path), value.offset, value.size, dtype, exact)
+    if isinstance(value, tuple):
+        return ArrayData.of(array(lex, value, dtype, exact, offset), dtype)
+    if not isinstance(value, bytes):
+        lex.fail("a list of values or base64 belongs here", offset)
+    if is_static(shape):
+        array(lex, value, dtype, exact, offset)
+    source = MemoryWeights(value, lex.source.path)
+    return FileData(source, 0, len(value), dtype, exact)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a parsed value may be assigned to a field of this type."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, a) for a in args)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(args) == 2 and args[1] is Ellipsis:
+            return all(fits(v, args[0]) for v in value)
+        return len(args) == len(value) and all(map(fits, value, args))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint is type(None):
+        return value is None
+    return not isinstance(hint, type) or not _plain(hint) or isinstance(value, hint)
+
+
+def _plain(hint: type) -> bool:
+    return not getattr(hint, "_is_protocol", False)

@@ -1,0 +1,203 @@
+"""Read a graph back from its text form."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any, TypeVar
+
+from irdeconv import dialects, ops
+from irdeconv.graph import Graph, Info, Node, Value
+from irdeconv.op import TYPES, Op, lookup
+from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.spec import Spec
+from irdeconv.suggest import did_you_mean
+from irdeconv.text_lexer import Lexer, Token
+from irdeconv.text_literals import OwnValue, constant, fits, literal, string
+
+T = TypeVar("T")
+_FILLED = (ops, dialects)  # importing them fills the registry
+Fields = dict[str, tuple[Any, int]]  # name -> (value, offset)
+
+
+def parse(text: str, *, file: str = "<text>") -> Graph:
+    """Return the graph that `dump` printed.
+
+    Raises InputError (E702) with line and column for anything that does not fit; nodes point at
+    their lines in the text.
+    """
+    return _Parser(Lexer(text, file)).graph()
+
+
+class _Parser:
+    def __init__(self, lex: Lexer) -> None:
+        self.lex = lex
+        self.inputs: dict[int, list[tuple[Value, int]]] = {}
+
+    def graph(self) -> Graph:
+        lex = self.lex
+        lex.expect("graph")
+        version = lex.take("number")
+        if version.text != "1":
+            lex.fail(f"version {version.text} of the text form is unknown", version.offset)
+        name = string(lex, lex.take("string"))
+        graph = Graph(self.build(Info, self.fields("<", ">"), {"name": name}, version.offset))
+        lex.expect("{")
+        while not lex.accept("}"):
+            self.node(graph)
+        lex.take("end")
+        self.connect(graph)
+        return graph
+
+    def node(self, graph: Graph) -> None:
+        lex = self.lex
+        start = lex.take("ref")
+        value = _value(start)
+        if value.port or value.node in graph:
+            lex.fail(f"node {start.text} exists already", start.offset)
+        name = string(lex, lex.take("string"))
+        lex.expect("=")
+        opaque = lex.accept("opaque")
+        version = self.word()
+        lex.expect(".")
+        at = lex.token.offset
+        type_ = self.word()
+        self.inputs[value.node] = self.references()
+        given = self.fields("{", "}")
+        op = (
+            self.opaque(type_, version, given, at) if opaque else self.op(type_, version, given, at)
+        )
+        node = graph.add(op, name=name, id=value.node, location=lex.location(start.offset))
+        if lex.accept(":"):
+            node.specs = self.specs(op)
+        self.meta(node, self.fields("<", ">"))
+
+    def word(self) -> str:
+        token = self.lex.take("word", "string")
+        return string(self.lex, token) if token.kind == "string" else token.text
+
+    def references(self) -> list[tuple[Value, int]]:
+        lex = self.lex
+        out: list[tuple[Value, int]] = []
+        lex.expect("(")
+        while not lex.accept(")"):
+            if out:
+                lex.expect(",")
+            token = lex.take("ref")
+            out.append((_value(token), token.offset))
+        return out
+
+    def fields(self, opening: str, closing: str) -> Fields:
+        lex = self.lex
+        out: Fields = {}
+        if not lex.accept(opening):
+            return out
+        while not lex.accept(closing):
+            if out:
+                lex.expect(",")
+            token = lex.take("word")
+            if token.text in out:
+                lex.fail(f'"{token.text}" is given twice', token.offset)
+            lex.expect("=")
+            out[token.text] = (literal(lex), token.offset)
+        return out
+
+    def specs(self, op: Op) -> tuple[Spec, ...]:
+        lex = self.lex
+        if lex.accept("("):
+            lex.expect(")")
+            return ()
+        out = []
+        while True:
+            at = lex.token.offset
+            spec = literal(lex)
+            if not isinstance(spec, Spec):
+                lex.fail("a spec such as f32[1,3,?] belongs here", at)
+            if isinstance(spec, OwnValue):
+                if not isinstance(op, Const):
+                    lex.fail('"=data" belongs to a Const', at)
+                spec = Spec(spec.dtype, spec.shape, op.data.array())
+            out.append(spec)
+            if not lex.accept(","):
+                return tuple(out)
+
+    def op(self, type_: str, version: str, given: Fields, at: int) -> Op:
+        cls = lookup(type_, version)
+        if cls is None:
+            versions = [v for c in TYPES.get(type_, ()) for v in c.versions]
+            hint = did_you_mean(version, versions) or did_you_mean(type_, TYPES)
+            self.lex.fail(f"there is no operation {type_} of {version}", at, hint)
+        if issubclass(cls, Const) and "data" in given:
+            given = self.const_data(given)
+        return self.build(cls, given, {}, at)
+
+    def const_data(self, given: Fields) -> Fields:
+        dtype, shape = (given.get(k, (None, 0))[0] for k in ("element_type", "shape"))
+        value, offset = given["data"]
+        hints = typing.get_type_hints(Const)
+        if not fits(dtype, hints["element_type"]) or not fits(shape, hints["shape"]):
+            self.lex.fail("a Const needs element_type and shape", offset)
+        return {**given, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
+
+    def opaque(self, type_: str, version: str, given: Fields, at: int) -> Op:
+        from irdeconv.dtypes import u8
+
+        fields = dict(given)
+        if "sections" in given:
+            sections, offset = given["sections"]
+            fields["sections"] = (self.sections(sections, offset), offset)
+        if "weights" in given:
+            value, offset = given["weights"]
+            fields["weights"] = (constant(self.lex, value, u8, None, offset), offset)
+        return self.build(Opaque, fields, {"kind": type_, "opset": version}, at)
+
+    def sections(self, value: Any, offset: int) -> tuple[Section, ...]:
+        if not fits(value, tuple[tuple[str, str | bytes], ...]):
+            self.lex.fail("sections are pairs of tag and XML", offset)
+        return tuple(
+            Section(tag, xml.encode("utf-8", "surrogatepass") if isinstance(xml, str) else xml)
+            for tag, xml in value
+        )
+
+    def build(self, cls: type[T], given: Fields, fixed: dict[str, Any], at: int) -> T:
+        """Make a dataclass from fields: known names, fitting types, none missing."""
+        hints = typing.get_type_hints(cls)
+        known = {f.name: f for f in dataclasses.fields(cls) if f.name not in fixed}  # type: ignore[arg-type]
+        for name, (value, offset) in given.items():
+            if name not in known:
+                self.lex.fail(
+                    f'{cls.__name__} has no field "{name}"', offset, did_you_mean(name, known)
+                )
+            if not fits(value, hints[name]):
+                self.lex.fail(f'"{name}" of {cls.__name__} cannot be {value!r}'[:200], offset)
+        for name, f in known.items():
+            missing = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if missing and name not in given:
+                self.lex.fail(f'{cls.__name__} needs "{name}"', at)
+        return cls(**fixed, **{k: v for k, (v, _) in given.items()})
+
+    def meta(self, node: Node, given: Fields) -> None:
+        names = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
+        hints = typing.get_type_hints(Node)
+        for name, (value, offset) in given.items():
+            if name not in names:
+                self.lex.fail(f'a node has no "{name}"', offset, did_you_mean(name, names))
+            if not fits(value, hints[name]):
+                self.lex.fail(f'"{name}" cannot be {value!r}'[:200], offset)
+            setattr(node, name, value)
+
+    def connect(self, graph: Graph) -> None:
+        for ident, references in self.inputs.items():
+            for port, (value, offset) in enumerate(references):
+                if value.node not in graph:
+                    self.lex.fail(f"there is no node %{value.node}", offset)
+                producer = graph.node(value.node)
+                if producer.outputs and value.port >= producer.outputs:
+                    count = producer.outputs
+                    self.lex.fail(f"%{value.node} has {count} outputs, not #{value.port}", offset)
+                graph.connect(value, ident, port)
+
+
+def _value(token: Token) -> Value:
+    node, _, port = token.text[1:].partition("#")
+    return Value(int(node), int(port or 0))

@@ -1,0 +1,123 @@
+"""Print a graph as text that `text_parse` reads back."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from irdeconv.constant import ConstantData
+from irdeconv.dtypes import ElementType
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.spec import Array, Interval, Spec
+from irdeconv.text_values import format_bytes, format_data, format_dim, format_spec, quote
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEPT = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
+
+
+def dump(graph: Graph, *, constants: Literal["inline", "elide"] = "inline") -> str:
+    """Return the graph as text; `parse` gives it back.
+
+    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. With
+    constants="elide" only their size is printed: shorter, but `parse` refuses such a text.
+    """
+    return _Printer(constants == "elide").graph(graph)
+
+
+class _Printer:
+    def __init__(self, elide: bool) -> None:
+        self.elide = elide
+
+    def graph(self, graph: Graph) -> str:
+        info = graph.info
+        kept = {k: getattr(info, k) for k in ("ir_version", "rt_info", "file", "extra")}
+        lines = [f"graph 1 {quote(info.name)}{self.kept(kept)} {{"]
+        lines += [f"  {self.node(graph, n)}" for n in graph.nodes()]
+        return "\n".join([*lines, "}"]) + "\n"
+
+    def node(self, graph: Graph, node: Node) -> str:
+        inputs = ", ".join(_reference(v) for v in graph.inputs_of(node.id))
+        head = f"%{node.id} {quote(node.name)} = {self.operation(node)}({inputs})"
+        attributes = ", ".join(self.attributes(node))
+        text = f"{head} {{{attributes}}}" if attributes else head
+        if node.specs is not None:
+            text += f" : {self.specs(node) or '()'}"
+        return text + self.kept({k: getattr(node, k) for k in _KEPT})
+
+    def operation(self, node: Node) -> str:
+        opaque = "opaque " if isinstance(node.op, Opaque) else ""
+        return f"{opaque}{_word(node.op.version)}.{_word(node.op.type)}"
+
+    def attributes(self, node: Node) -> Iterator[str]:
+        op = node.op
+        for f in dataclasses.fields(op):
+            value = getattr(op, f.name)
+            if isinstance(op, Opaque) and (f.name in ("kind", "opset") or value == f.default):
+                continue
+            if isinstance(op, Const) and f.name == "data":
+                text = format_data(value, op.element_type, op.shape, self.elide)
+            else:
+                text = self.value(value)
+            yield f"{f.name} = {text}"
+
+    def specs(self, node: Node) -> str:
+        constant: Array | None = None
+        specs: Sequence[Spec] = node.specs or ()
+        if isinstance(node.op, Const) and any(s.value is not None for s in specs):
+            constant = node.op.data.array() if node.op.data.available else None
+        return ", ".join(format_spec(s, constant) for s in specs)
+
+    def kept(self, fields: dict[str, Any]) -> str:
+        given = [f"{k} = {self.value(v)}" for k, v in fields.items() if v not in (None, ())]
+        return f" <{', '.join(given)}>" if given else ""
+
+    def value(self, value: Any) -> str:
+        if value is None:
+            return "none"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str):
+            return quote(value)
+        if isinstance(value, (int, Interval)):
+            return format_dim(value)
+        if isinstance(value, float):
+            return repr(float(value))
+        if isinstance(value, bytes):
+            return format_bytes(value)
+        return self.compound(value)
+
+    def compound(self, value: Any) -> str:
+        if isinstance(value, (tuple, list)):
+            return f"[{', '.join(self.value(v) for v in value)}]"
+        if isinstance(value, ElementType):
+            return value.name
+        if isinstance(value, Spec):
+            return format_spec(value)
+        if isinstance(value, Section):
+            return f"[{quote(value.tag)}, {_xml(value.xml)}]"
+        if hasattr(value, "raw"):
+            return self.data(value)
+        raise TypeError(f"the text form cannot spell a {type(value).__name__}")
+
+    def data(self, data: ConstantData) -> str:
+        from irdeconv.dtypes import u8
+
+        return format_data(data, u8, None, self.elide)
+
+
+def _reference(value: Value) -> str:
+    return f"%{value.node}#{value.port}" if value.port else f"%{value.node}"
+
+
+def _xml(raw: bytes) -> str:
+    try:
+        return quote(raw.decode())
+    except UnicodeDecodeError:
+        return format_bytes(raw)
+
+
+def _word(text: str) -> str:
+    return text if _WORD.fullmatch(text) else quote(text)

@@ -1,0 +1,134 @@
+"""Values in the text form: strings, dimensions, specs, arrays. Arrays are bit-exact.
+
+A value is written as readable numbers only where reading them back gives the same bytes; anything
+else (large arrays, NaN payloads, padding bits) is the base64 of the `.bin` encoding.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.constant import ArrayData, ConstantData
+from irdeconv.dtypes import ElementType
+from irdeconv.packing import encode
+from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
+
+READABLE = 16  # elements; larger arrays are base64
+
+# JSON leaves these as they are; a terminal or an editor would not show them.
+_HIDDEN = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+
+
+def quote(text: str) -> str:
+    """Return a JSON string without control, invisible or direction-changing characters."""
+    shown = json.dumps(text, ensure_ascii=False)
+    return _HIDDEN.sub(lambda m: f"\\u{ord(m.group()):04x}", shown)
+
+
+def format_bytes(raw: bytes | memoryview) -> str:
+    """Return `b"<base64>"`."""
+    return f'b"{base64.b64encode(raw).decode()}"'
+
+
+def format_dim(dim: Dim) -> str:
+    """Return `3`, `?`, `..9`, `3..`, `-5..9`; other than `str(dim)` it loses nothing."""
+    if not isinstance(dim, Interval):
+        return str(int(dim))
+    if dim.lo == 0 and dim.hi is None:
+        return "?"
+    return f"{dim.lo or ''}..{'' if dim.hi is None else dim.hi}"
+
+
+def format_shape(shape: Shape | None) -> str:
+    """Return `[1,3,?]`, or `[...]` for an unknown rank."""
+    return "[...]" if shape is None else f"[{','.join(map(format_dim, shape))}]"
+
+
+def format_spec(spec: Spec, constant: Array | None = None) -> str:
+    """Return `f32[1,3]`, with `=[...]` where its value is known (`=data`: the constant's own)."""
+    text = f"{spec.dtype or '?'}{format_shape(spec.shape)}"
+    if spec.value is None or spec.dtype is None or spec.shape != spec.value.shape:
+        return text
+    value = format_array(spec.value, spec.dtype)
+    if constant is not None and value == format_array(constant, spec.dtype):
+        return f"{text}=data"
+    return f"{text}={value}"
+
+
+def format_array(values: Array, dtype: ElementType) -> str:
+    """Return a flat list of readable elements, or base64."""
+    if values.dtype == object and dtype.kind != "string":
+        return f"[{', '.join(format_dim(v) for v in values.flat)}]"
+    return readable(values, dtype, encode(values, dtype)) or format_bytes(encode(values, dtype))
+
+
+def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str | None:
+    """Return the elements as text where that reads back to `raw`, else None."""
+    if values.size > READABLE:
+        return None
+    if dtype.kind == "string" and not all(isinstance(v, str) for v in values.flat):
+        return None
+    with np.errstate(all="ignore"):
+        same = encode(to_array(_items(values, dtype), dtype, values.shape), dtype) == bytes(raw)
+    return f"[{', '.join(_element(v, dtype) for v in values.flat)}]" if same else None
+
+
+def _items(values: Array, dtype: ElementType) -> list[Any]:
+    texts = [_element(v, dtype) for v in values.flat]
+    if dtype.kind == "string":
+        return list(values.flat)
+    if dtype.is_real:
+        return [float(t) for t in texts]
+    return [v == "true" for v in texts] if dtype.kind == "bool" else [int(t) for t in texts]
+
+
+def _element(value: Any, dtype: ElementType) -> str:
+    if dtype.kind == "string":
+        return quote(value)
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    return str(value) if dtype.is_real else str(int(value))
+
+
+def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -> Array:
+    """Return parsed elements as an array; ValueError where they do not fit."""
+    if any(isinstance(v, Interval) for v in items):
+        out = np.empty(len(items), object)
+        out[:] = items
+        return out.reshape(shape)
+    kinds: dict[str, tuple[type, ...]] = {"string": (str,), "bool": (bool,), "float": (float, int)}
+    for item in items:
+        allowed = kinds.get(dtype.kind, (int,))
+        if not isinstance(item, allowed) or (isinstance(item, bool) and dtype.kind != "bool"):
+            raise ValueError(f"{item!r} is not a value of {dtype}")
+    if dtype.is_real:
+        with np.errstate(all="ignore"):
+            wide = np.array(items, np.float64).astype(dtype.container)
+        return wide.reshape(shape)
+    try:
+        return np.array(items, dtype.container).reshape(shape)
+    except OverflowError:
+        raise ValueError(f"a value does not fit {dtype}") from None
+
+
+def format_data(data: ConstantData, dtype: ElementType, shape: Shape | None, elide: bool) -> str:
+    """Return a constant's data: elements, base64, elided, or where the missing bytes should be."""
+    if not data.available:
+        source = getattr(data, "source", None)
+        where = quote(source.path if source is not None else "")
+        return f"missing({where}, {getattr(data, 'offset', 0)}, {getattr(data, 'size', 0)})"
+    raw = data.raw()
+    count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
+    text = None
+    if is_static(shape) and count <= READABLE:
+        values = data.values if isinstance(data, ArrayData) else data.array()
+        text = readable(values, dtype, raw)
+    if text is not None:
+        return text
+    return f"elided({len(raw)})" if elide else format_bytes(raw)
