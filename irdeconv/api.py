@@ -12,16 +12,20 @@ import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
+from irdeconv.inspection import Inspection
+from irdeconv.inspection import inspect as _inspect
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
 from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.spec import Array, Dim, Shape, format_shape, merge_shapes, parse_shape
 from irdeconv.suggest import did_you_mean
+from irdeconv.verify.compare import Comparison, compare_plans
 
 PathOrGraph = str | PathLike[str] | Graph
 ShapeLike = str | Sequence[Any] | None
@@ -191,4 +195,18 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     OpenVINO loads the result and computes the same. Raises UnsupportedError for operations without
     a standard spelling, FileAccessError where the files cannot be written.
     """
-    write_ir(graph, Path(path))
+    write_ir(inferred(standardize(inferred(graph))), Path(path))
+
+
+def compare(a: Graph, b: Graph, inputs: Feeds, *, tolerance: float | None = None) -> Comparison:
+    """Run two graphs as they stand on the same inputs and compare every layer that both name.
+
+    The report has `passed`, `first_difference` and a record per tensor. The tolerance, relative to
+    a tensor's largest value, is by default the unit roundoff times the terms accumulated up to it.
+    """
+    return compare_plans(compile(a, None), compile(b, None), inputs, tolerance)
+
+
+def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
+    """Return a printable table of the layers; `lowered` adds the deconvolutions after lowering."""
+    return _inspect(graph, lowered)

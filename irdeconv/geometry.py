@@ -1,7 +1,7 @@
-"""Where a deconvolution's window lies: every pads, auto_pad and output_shape rule, one function each.
+"""Where a deconvolution's window lies: one function for every pads and output_shape rule.
 
 All rules reduce to a `Window` on the uncropped scatter of size FULL = S(I-1) + D(K-1) + 1:
-`y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. Either pad may be
+`y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. A pad may be
 negative; outside the scatter there are zeros.
 
 The rules are elementwise over the spatial axes, so they are written once on vectors: `IntVector`
@@ -143,8 +143,8 @@ OPENVINO: dict[Semantics, Callable[..., Window]] = {
 def zero_insertion_pads(window: Window, kernel: Vector, dilations: Vector) -> tuple[Vector, Vector]:
     """Return what to pad (negative: crop) around the zero-inserted data before the convolution.
 
-    The zero-inserted data has S(I-1)+1 elements; a stride-1 convolution with the flipped kernel over
-    it, padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad.
+    The zero-inserted data has S(I-1)+1 elements; a stride-1 convolution with the flipped kernel,
+    over it padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad.
     """
     reach = dilated_kernel(kernel, dilations) - 1
     return reach - window.pads_begin, reach - window.pads_end

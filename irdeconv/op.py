@@ -11,7 +11,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from irdeconv.attributes import AttributeType, attribute_type
 from irdeconv.errors import OpError, Problem
@@ -29,9 +29,8 @@ class Op:
 
     `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
     `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
-    object arrays of dimensions, so that partly known shapes flow through it. `moves` says that it
-    only moves elements of its first input, so that it commutes with Convert. `side_effect` keeps a
-    node whose output nobody uses.
+    object arrays of dimensions, so that partly known shapes flow through it. `side_effect` keeps
+    a node whose output nobody uses.
     """
 
     type: ClassVar[str] = ""
@@ -40,7 +39,6 @@ class Op:
     standard: ClassVar[bool] = True
     partial: ClassVar[bool] = False
     is_view: ClassVar[bool] = False
-    moves: ClassVar[bool] = False
     side_effect: ClassVar[bool] = False
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:

@@ -65,10 +65,8 @@ class Interval:
         lo, hi = bounds(other)
         if lo <= 0:
             return Interval(_LOWEST, None)
-        if self.lo < 0:
-            low = self.lo // lo
-        else:
-            low = 0 if hi is None else self.lo // hi
+        far = 0 if hi is None else self.lo // hi
+        low = self.lo // lo if self.lo < 0 else far
         if self.hi is None:
             return Interval(low, None)
         if self.hi >= 0:

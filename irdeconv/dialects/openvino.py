@@ -16,10 +16,10 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Semantics, Vector, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
-from irdeconv.ops.movement import Unsqueeze
 from irdeconv.ops.convert import Convert
+from irdeconv.ops.shape import Unsqueeze
 from irdeconv.ops.vectors import GraphVector, materialize, sizes, vector
-from irdeconv.spec import Interval, Shape, Spec, dims, ints, merge
+from irdeconv.spec import Interval, Shape, Spec, dims, format_shape, ints, merge
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 LISTS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
@@ -29,7 +29,7 @@ LISTS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
 class BackpropData(SugarOp):
     """What both share: attributes, checks, expansion.
 
-    Absent lists mean 1 (strides, dilations) and 0 (pads, output_padding), as the runtime has it; the
+    Absent lists mean 1 (strides, dilations) and 0 (pads, output_padding), as in the runtime; the
     document requires strides, pads and dilations. `semantics` chooses between what the runtime
     computes and what the document's formulas say.
     """
@@ -190,8 +190,8 @@ class BackpropData(SugarOp):
             return
         if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
             raise OpError(
-                f"output_shape has shape {list(map(str, shape.shape))}; it needs one value for each "
-                f"of the {axes} spatial axes",
+                f"output_shape has shape {format_shape(shape.shape)}; it needs one value for each of "
+                f"the {axes} spatial axes",
                 code="E305",
                 port=2,
             )
@@ -266,7 +266,7 @@ class BackpropData(SugarOp):
             return
         yield Problem(
             "W300",
-            f"auto_pad={self.auto_pad} with output_shape: the OpenVINO runtime begins the output at "
+            f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
             f"{shown['runtime']} of the full scatter, the published formula at {shown['document']}; "
             f"irdeconv computes the {self.semantics}'s",
             "warning",

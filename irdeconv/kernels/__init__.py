@@ -1,1 +1,1 @@
-"""TBD."""
+"""NumPy kernels: pure functions of arrays and integers, without graph or specs."""

@@ -14,8 +14,8 @@ import numpy as np
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels import deconvolution as kernel
 from irdeconv.kernels import resampling
+from irdeconv.kernels.deconvolution import deconvolution
 from irdeconv.op import Op, op
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, dims, is_static, non_negative
 
@@ -111,7 +111,7 @@ class Deconvolution(Op):
         end = geometry.IntVector(tuple(int(p) for p in pads_end))
         size: geometry.IntVector = full - geometry.IntVector(begin) - end
         _not_negative(size.values)
-        return kernel.deconvolution(
+        return deconvolution(
             np.asarray(data), filter, self.strides, self.dilations, begin, size.values
         )
 

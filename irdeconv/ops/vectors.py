@@ -11,7 +11,8 @@ from irdeconv.dtypes import i64
 from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder, Op
 from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
-from irdeconv.ops.movement import Gather, ShapeOf
+from irdeconv.ops.shape import ShapeOf
+from irdeconv.ops.slicing import Gather
 from irdeconv.spec import ints, is_static
 
 
@@ -61,8 +62,9 @@ class GraphVector:
 def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:
     """Return the sizes of `axes` axes of a tensor from axis `first` on."""
     shape = b.spec(x).shape
-    if shape is not None and is_static(shape[first : first + axes]):
-        return IntVector(shape[first : first + axes])
+    part = None if shape is None else shape[first : first + axes]
+    if is_static(part):
+        return IntVector(part)
     indices = b.const(np.arange(first, first + axes, dtype=np.int64))
     shape_of = b.add(ShapeOf(i64), x)
     return GraphVector(b, b.add(Gather(), shape_of, indices, b.const(np.array(0, np.int64))))

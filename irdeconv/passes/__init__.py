@@ -1,1 +1,1 @@
-"""TBD."""
+"""Passes: inference, rewriting, lowering, standard operations for writing."""

@@ -1,4 +1,4 @@
-"""The graph builder: `add` makes nodes that inherit place, origins and name, and folds constants."""
+"""The graph builder: new nodes inherit place, origins and name; constants are folded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
+from irdeconv.ops.movement import Transpose
+from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Slice
 from irdeconv.spec import Array, Spec
+
+# They only move elements of their first input, so they commute with Convert.
+MOVEMENTS = (Reshape, Slice, Squeeze1, Transpose, Unsqueeze)
 
 
 @dataclass
@@ -83,7 +89,7 @@ class GraphBuilder:
 
     def _below_convert(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to the compressed constant and convert the result."""
-        if not op.moves or not inputs:
+        if not isinstance(op, MOVEMENTS) or not inputs:
             return None
         convert = self.graph.node(inputs[0].node)
         if not isinstance(convert.op, Convert):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,20 @@ from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.movement import Concat, Squeeze, Transpose
+from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
+from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.vectors import materialize, sizes, vector
 from irdeconv.passes.rewrite import Rule, rewrite
+from irdeconv.spec import is_static
 
 
 @rewrite(core.Deconvolution)
 def zero_insertion(
     op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
 ) -> Any:
-    """core.Deconvolution -> ZeroInsertion, Pad, Convolution with the filter flipped and regrouped."""
+    """core.Deconvolution -> ZeroInsertion, Pad, Convolution (filter flipped and regrouped)."""
     axes = len(op.strides)
     window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
     kernel = sizes(b, w, 3, axes)
@@ -34,7 +37,7 @@ def zero_insertion(
 
 
 def pad_spatial(b: Builder[Any], x: Any, begin: Vector, end: Vector) -> Any:
-    """Pad (negative: crop) the spatial axes with zeros; nothing where all pads are known to be 0."""
+    """Pad (negative: crop) the spatial axes with zeros; nothing where all pads are 0."""
     if all(isinstance(v, IntVector) and not any(v.values) for v in (begin, end)):
         return x
     return b.add(Pad12("constant"), x, _with_leading_zeros(b, begin), _with_leading_zeros(b, end))
@@ -61,16 +64,19 @@ def flip(b: Builder[Any], w: Any, axes: int) -> Any:
 
 
 def convolve(b: Builder[Any], x: Any, flipped: Any, dilations: tuple[int, ...]) -> Any:
-    """Convolve with a flipped filter (g, C/g, M/g, *K): swap its channel axes, pick the operation."""
+    """Convolve with a flipped filter (g, C/g, M/g, *K), its channel axes swapped."""
     axes = len(dilations)
     order = np.array((0, 2, 1, *range(3, 3 + axes)), np.int64)
     w = b.add(Transpose(), flipped, b.const(order))
-    shape = b.spec(w).shape
+    shape, size = b.spec(w).shape, b.spec(x).shape
     ones, zeros = (1,) * axes, (0,) * axes
+    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, (shape or ())[3:], strict=False))
+    # An output of size 0 is legal here: the source layer asked for it.
+    empty = is_static(size) and is_static(reach) and any(map(lt, size[2:], reach))
     if shape is None or shape[0] != 1:
-        return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit"), x, w)
-    w = b.add(Squeeze(), w, b.const(np.array([0], np.int64)))
-    return b.add(Convolution(ones, zeros, zeros, dilations, "explicit"), x, w)
+        return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", empty), x, w)
+    w = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
+    return b.add(Convolution(ones, zeros, zeros, dilations, "explicit", empty), x, w)
 
 
 FORMS: dict[str, Rule] = {"zero-insertion": zero_insertion}

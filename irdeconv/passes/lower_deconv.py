@@ -1,4 +1,4 @@
-"""Lowering: dialects to core.Deconvolution, that to the chosen form, and a report of what happened."""
+"""Lowering: dialects to core.Deconvolution, that to the chosen form, and a report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
-from irdeconv.passes.rewrite import remove_dead, replace_node
+from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
 from irdeconv.suggest import did_you_mean
 
 
@@ -132,6 +132,7 @@ def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
     if state.found.errors:
         raise LoweringError(state.found.diagnostics)
     remove_dead(state.graph, dead)
+    unique_names(state.graph)
     infer_specs(state.graph)
     state.graph.lint()
     return Lowered(
@@ -150,7 +151,7 @@ def inferred(graph: Graph) -> Graph:
 
 
 def canonicalize(graph: Graph, node: Node) -> Node:
-    """Replace a dialect's deconvolution by core.Deconvolution and return that (None: it has one)."""
+    """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
     op = node.op
     if not isinstance(op, SugarOp):
         return node

@@ -103,3 +103,16 @@ def remove_dead(graph: Graph, keep: set[int]) -> int:
     for i in reversed(dead):
         graph.remove(i)
     return len(dead)
+
+
+def unique_names(graph: Graph) -> None:
+    """Give nodes that rewriting made names of their own; names of source layers stay."""
+    taken = {n.name for n in graph.nodes() if not n.origins}
+    for node in graph.nodes():
+        if not node.origins:
+            continue
+        name, k = node.name, 2
+        while name in taken:
+            name, k = f"{node.name}_{k}", k + 1
+        node.name = name
+        taken.add(name)

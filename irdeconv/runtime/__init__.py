@@ -1,1 +1,1 @@
-"""TBD."""
+"""Executing graphs: feeds, the plan, its schedule."""

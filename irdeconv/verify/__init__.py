@@ -1,1 +1,1 @@
-"""TBD."""
+"""Checking results: comparison of graphs, layer by layer."""

@@ -1,0 +1,200 @@
+"""Write a graph of standard operations as `.xml` and `.bin`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+from xml.sax.saxutils import quoteattr
+
+from lxml import etree
+
+from irdeconv.constant import FileData
+from irdeconv.errors import Diagnostic, FileAccessError, UsageError
+from irdeconv.graph import Graph, Node
+from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.spec import Interval, Spec
+
+CHUNK = 1 << 24
+
+
+@dataclass
+class _Blobs:
+    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned."""
+
+    file: BinaryIO
+    size: int = 0
+    seen: dict[bytes, int] = field(default_factory=dict)
+
+    def add(self, raw: bytes | memoryview) -> tuple[int, int]:
+        """Store a blob; returns (offset, size)."""
+        data = memoryview(raw).cast("B") if len(raw) else memoryview(b"\0")
+        digest = hashlib.blake2b(data).digest() + len(data).to_bytes(8, "little")
+        if digest not in self.seen:
+            self.seen[digest] = self.size
+            for start in range(0, len(data), CHUNK):
+                self.file.write(data[start : start + CHUNK])
+            self.size += len(data)
+        return self.seen[digest], len(data)
+
+
+def write_ir(graph: Graph, path: Path) -> None:
+    """Write an inferred graph of standard operations; both files appear whole or not at all.
+
+    The `.bin` replaces its predecessor before the `.xml` does. Raises UsageError for a path that
+    cannot be a model's, FileAccessError where writing fails.
+    """
+    if path.suffix == ".bin":
+        raise UsageError(
+            Diagnostic(
+                "E700",
+                "error",
+                f"{path} would be overwritten by its own weights; name an .xml file",
+            )
+        )
+    folder = path.parent
+    made: list[Path] = []
+    try:
+        with _temporary(folder, made) as weights:
+            text = "".join(_document(graph, _Blobs(weights)))
+            _flush(weights)
+        with _temporary(folder, made) as xml:
+            xml.write(text.encode("utf-8"))
+            _flush(xml)
+        os.replace(made[0], path.with_suffix(".bin"))
+        os.replace(made[1], path)
+    except OSError as e:
+        raise FileAccessError(
+            Diagnostic("E701", "error", f"{path} cannot be written: {e.strerror or e}")
+        ) from e
+    finally:
+        for temporary in made:
+            temporary.unlink(missing_ok=True)
+
+
+def _temporary(folder: Path, made: list[Path]) -> BinaryIO:
+    file = tempfile.NamedTemporaryFile(dir=folder, prefix=".irdeconv-", delete=False)  # noqa: SIM115
+    made.append(Path(file.name))
+    os.chmod(file.name, 0o666 & ~_umask())
+    return file  # type: ignore[return-value]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def file_order(graph: Graph) -> list[Node]:
+    """Return the nodes in the order of writing: as they are where producers come first already.
+
+    Otherwise producers first and Results last, Parameters and Results in their order.
+    """
+    nodes = list(graph.nodes())
+    if all(v.node < n.id for n in nodes for v in graph.inputs_of(n.id)):
+        return nodes
+    order = graph.topological()
+    return [n for n in order if n.type != "Result"] + graph.results
+
+
+def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
+    order = file_order(graph)
+    number = {n.id: i for i, n in enumerate(order)}
+    info = graph.info
+    extra = "".join(f" {k}={quoteattr(v)}" for k, v in info.extra)
+    yield '<?xml version="1.0"?>\n'
+    yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n\t<layers>\n'
+    for node in order:
+        yield from _layer(graph, node, number[node.id], blobs)
+    yield "\t</layers>\n\t<edges>\n"
+    yield from _edges(graph, order, number)
+    yield "\t</edges>\n"
+    if info.rt_info:
+        yield f"\t{info.rt_info.strip()}\n"
+    yield "</net>\n"
+
+
+def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str]:
+    extra = "".join(f" {k}={quoteattr(v)}" for k, v in node.extra)
+    yield (
+        f'\t\t<layer id="{number}" name={quoteattr(node.name)} type={quoteattr(node.type)} '
+        f"version={quoteattr(node.op.version)}{extra}>\n"
+    )
+    data = _data(node, blobs)
+    if data:
+        yield "\t\t\t<data" + "".join(f" {k}={quoteattr(v)}" for k, v in data.items()) + " />\n"
+    if node.rt_info and graph.info.ir_version > 10:
+        yield f"\t\t\t{node.rt_info.strip()}\n"
+    sections = node.op.sections if isinstance(node.op, Opaque) else ()
+    yield from (_section(s, node.op, blobs) for s in sections if not s.tag.endswith("body"))
+    inputs = graph.input_specs(node.id)
+    if inputs:
+        yield "\t\t\t<input>\n"
+        for port, spec in enumerate(inputs):
+            yield from _port(port, spec, ())
+        yield "\t\t\t</input>\n"
+    if node.type != "Result" and node.outputs:
+        yield "\t\t\t<output>\n"
+        for port in range(node.outputs):
+            names = node.tensor_names[port] if port < len(node.tensor_names) else ()
+            yield from _port(len(inputs) + port, node.spec(port), names)
+        yield "\t\t\t</output>\n"
+    yield from (_section(s, node.op, blobs) for s in sections if s.tag.endswith("body"))
+    yield "\t\t</layer>\n"
+
+
+def _data(node: Node, blobs: _Blobs) -> dict[str, str]:
+    attributes = node.op.to_attributes()
+    if isinstance(node.op, Const):
+        offset, size = blobs.add(node.op.data.raw())
+        attributes |= {"offset": str(offset), "size": str(size)}
+    return attributes
+
+
+def _port(number: int, spec: Spec, names: tuple[str, ...]) -> Iterator[str]:
+    named = ""
+    if names:
+        named = " names=" + quoteattr(",".join(n.replace(",", "\\,") for n in names))
+    precision = spec.dtype.precision if spec.dtype else "dynamic"
+    head = f'\t\t\t\t<port id="{number}" precision="{precision}"{named}'
+    if not spec.shape:
+        yield head + " />\n"
+        return
+    yield head + ">\n"
+    for d in spec.shape:
+        yield f"\t\t\t\t\t<dim>{-1 if isinstance(d, Interval) else d}</dim>\n"
+    yield "\t\t\t\t</port>\n"
+
+
+def _edges(graph: Graph, order: list[Node], number: dict[int, int]) -> Iterator[str]:
+    inputs = {n.id: graph.inputs_of(n.id) for n in order}
+    for node in order:
+        for port, value in enumerate(inputs[node.id]):
+            out = len(inputs[value.node]) + value.port
+            yield (
+                f'\t\t<edge from-layer="{number[value.node]}" from-port="{out}" '
+                f'to-layer="{number[node.id]}" to-port="{port}" />\n'
+            )
+
+
+def _section(section: Section, op: object, blobs: _Blobs) -> str:
+    """Return a kept section; constants of bodies move into the new `.bin`."""
+    if not section.tag.endswith("body"):
+        return f"\t\t\t{section.xml.decode('utf-8').strip()}\n"
+    assert isinstance(op, Opaque)
+    root = etree.fromstring(section.xml, etree.XMLParser(resolve_entities=False, no_network=True))
+    for data in root.iter("data"):
+        if "offset" in data.attrib and "size" in data.attrib and isinstance(op.weights, FileData):
+            raw = op.weights.source.read(int(data.attrib["offset"]), int(data.attrib["size"]))
+            offset, size = blobs.add(raw)
+            data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
+    return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"

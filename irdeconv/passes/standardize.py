@@ -1,0 +1,144 @@
+"""Standard operations only: how irdeconv's own operations are spelled for writing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dialects.openvino import (
+    BackpropData,
+    ConvolutionBackpropData,
+    GroupConvolutionBackpropData,
+)
+from irdeconv.dtypes import i64
+from irdeconv.errors import Collector, OpError, UnsupportedError
+from irdeconv.geometry import IntVector
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Builder, SugarOp
+from irdeconv.ops import core
+from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.vectors import vector
+from irdeconv.passes.forms import pad_spatial
+from irdeconv.passes.rewrite import replace_node, unique_names
+from irdeconv.spec import is_static
+
+
+def standardize(graph: Graph) -> Graph:
+    """Return a copy of an inferred graph in operations that OpenVINO knows, computing the same.
+
+    Raises UnsupportedError with every operation that has no such spelling.
+    """
+    out, found = graph.copy(), Collector()
+    for node in out.topological():
+        if node.id not in out or not _needs(node):
+            continue
+        try:
+            _standardize(out, node)
+        except OpError as e:
+            found.add(
+                "E402",
+                f'{node.type} "{node.name}" cannot be written in standard operations: {e}',
+                location=node.location,
+                layer=node.name,
+            )
+    if found.errors:
+        raise UnsupportedError(found.diagnostics)
+    unique_names(out)
+    return out
+
+
+def _needs(node: Node) -> bool:
+    op = node.op
+    if isinstance(op, BackpropData):
+        return op.semantics == "document"
+    return not op.standard
+
+
+def _standardize(graph: Graph, node: Node) -> None:
+    op = node.op
+    if isinstance(op, core.ZeroInsertion):
+        _zero_insertion(graph, node)
+    elif isinstance(op, core.Deconvolution):
+        replace_node(graph, node, _deconvolution)
+    elif isinstance(op, SugarOp):
+        change = replace_node(graph, node, lambda o, b, *inputs: o.expand(b, *inputs))
+        for made in map(graph.node, change.made):
+            if made.id in graph and _needs(made):
+                _standardize(graph, made)
+    else:
+        raise OpError("no spelling is defined")
+
+
+def _zero_insertion(graph: Graph, node: Node) -> None:
+    """Spell zero-insertion; the surplus zeros at the end go into a Pad that follows."""
+    users = graph.users(Value(node.id))
+    surplus = tuple(s - 1 for s in node.op.strides)  # type: ignore[attr-defined]
+    pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
+    if pad is None or not isinstance(pad.op, Pad12) or not _pads_zeros(graph, pad):
+        replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus))
+        return
+    replace_node(graph, node, _spread)
+
+    def shorter(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *value: Any) -> Any:
+        less = b.const(np.array((0, 0, *surplus), np.int64))
+        return b.add(op, x, begin, b.add(Subtract(), end, less), *value)
+
+    replace_node(graph, pad, shorter)
+
+
+def _pads_zeros(graph: Graph, pad: Node) -> bool:
+    """Whether a Pad fills with zeros (the fill value is the optional fourth input)."""
+    if pad.op.pad_mode != "constant":  # type: ignore[attr-defined]
+        return False
+    inputs = graph.inputs_of(pad.id)
+    if len(inputs) < 4:
+        return True
+    fill = graph.spec(inputs[3]).known
+    return fill is not None and not np.any(fill)
+
+
+def _spread(op: core.ZeroInsertion, b: Builder[Any], x: Any) -> Any:
+    """Unsqueeze behind each spatial axis, pad there, reshape: I*S elements, S-1 zeros too many."""
+    axes = len(op.strides)
+    behind = np.arange(3, 3 + 2 * axes, 2)
+    wide = b.add(Unsqueeze(), x, b.const(behind.astype(np.int64)))
+    end = np.zeros(2 + 2 * axes, np.int64)
+    end[behind] = [s - 1 for s in op.strides]
+    wide = b.add(Pad12("constant"), wide, b.const(np.zeros_like(end)), b.const(end))
+    shape, factors = b.spec(x).shape, np.array((1, 1, *op.strides), np.int64)
+    if is_static(shape):
+        target = b.const(np.array(shape, np.int64) * factors)
+    else:
+        target = b.add(Multiply(), b.add(ShapeOf(i64), x), b.const(factors))
+    return b.add(Reshape(special_zero=False), wide, target)
+
+
+def _crop(b: Builder[Any], x: Any, surplus: tuple[int, ...]) -> Any:
+    zeros = IntVector((0,) * len(surplus))
+    return pad_spatial(b, x, zeros, IntVector(tuple(-s for s in surplus)))
+
+
+def _deconvolution(
+    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+) -> Any:
+    """Spell the canonical deconvolution: non-negative constant pads natively, others by a Pad."""
+    axes = len(op.strides)
+    begin, end = vector(b, pads_begin), vector(b, pads_end)
+    native = [(0,) * axes, (0,) * axes]
+    if isinstance(begin, IntVector) and isinstance(end, IntVector):
+        native = [begin.clamp().values, end.clamp().values]
+    lists = (op.strides, native[0], native[1], op.dilations)
+    zeros = (0,) * axes
+    shape = b.spec(w).shape
+    if shape is not None and shape[0] == 1:
+        squeezed = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
+        y = b.add(ConvolutionBackpropData(*lists, "explicit", zeros), x, squeezed)
+    else:
+        y = b.add(GroupConvolutionBackpropData(*lists, "explicit", zeros), x, w)
+    zero = IntVector((0,) * axes)
+    return pad_spatial(
+        b, y, zero - (begin - IntVector(native[0])), zero - (end - IntVector(native[1]))
+    )
