@@ -76,9 +76,13 @@ def output_size(
     pad: tuple[int, int],
     rounding: Rounding = "floor",
 ) -> Dim:
-    """Return O of one axis; an interval is cut to what can be at least 1."""
+    """Return O of one axis; an interval is cut to what can be at least 1.
+
+    same_upper and same_lower mean ceil(I/S). Where the kernel is smaller than the stride and
+    rounding is not floor, the runtime counts one more window.
+    """
     if auto_pad in ("same_upper", "same_lower"):
-        return (size + (stride - 1)) // stride
+        return _same_size(size, dilated_kernel, stride, rounding)
     pad = pad if auto_pad == "explicit" else (0, 0)
     (low, high), (klow, khigh) = bounds(size), bounds(dilated_kernel)
     top = None if high is None else steps(high, klow, stride, pad, rounding)
@@ -88,6 +92,17 @@ def output_size(
     if top is not None and top < 1:
         return top
     return Interval.of(max(bottom, 1), top)
+
+
+def _same_size(size: Dim, dilated_kernel: Dim, stride: int, rounding: Rounding) -> Dim:
+    count = (size + (stride - 1)) // stride
+    if rounding == "floor":
+        return count
+    if isinstance(size, int) and isinstance(dilated_kernel, int):
+        pad = same_pads("same_upper", size, dilated_kernel, stride, 1)
+        return steps(size, dilated_kernel, stride, pad, rounding)
+    low, high = bounds(count)
+    return Interval.of(low, None if high is None else high + 1)
 
 
 def dilated(kernel: Dim, dilation: int) -> Dim:

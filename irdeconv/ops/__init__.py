@@ -1,6 +1,16 @@
 """Operations, one module per family; importing this package fills the registry."""
 
-from irdeconv.ops import basic, convert, convolution, elementwise, movement, padding, shape, slicing
+from irdeconv.ops import (
+    basic,
+    convert,
+    convolution,
+    elementwise,
+    movement,
+    padding,
+    pooling,
+    shape,
+    slicing,
+)
 
 __all__ = [
     "basic",
@@ -9,6 +19,7 @@ __all__ = [
     "elementwise",
     "movement",
     "padding",
+    "pooling",
     "shape",
     "slicing",
 ]

@@ -1,0 +1,250 @@
+"""Pooling over windows: AvgPool and MaxPool of every operation set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from irdeconv import dtypes, geometry_conv
+from irdeconv.attributes import Ints
+from irdeconv.dtypes import ElementType
+from irdeconv.errors import OpError, Problem
+from irdeconv.geometry import filled
+from irdeconv.geometry_conv import AutoPad, Rounding
+from irdeconv.kernels import pooling
+from irdeconv.op import Op, attribute, op
+from irdeconv.ops.checks import axis_of, want_rank, want_type
+from irdeconv.ops.convolution import reject
+from irdeconv.ops.core import positive
+from irdeconv.spec import Array, Dim, Shape, Spec, bounds
+
+LISTS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+
+
+@dataclass(frozen=True)
+class Pool(Op):
+    """What all poolings share: attributes, checks, output sizes.
+
+    `kernel` is needed; absent strides mean 1 and absent pads 0. Pads are not negative.
+    """
+
+    kernel: Ints
+    strides: Ints = attribute((), documented=True)
+    pads_begin: Ints = attribute((), documented=True)
+    pads_end: Ints = attribute((), documented=True)
+    rounding_type: Rounding = "floor"
+    auto_pad: AutoPad = "explicit"
+
+    @property
+    def steps(self) -> Ints:
+        """The dilations; empty before the operation sets that have them."""
+        return ()
+
+    def check(self) -> Iterator[Problem]:
+        yield from positive("kernel", self.kernel)
+        yield from positive("strides", self.strides)
+        yield from positive("dilations", self.steps)
+        for name in ("pads_begin", "pads_end"):
+            for axis, p in enumerate(getattr(self, name)):
+                if p < 0:
+                    message = f"{name} must not be negative, but is {p} on spatial axis {axis}"
+                    yield Problem("E210", message, attribute=name)
+        for name in LISTS:
+            count = len(getattr(self, name, ()))
+            if count not in (0, len(self.kernel)):
+                yield Problem(
+                    "E304",
+                    f"{name} has {count} values, kernel has {len(self.kernel)}",
+                    attribute=name,
+                    hint="every list needs one value per spatial axis",
+                )
+
+    def windows(self, sizes: Ints, outputs: Ints) -> tuple[pooling.Windows, bool]:
+        """Return where the windows lie for exact sizes, and whether anything is padded."""
+        strides, dilations, explicit = self._filled()
+        begin, end = geometry_conv.pads(
+            self.auto_pad, sizes, self.kernel, strides, dilations, explicit
+        )
+        found = pooling.Windows(self.kernel, strides, dilations, begin, outputs)
+        return found, any(begin) or any(end)
+
+    def _filled(self) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
+        n = len(self.kernel)
+        pads = filled(self.pads_begin, n, 0), filled(self.pads_end, n, 0)
+        return filled(self.strides, n, 1), filled(self.steps, n, 1), pads
+
+    def output_shape(self, data: Spec) -> Shape | None:
+        """Return the output's shape; E301, E304 and E306 where the windows do not fit the data."""
+        want_type(data, "number", 0, "data")
+        want_rank(data.shape, 3, 5, 0, "data")
+        reject(self.check())
+        if data.shape is None:
+            return None
+        axes = len(data.shape) - 2
+        if len(self.kernel) != axes:
+            raise OpError(
+                f"kernel has {len(self.kernel)} values for {axes} spatial axes",
+                code="E304",
+                attribute="kernel",
+            )
+        spatial = (self._size(a, size) for a, size in enumerate(data.shape[2:]))
+        return (*data.shape[:2], *spatial)
+
+    def _size(self, axis: int, size: Dim) -> Dim:
+        strides, dilations, (begin, end) = self._filled()
+        reach = geometry_conv.extent(self.kernel[axis], dilations[axis])
+        pad = (begin[axis], end[axis]) if self.auto_pad == "explicit" else (0, 0)
+        o = geometry_conv.output_size(
+            self.auto_pad, size, reach, strides[axis], pad, self.rounding_type
+        )
+        same = self.auto_pad in ("same_upper", "same_lower")
+        top = bounds(size)[1]
+        if not same and top is not None and top + sum(pad) < reach:
+            raise OpError(
+                f"the dilated kernel has size {reach} on spatial axis {axis}, "
+                f"but the padded data only {size + sum(pad)}",
+                code="E306",
+                attribute="kernel",
+            )
+        return o
+
+
+@dataclass(frozen=True)
+class AvgPoolBase(Pool):
+    """Average pooling of every operation set."""
+
+    exclude_pad: bool = attribute(True, xml="exclude-pad", documented=True)
+
+    def infer(self, data: Spec) -> Spec:
+        shape = self.output_shape(data)
+        if self.auto_pad == "explicit" and self.exclude_pad:
+            self._reject_windows_in_padding()
+        return Spec(data.dtype, shape)
+
+    def _reject_windows_in_padding(self) -> None:
+        _, dilations, pads = self._filled()
+        for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
+            for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
+                if pad[axis] >= geometry_conv.extent(k, d):
+                    raise OpError(
+                        f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
+                        f"{geometry_conv.extent(k, d)} lie wholly in the padding and have no mean",
+                        code="E304",
+                        attribute=name,
+                    )
+
+    def evaluate(self, data: Array) -> Array:
+        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
+        windows, padded = self.windows(data.shape[2:], shape[2:])
+        # Without any padding the runtime also ignores the overhang of ceil rounding.
+        return pooling.avg_pool(data, windows, exclude_pad=self.exclude_pad or not padded)
+
+
+@op("AvgPool", until=13)
+class AvgPool1(AvgPoolBase):
+    """Means of windows: data (N, C, *I) -> (N, C, *O), any number type.
+
+    O by `rounding_type` of (I + pads - K) / S, plus 1; ceil(I / S) under same_upper, same_lower.
+    `exclude-pad` divides by the positions inside the data.  [pooling/AvgPool-1]
+    """
+
+    rounding_type: Literal["floor", "ceil"] = "floor"
+
+
+@op("AvgPool", since=14, until=15)
+class AvgPool14(AvgPoolBase):
+    """AvgPool-1 with `rounding_type` ceil_torch: no window starts behind data and begin padding.
+
+    data (N, C, *I) -> (N, C, *O).  [pooling/AvgPool-14]
+    """
+
+
+@op("AvgPool", since=16)
+class AvgPool16(AvgPoolBase):
+    """AvgPool-14 with dilated windows: data (N, C, *I) -> (N, C, *O).  [pooling/AvgPool-16]"""
+
+    dilations: Ints = ()
+
+    @property
+    def steps(self) -> Ints:
+        return self.dilations
+
+
+@op("MaxPool", until=7)
+class MaxPool1(Pool):
+    """Maxima of windows: data (N, C, *I) -> (N, C, *O), any number type.
+
+    Padding never wins; a window without data gives the lowest finite value.  [pooling/MaxPool-1]
+    """
+
+    rounding_type: Literal["floor", "ceil"] = "floor"
+
+    def infer(self, data: Spec) -> Spec:
+        return Spec(data.dtype, self.output_shape(data))
+
+    def evaluate(self, data: Array) -> Array:
+        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
+        return pooling.max_pool(data, self.windows(data.shape[2:], shape[2:])[0])
+
+
+@dataclass(frozen=True)
+class IndexedMaxPool(Pool):
+    """Max pooling with a second output."""
+
+    dilations: Ints = attribute((), documented=True)
+    index_element_type: ElementType = dtypes.i64
+    axis: int = 0
+
+    @property
+    def steps(self) -> Ints:
+        return self.dilations
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if self.index_element_type.name not in ("i32", "i64"):
+            message = f"index_element_type is {self.index_element_type}; it must be i32 or i64"
+            yield Problem("E210", message, attribute="index_element_type")
+
+    def infer(self, data: Spec) -> tuple[Spec, Spec]:
+        shape = self.output_shape(data)
+        if shape is not None:
+            axis_of(self.axis, len(shape), attribute="axis")
+        return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
+
+    def evaluate(self, data: Array) -> tuple[Array, Array]:
+        windows = self._windows(data)
+        axis = axis_of(self.axis, data.ndim, attribute="axis")
+        y, found = pooling.max_pool_indices(data, windows, axis)
+        return y, found.astype(self.index_element_type.container)
+
+    def evaluate_values(self, data: Array) -> Array:
+        """Compute the first output alone, which is several times faster than both."""
+        return pooling.max_pool(data, self._windows(data))
+
+    def _windows(self, data: Array) -> pooling.Windows:
+        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
+        return self.windows(data.shape[2:], shape[2:])[0]
+
+
+@op("MaxPool", since=8, until=13)
+class MaxPool8(IndexedMaxPool):
+    """Maxima of dilated windows and where they lie: data (N, C, *I) -> two of (N, C, *O).
+
+    The second output counts elements of data flattened from `axis` on; the first of equal maxima
+    wins.  [pooling/MaxPool-8]
+    """
+
+    rounding_type: Literal["floor", "ceil"] = "floor"
+
+
+@op("MaxPool", since=14)
+class MaxPool14(IndexedMaxPool):
+    """MaxPool-8 with `rounding_type` ceil_torch: no window starts behind data and begin padding.
+
+    data (N, C, *I) -> two of (N, C, *O).  [pooling/MaxPool-14]
+    """
+
+
+def _exact(shape: Shape | None) -> Ints:
+    return tuple(int(d) for d in shape or ())  # type: ignore[arg-type]  # exact: it is an array's
