@@ -1,0 +1,56 @@
+"""Graphviz output."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from irdeconv.inspection.table import shorten
+
+if TYPE_CHECKING:
+    from irdeconv.inspection.layers import Layer
+    from irdeconv.inspection.report import Inspection
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DECONVOLUTION = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
+_PORT = 'style="filled" fillcolor="#dcecff" shape=ellipse'
+_CONSTANT = 'style="dashed" color="#888888" fontcolor="#555555"'
+
+
+def dot(inspection: Inspection) -> str:
+    """Return a digraph: deconvolutions filled, constants dashed, specs on the edges."""
+    graph = inspection.graph
+    lines = [
+        f"digraph {quoted(graph.info.name)} {{",
+        "  rankdir=TB;",
+        '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
+        '  edge [fontname="Helvetica" fontsize=8];',
+    ]
+    lines += [f"  n{r.id} [{_style(r)}label={label(r.name, r.type)}];" for r in inspection.layers]
+    for node in graph.nodes():
+        for port, value in enumerate(graph.inputs_of(node.id)):
+            spec = graph.spec(value)
+            where = f"{value.port} -> {port}" if value.port or port else ""
+            text = f"{spec} {where}".rstrip()
+            lines.append(f"  n{value.node} -> n{node.id} [label={quoted(text)}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _style(row: Layer) -> str:
+    if row.deconvolution:
+        return _DECONVOLUTION + " "
+    if row.type in ("Parameter", "Result"):
+        return _PORT + " "
+    return _CONSTANT + " " if row.constant else ""
+
+
+def label(name: str, type: str) -> str:
+    """Return a two-line label: the name above the type."""
+    first = quoted(shorten(name))[1:-1]
+    return f'"{first}\\n{quoted(type)[1:-1]}"'
+
+
+def quoted(text: str) -> str:
+    """Return a DOT string; backslashes stay what they are instead of starting an escape."""
+    clean = _CONTROL.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+    return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'

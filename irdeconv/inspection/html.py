@@ -1,0 +1,123 @@
+"""A self-contained page: totals, summary, deconvolutions and all layers as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from irdeconv import __version__
+from irdeconv.inspection.table import number, scaled, share
+
+if TYPE_CHECKING:
+    from irdeconv.inspection.report import Inspection
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --mark: #f90; --soft: #8881; }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .25rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.tiles { display: flex; flex-wrap: wrap; gap: .75rem; }
+.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem 1rem; }
+.tile b { display: block; font-size: 1.25rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
+th { position: sticky; top: 0; background: Canvas; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { overflow-wrap: anywhere; } tr:hover td { background: var(--soft); }
+tr.d td:first-child { border-left: 3px solid var(--mark); } tr.c { opacity: .6; }
+.bar { background: linear-gradient(var(--mark), var(--mark)) no-repeat left / var(--w) 2px; }
+footer { margin-top: 2rem; opacity: .6; }
+"""
+
+# Nothing on the page may load or run anything.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(inspection: Inspection) -> str:
+    """Return the HTML document; every text of the model is escaped."""
+    name = escape(inspection.graph.info.name)
+    body = [f"<h1>{name}</h1>", _tiles(inspection)]
+    if inspection.lowered is not None:
+        body += ["<h2>After lowering</h2>", _tiles(inspection.lowered)]
+    body += ["<h2>Operations</h2>", _summary(inspection)]
+    if inspection.deconvolutions:
+        body += ["<h2>Deconvolutions</h2>", _deconvolutions(inspection)]
+    body += ["<h2>Layers</h2>", _layers(inspection)]
+    if inspection.lowered is not None:
+        body += ["<h2>Layers after lowering</h2>", _layers(inspection.lowered)]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name} - irdeconv</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + f"\n<footer>irdeconv {__version__}</footer>\n</body></html>\n"
+    )
+
+
+def _tiles(inspection: Inspection) -> str:
+    t = inspection.totals
+    tiles = [
+        (number(t.layers), "layers"),
+        (number(t.deconvolutions), "deconvolutions"),
+        (scaled(t.parameters), "parameters"),
+        (scaled(t.bytes, "B"), "of constants"),
+        (scaled(t.macs, "MAC"), f"per run{f', {t.unknown} layers unknown' if t.unknown else ''}"),
+    ]
+    inner = "".join(f'<div class="tile"><b>{escape(a)}</b>{escape(b)}</div>' for a, b in tiles)
+    return f'<div class="tiles">{inner}</div>'
+
+
+def _summary(inspection: Inspection) -> str:
+    total = inspection.totals.macs
+    rows = []
+    for r in inspection.summary:
+        macs = "?" if r.unknown and not r.macs else number(r.macs)
+        width = f"--w: {100 * r.macs / total if total else 0:.1f}%"
+        cells = [_cell(r.type), *(_cell(v, n=True) for v in (str(r.count), number(r.parameters)))]
+        cells.append(_cell(macs, n=True))
+        cells.append(f'<td class="n bar" style="{width}">{escape(share(r.macs, total))}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _table(("type", "#count", "#parameters", "#MACs", "#share"), rows)
+
+
+def _deconvolutions(inspection: Inspection) -> str:
+    head = ("name", "type", "C", "M", "g", "kernel", "strides", "dilations", "pads begin")
+    rows = []
+    for d in inspection.deconvolutions:
+        resolved = (d.channels_in, d.channels_out, d.groups, d.kernel, d.strides, d.dilations)
+        texts = (d.name, d.type, *resolved, d.pads_begin, d.pads_end, d.problem or d.output)
+        cells = [_cell(t or "?") for t in texts]
+        cells += [_cell(number(m), n=True) for m in (d.macs_direct, d.macs_zero_insertion)]
+        rows.append(f'<tr class="d">{"".join(cells)}</tr>')
+    return _table((*head, "pads end", "output", "#direct MACs", "#zero-insertion MACs"), rows)
+
+
+def _layers(inspection: Inspection) -> str:
+    rows = []
+    for r in inspection.layers:
+        kind = ' class="d"' if r.deconvolution else ' class="c"' if r.constant else ""
+        outputs = (f"{t}{s}" for t, s in zip(r.element_types, r.outputs, strict=True))
+        texts = (str(r.id), r.name, r.type, r.version, " ".join(r.inputs), " ".join(outputs))
+        cells = [_cell(t) for t in texts]
+        cells += [
+            _cell(number(v) if v != 0 else "", n=True) for v in (r.parameters, r.bytes, r.macs)
+        ]
+        rows.append(f"<tr{kind}>{''.join(cells)}</tr>")
+    head = ("id", "name", "type", "version", "inputs", "outputs", "#parameters", "#bytes", "#MACs")
+    return _table(head, rows)
+
+
+def _cell(text: str, *, n: bool = False) -> str:
+    return f"<td{' class=n' if n else ''}>{escape(text)}</td>"
+
+
+def _table(head: Sequence[str], rows: Sequence[str]) -> str:
+    """Return a table; `#` in front of a column's title aligns it right."""
+    titles = "".join(
+        f'<th class="n">{escape(h[1:])}</th>' if h[0] == "#" else f"<th>{escape(h)}</th>"
+        for h in head
+    )
+    inner = f"<tr>{titles}</tr>\n" + "\n".join(rows)
+    return f'<div class="scroll"><table>\n{inner}\n</table></div>'

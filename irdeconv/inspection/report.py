@@ -1,0 +1,224 @@
+"""The inspection of a graph: text, JSON, DOT and HTML of the same facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from irdeconv.graph import Graph
+from irdeconv.inspection.layers import (
+    DeconvolutionFacts,
+    Layer,
+    deconvolutions,
+    layers,
+)
+from irdeconv.inspection.table import number, scaled, shorten, table
+from irdeconv.inspection.table import share as percentage
+
+SCHEMA = "irdeconv/inspect/1"
+
+
+class HasGraph(Protocol):
+    """A result of lowering: the graph is what is shown."""
+
+    @property
+    def graph(self) -> Graph:
+        """The lowered graph."""
+
+
+@dataclass(frozen=True)
+class TypeSummary:
+    """One operation type: layers, parameters, MACs (of the layers where they are known)."""
+
+    type: str
+    count: int
+    parameters: int
+    macs: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a graph; `unknown` layers have no known MACs."""
+
+    layers: int
+    parameters: int
+    bytes: int
+    macs: int
+    unknown: int
+    deconvolutions: int
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the JSON form."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` found; `str()` is a table. `lowered` is the same for the lowered graph."""
+
+    graph: Graph
+    layers: tuple[Layer, ...]
+    deconvolutions: tuple[DeconvolutionFacts, ...]
+    lowered: Inspection | None = None
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all layers; shared constants count once."""
+        constants = [r for r in self.layers if r.type == "Const"]
+        return Totals(
+            len(self.layers),
+            sum(r.parameters for r in constants),
+            sum(r.bytes for r in constants),
+            sum(r.macs or 0 for r in self.layers),
+            sum(r.macs is None for r in self.layers),
+            len(self.deconvolutions),
+        )
+
+    @property
+    def summary(self) -> list[TypeSummary]:
+        """One row per operation type, the most MACs first; constants are not listed."""
+        by_type: dict[str, list[Layer]] = {}
+        for r in self.layers:
+            if not r.constant:
+                by_type.setdefault(r.type, []).append(r)
+        rows = [
+            TypeSummary(
+                t,
+                len(rs),
+                sum(r.parameters for r in rs),
+                sum(r.macs or 0 for r in rs),
+                sum(r.macs is None for r in rs),
+            )
+            for t, rs in by_type.items()
+        ]
+        return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, *, constants: bool = False) -> str:
+        """Return plain tables: layers, types, deconvolutions, and before and after lowering."""
+        parts = [self._title(), self._layer_table(constants), self._summary_table()]
+        if self.deconvolutions:
+            parts.append(self._deconvolution_table())
+        if self.lowered is not None:
+            parts.append(self._before_after())
+        return "\n\n".join(parts)
+
+    def _title(self) -> str:
+        t = self.totals
+        hidden = sum(r.constant for r in self.layers)
+        return (
+            f"{shorten(self.graph.info.name)}: {t.layers} layers ({hidden} constant), "
+            f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
+            f"{scaled(t.macs, 'MAC')}" + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
+        )
+
+    def _layer_table(self, constants: bool) -> str:
+        head = ("id", "name", "type", "version", "inputs", "output", "parameters", "bytes", "MACs")
+        rows = [
+            (
+                str(r.id),
+                r.name,
+                ("* " if r.deconvolution else "") + r.type,
+                r.version,
+                " ".join(r.inputs),
+                " ".join(f"{t}{s}" for t, s in zip(r.element_types, r.outputs, strict=True)),
+                number(r.parameters) if r.parameters else "",
+                number(r.bytes) if r.bytes else "",
+                number(r.macs) if r.macs != 0 else "",
+            )
+            for r in self.layers
+            if constants or not r.constant
+        ]
+        return table(head, rows, ("id", "parameters", "bytes", "MACs"))
+
+    def _summary_table(self) -> str:
+        total = self.totals.macs
+        rows = [
+            (
+                r.type,
+                str(r.count),
+                number(r.parameters),
+                number(r.macs) + (" + ?" if r.macs and r.unknown else "")
+                if r.macs or not r.unknown
+                else "?",
+                percentage(r.macs, total) if r.macs or not r.unknown else "",
+            )
+            for r in self.summary
+        ]
+        right = ("count", "parameters", "MACs", "share")
+        return table(("type", "count", "parameters", "MACs", "share"), rows, right)
+
+    def _deconvolution_table(self) -> str:
+        right = ("direct MACs", "zero-insertion MACs", "ratio")
+        resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
+        head = ("deconvolution", *resolved, *right)
+        rows = [
+            (
+                f"{d.name} ({d.type})",
+                f"{d.channels_in or '?'}->{d.channels_out or '?'}",
+                *(v or "?" for v in (d.groups, d.kernel, d.strides, d.dilations)),
+                f"{d.pads_begin or '?'} / {d.pads_end or '?'}",
+                d.problem or d.output or "?",
+                number(d.macs_direct),
+                number(d.macs_zero_insertion),
+                ratio(d.macs_zero_insertion, d.macs_direct),
+            )
+            for d in self.deconvolutions
+        ]
+        return table(head, rows, right)
+
+    def _before_after(self) -> str:
+        assert self.lowered is not None
+        before, after = self.totals.to_dict(), self.lowered.totals.to_dict()
+        rows = [
+            (key, number(before[key]), number(after[key]), ratio(after[key], before[key]))
+            for key in before
+            if key != "unknown" or before[key] or after[key]
+        ]
+        right = ("before", "after", "ratio")
+        return table(("lowering", "before", "after", "ratio"), rows, right)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form (`irdeconv/inspect/1`); unknown numbers are null."""
+        out: dict[str, Any] = {
+            "schema": SCHEMA,
+            "name": self.graph.info.name,
+            "totals": self.totals.to_dict(),
+            "layers": [r.to_dict() for r in self.layers],
+            "summary": [dict(vars(r)) for r in self.summary],
+            "deconvolutions": [d.to_dict() for d in self.deconvolutions],
+        }
+        if self.lowered is not None:
+            out["lowered"] = self.lowered.to_dict()
+        return out
+
+    def to_dot(self) -> str:
+        """Return the graph in Graphviz's language, shapes on the edges."""
+        from irdeconv.inspection.dot import dot
+
+        return dot(self)
+
+    def to_html(self) -> str:
+        """Return a self-contained page without external resources."""
+        from irdeconv.inspection.html import page
+
+        return page(self)
+
+
+def ratio(a: int | None, b: int | None) -> str:
+    """Return `2.25x`, empty where it is unknown."""
+    return f"{a / b:.2f}x" if a is not None and b else ""
+
+
+def inspect(graph: Graph, lowered: Graph | HasGraph | None = None) -> Inspection:
+    """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
+
+    With `lowered` (a graph or the result of `lower`) it also compares before and after.
+    """
+    other = None
+    if lowered is not None:
+        other = inspect(lowered if isinstance(lowered, Graph) else lowered.graph)
+    return Inspection(graph, tuple(layers(graph)), tuple(deconvolutions(graph)), other)
