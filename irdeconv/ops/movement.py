@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
-from irdeconv.op import Op, op
+from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
 from irdeconv.spec import (
     DYNAMIC,
@@ -30,7 +30,7 @@ class Concat(Op):
     """
 
     partial: ClassVar[bool] = True
-    axis: int
+    axis: int = attribute(0, documented=True)
 
     def infer(self, *parts: Spec) -> Spec:
         dtype = one_type(*parts, names=[f"part {i}" for i in range(len(parts))])

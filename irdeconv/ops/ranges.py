@@ -117,13 +117,14 @@ def _whole(low: float, high: float) -> Scalar:
     return _around([low, high])
 
 
-def rounded(kind: Callable[[float], int]) -> Callable[[Scalar], Scalar]:
-    """Return floor or ceil of a floating-point tensor; the bounds are integers already."""
+def floor(v: Scalar) -> Scalar:
+    """Round down; the bounds of a real interval are integers already."""
+    return v if isinstance(v, Interval) else type(v)(math.floor(v))
 
-    def apply(v: Scalar) -> Scalar:
-        return v if isinstance(v, Interval) else type(v)(kind(v))
 
-    return apply
+def ceiling(v: Scalar) -> Scalar:
+    """Round up; the bounds of a real interval are integers already."""
+    return v if isinstance(v, Interval) else type(v)(math.ceil(v))
 
 
 def each(fn: Callable[..., Scalar], *arrays: Array) -> Array:

@@ -1,0 +1,179 @@
+"""Repetition of data: Broadcast, Tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import axis_of, elements, exact, want_rank
+from irdeconv.spec import (
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    broadcast,
+    format_shape,
+    merge,
+    non_negative,
+)
+
+
+class _Broadcast(Op):
+    """Base of the two versions: modes numpy, pdpd, explicit, bidirectional."""
+
+    partial: ClassVar[bool] = True
+    mode: str = "numpy"
+
+    def infer(self, data: Spec, target_shape: Spec, axes_mapping: Spec | None = None) -> Spec:
+        want_rank(target_shape.shape, 1, 1, 1, "target_shape")
+        target = elements(target_shape, 1, "target_shape")
+        self._check_mapping(axes_mapping is not None)
+        if target is None:
+            return Spec(data.dtype, None)
+        sizes = tuple(self._target(v) for v in target)
+        if self.mode == "bidirectional":
+            return Spec(data.dtype, self._both(data.shape, sizes))
+        if data.shape is None:
+            return Spec(data.dtype, sizes)
+        if self.mode != "explicit":
+            _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
+        elif axes_mapping is not None:
+            axes = elements(axes_mapping, 2, "axes_mapping")
+            self._check_axes(data.shape, sizes, axes)
+        return Spec(data.dtype, sizes)
+
+    def _check_mapping(self, given: bool) -> None:
+        if given != (self.mode == "explicit"):
+            rule = "only" if given else "a third input, axes_mapping, with"
+            raise OpError(
+                f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
+                f'{rule} mode="explicit"',
+                code="E300",
+                attribute="mode",
+            )
+
+    def _target(self, v: Dim) -> Dim:
+        if not isinstance(v, Interval) and v < 0:
+            raise OpError(f"target_shape holds {v}", code="E305", port=1)
+        return non_negative(v)
+
+    def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
+        try:
+            return broadcast(shape, target)
+        except ValueError as e:
+            raise OpError(
+                f"data {format_shape(shape)} and target_shape {format_shape(target)}: {e}",
+                code="E302",
+                port=1,
+            ) from None
+
+    def _check_axes(self, shape: Shape, target: Shape, axes: Sequence[Dim] | None) -> None:
+        chosen = exact(axes)
+        if axes is not None and len(axes) != len(shape):
+            raise OpError(
+                f"axes_mapping has {len(axes)} values for data of rank {len(shape)}",
+                code="E302",
+                port=2,
+            )
+        if chosen is None:
+            return
+        for a in chosen:
+            axis_of(a, len(target), port=2)
+        if any(a < 0 for a in chosen) or list(chosen) != sorted(set(chosen)):
+            raise OpError(
+                f"axes_mapping {list(chosen)} must grow strictly from 0 on", code="E305", port=2
+            )
+        _check_into(shape, target, chosen)
+
+    def evaluate(
+        self, data: Array, target_shape: Array, axes_mapping: Array | None = None
+    ) -> Array:
+        if target_shape.dtype == object:
+            raise TypeError("Broadcast to a partly known shape")
+        target = tuple(int(v) for v in target_shape)
+        if self.mode == "explicit" and axes_mapping is not None:
+            shape = [1] * len(target)
+            for axis, d in zip(axes_mapping, data.shape, strict=True):
+                shape[int(axis)] = d
+            data = data.reshape(shape)
+        if self.mode == "bidirectional":
+            target = np.broadcast_shapes(data.shape, target)
+        return np.broadcast_to(data, target).copy()
+
+
+def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
+    """Require that each dimension is 1 or that of the target's axis; E302."""
+    if len(shape) > len(target):
+        raise OpError(
+            f"data {format_shape(shape)} has more axes than target_shape {format_shape(target)}",
+            code="E302",
+            port=1,
+        )
+    for d, axis in zip(shape, axes, strict=True):
+        if merge(d, target[axis]) is None and merge(d, 1) is None:
+            raise OpError(
+                f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
+                f"dimension {d} must be 1 or {target[axis]} (axis {axis})",
+                code="E302",
+                port=1,
+            )
+
+
+@op("Broadcast", until=2)
+class Broadcast1(_Broadcast):
+    """Repeat data to `target_shape`; modes numpy (alias none), pdpd, explicit with `axes_mapping`.
+
+    data: any type; target_shape, axes_mapping: integer vectors; explicit: data axis i runs along
+    output axis axes_mapping[i].  [movement/Broadcast-1]
+    """
+
+    mode: Literal["numpy", "none", "pdpd", "explicit"] = "numpy"
+
+    def _check_mapping(self, given: bool) -> None:
+        # OpenVINO's first version ignores a mapping that the mode has no use for.
+        super()._check_mapping(given and self.mode == "explicit")
+
+
+@op("Broadcast", since=3)
+class Broadcast(_Broadcast):
+    """Repeat data to `target_shape`; modes numpy, explicit with `axes_mapping`, bidirectional.
+
+    data: any type; target_shape, axes_mapping: integer vectors; bidirectional: the NumPy broadcast
+    of both shapes.  [movement/Broadcast-3]
+    """
+
+    mode: Literal["numpy", "explicit", "bidirectional"] = "numpy"
+
+
+@op("Tile")
+class Tile(Op):
+    """Repeat the data repeats[i] times along axis i; the shorter of both shapes is padded with 1s.
+
+    data: any type; repeats: an integer vector, not negative.  [movement/Tile-1]
+    """
+
+    partial: ClassVar[bool] = True
+
+    def infer(self, data: Spec, repeats: Spec) -> Spec:
+        counts = elements(repeats, 1, "repeats")
+        if data.shape is None or counts is None:
+            return Spec(data.dtype, None)
+        rank = max(len(data.shape), len(counts))
+        shape = (1,) * (rank - len(data.shape)) + data.shape
+        times = (1,) * (rank - len(counts)) + counts
+        return Spec(data.dtype, tuple(d * _count(n) for d, n in zip(shape, times, strict=True)))
+
+    def evaluate(self, data: Array, repeats: Array) -> Array:
+        return np.tile(data, [max(int(n), 0) for n in repeats.reshape(-1)])
+
+
+def _count(n: Dim) -> Dim:
+    """Return a repeat count; negative ones count as 0."""
+    low, high = bounds(n)
+    return Interval.of(max(low, 0), None if high is None else max(high, 0))

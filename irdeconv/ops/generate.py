@@ -1,0 +1,101 @@
+"""Range and Identity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import one_type, want_rank, want_type
+from irdeconv.spec import DYNAMIC, Array, Spec
+
+
+def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:
+    """Return start, stop and step; real ones of an integer range are truncated first."""
+    values = [v.reshape(-1)[0].item() for v in inputs]
+    if any(math.isnan(v) or math.isinf(v) for v in values):
+        raise OpError(f"start, stop and step are {values}; they must be finite", code="E305")
+    first, last, by = (int(v) if dtype.is_integral else float(v) for v in values)
+    return first, last, by
+
+
+def _count(start: float, stop: float, step: float) -> int:
+    if step == 0:
+        raise OpError("step is 0", code="E305", port=2)
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(-((start - stop) // step), 0)
+    return max(math.ceil((stop - start) / step), 0)
+
+
+def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
+    """Return start + i * step."""
+    start, stop, step = _scalars(inputs, dtype)
+    at: Any = np.arange(_count(start, stop, step))
+    if dtype.is_integral:
+        return np.asarray(start + at * step, dtype.container)
+    real: Any = np.float64 if dtype.bits == 64 else np.float32
+    return np.asarray(real(start) + at.astype(real) * real(step), dtype.container)
+
+
+class _Range(Op):
+    """Base of the two versions."""
+
+    def _infer(self, inputs: tuple[Spec, Spec, Spec], dtype: ElementType | None) -> Spec:
+        for port, (s, name) in enumerate(zip(inputs, ("start", "stop", "step"), strict=True)):
+            want_type(s, "number", port, name)
+            want_rank(s.shape, 0, 1, port, name)
+        values = [s.known for s in inputs]
+        start, stop, step = values
+        if start is None or stop is None or step is None or dtype is None:
+            return Spec(dtype, (DYNAMIC,))
+        return Spec(dtype, (_count(*_scalars((start, stop, step), dtype)),))
+
+
+@op("Range", until=3)
+class Range1(_Range):
+    """start, start + step, ... before stop; three scalars of one type -> a vector.
+
+    [generation/Range-1]
+    """
+
+    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
+        dtype = one_type(start, stop, step, names=("start", "stop", "step"))
+        return self._infer((start, stop, step), dtype)
+
+    def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
+        return _range((start, stop, step), of_numpy(start.dtype))
+
+
+@op("Range", since=4)
+class Range(_Range):
+    """start, start + step, ... before stop, as `output_type`; three scalars -> a vector.
+
+    For an integer result real inputs are truncated first.  [generation/Range-4]
+    """
+
+    output_type: ElementType
+
+    def infer(self, start: Spec, stop: Spec, step: Spec) -> Spec:
+        want_type(Spec(self.output_type, None), "number", 0, "output_type")
+        return self._infer((start, stop, step), self.output_type)
+
+    def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
+        return _range((start, stop, step), self.output_type)
+
+
+@op("Identity", since=16)
+class Identity(Op):
+    """The input itself; any type.  [util/Identity-16]"""
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    def infer(self, data: Spec) -> Spec:
+        return data
+
+    def evaluate(self, data: Array) -> Array:
+        return data

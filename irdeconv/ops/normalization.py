@@ -1,0 +1,173 @@
+"""Normalizations: NormalizeL2, MVN, BatchNormInference."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, attribute, op
+from irdeconv.ops.activation import wide
+from irdeconv.ops.checks import elements, exact, one_type, want_rank, want_type
+from irdeconv.ops.reduction import mean_axes
+from irdeconv.spec import Array, Spec, merge
+
+
+@op("NormalizeL2")
+class NormalizeL2(Op):
+    """x / sqrt(sum of squares over `axes`, `eps` added or as its lower bound), floating-point.
+
+    Without axes every element is divided by itself.  [normalization/NormalizeL2-1]
+    """
+
+    eps: float = attribute(0.0, documented=True)
+    eps_mode: Literal["add", "max"] = attribute("add", documented=True)
+
+    def infer(self, data: Spec, axes: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        chosen = exact(elements(axes, 1, "axes"))
+        if chosen is not None and data.shape is not None:
+            mean_axes(chosen, len(data.shape), 1)
+        return Spec(data.dtype, data.shape)
+
+    def evaluate(self, data: Array, axes: Array) -> Array:
+        chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
+        return wide(self._normalize)(data, chosen)
+
+    def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        eps = x.dtype.type(self.eps)
+        squares = np.sum(x * x, axes, keepdims=True) if axes else x * x
+        return x / np.sqrt(squares + eps if self.eps_mode == "add" else np.maximum(squares, eps))
+
+
+def standardize(
+    x: Array, axes: tuple[int, ...], variance: bool, eps: float, *, inside: bool
+) -> Any:
+    """Subtract the mean over axes and, with `variance`, divide by the standard deviation."""
+    centred = x - np.mean(x, axes, keepdims=True)
+    if not variance:
+        return centred
+    spread = np.mean(centred * centred, axes, keepdims=True)
+    small = x.dtype.type(eps)
+    return centred / (np.sqrt(spread + small) if inside else np.sqrt(spread) + small)
+
+
+@op("MVN", since=2, until=5)
+class MVN2(Op):
+    """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
+
+    Divides by sqrt(variance) + eps with `normalize_variance`; floating-point.
+    [normalization/MVN-1]
+    """
+
+    across_channels: bool = False
+    normalize_variance: bool = True
+    eps: float = 1e-9
+
+    def infer(self, data: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        return Spec(data.dtype, data.shape)
+
+    def evaluate(self, data: Array) -> Array:
+        axes = tuple(range(1 if self.across_channels else 2, data.ndim))
+        return wide(standardize_outside)(data, axes, self.normalize_variance, self.eps)
+
+
+def standardize_outside(x: Array, axes: tuple[int, ...], variance: bool, eps: float) -> Any:
+    """Standardize with eps added to the standard deviation."""
+    return standardize(x, axes, variance, eps, inside=False)
+
+
+@op("MVN", since=6)
+class MVN(Op):
+    """Mean-variance normalization over `axes` (integers, may be negative), floating-point.
+
+    With `normalize_variance`: / sqrt(variance + eps) or / (sqrt(variance) + eps).
+    [normalization/MVN-6]
+    """
+
+    normalize_variance: bool = attribute(False, documented=True)
+    eps: float = attribute(0.0, documented=True)
+    eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
+
+    def infer(self, data: Spec, axes: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        chosen = exact(elements(axes, 1, "axes"))
+        if chosen is not None and data.shape is not None:
+            mean_axes(chosen, len(data.shape), 1)
+        return Spec(data.dtype, data.shape)
+
+    def evaluate(self, data: Array, axes: Array) -> Array:
+        chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
+
+        def compute(x: Array) -> Any:
+            inside = self.eps_mode == "inside_sqrt"
+            return standardize(x, chosen, self.normalize_variance, self.eps, inside=inside)
+
+        return wide(compute)(data)
+
+
+_NAMES = ("data", "gamma", "beta", "mean", "variance")
+
+
+def _infer_batch_norm(data: Spec, parameters: tuple[Spec, ...], first: int) -> Spec:
+    """Check that every parameter is a vector of one value for each channel."""
+    want_type(data, "real", first if first else 0, "data")
+    dtype = one_type(data, *parameters, names=_NAMES)
+    want_rank(data.shape, 2, None, 0, "data")
+    channels = None if data.shape is None else data.shape[1]
+    for name, s in zip(_NAMES[1:], parameters, strict=True):
+        want_rank(s.shape, 1, 1, 0, name)
+        if s.shape is None or channels is None:
+            continue
+        if merge(s.shape[0], channels) is None:
+            raise OpError(
+                f"{name} has {s.shape[0]} values for {channels} channels (axis 1 of the data)",
+                code="E302",
+            )
+    return Spec(dtype, data.shape)
+
+
+def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
+    shape = (-1, *(1,) * (x.ndim - 2))
+    gamma, beta, mean, variance = (p.astype(x.dtype).reshape(shape) for p in parameters)
+    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * gamma + beta
+
+
+@op("BatchNormInference", until=4)
+class BatchNormInference1(Op):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
+
+    Inputs gamma, beta, data, mean, variance: one floating-point type, vectors of C values.
+    [normalization/BatchNormInference-1]
+    """
+
+    epsilon: float = attribute(0.0, documented=True)
+
+    def infer(self, gamma: Spec, beta: Spec, data: Spec, mean: Spec, variance: Spec) -> Spec:
+        return _infer_batch_norm(data, (gamma, beta, mean, variance), 2)
+
+    def evaluate(
+        self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
+    ) -> Array:
+        return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
+
+
+@op("BatchNormInference", since=5)
+class BatchNormInference(Op):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
+
+    data: [N, C, ...]; the others: vectors of C values, one floating-point type.
+    [normalization/BatchNormInference-5]
+    """
+
+    epsilon: float = attribute(0.0, documented=True)
+
+    def infer(self, data: Spec, gamma: Spec, beta: Spec, mean: Spec, variance: Spec) -> Spec:
+        return _infer_batch_norm(data, (gamma, beta, mean, variance), 0)
+
+    def evaluate(
+        self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
+    ) -> Array:
+        return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)

@@ -1,0 +1,60 @@
+"""FakeQuantize."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from irdeconv.errors import Problem
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import one_type, want_type
+from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
+from irdeconv.spec import Array, Spec
+
+
+@op("FakeQuantize")
+class FakeQuantize(Op):
+    """Map in_low..in_high to out_low..out_high in `levels` steps; below and above: the ends.
+
+    data and the four limits: one floating-point type; the limits broadcast to the data.
+    round((x - il) / (ih - il) * (levels - 1)) / (levels - 1) * (oh - ol) + ol, halves to even.
+    [quantization/FakeQuantize-1]
+    """
+
+    levels: int
+    auto_broadcast: AutoBroadcast = "numpy"
+
+    def check(self) -> Iterator[Problem]:
+        if self.levels < 2:
+            yield Problem(
+                "E210", f"levels is {self.levels}; at least 2 are needed", attribute="levels"
+            )
+
+    def infer(self, data: Spec, in_low: Spec, in_high: Spec, out_low: Spec, out_high: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        limits = (in_low, in_high, out_low, out_high)
+        names = ("data", "in_low", "in_high", "out_low", "out_high")
+        dtype = one_type(data, *limits, names=names)
+        shape = data.shape
+        for port, s in enumerate(limits, 1):
+            shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
+        return Spec(dtype, shape)
+
+    def evaluate(
+        self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
+    ) -> Array:
+        dtype = np.float64 if data.dtype == np.float64 else np.float32
+        given = (data, in_low, in_high, out_low, out_high)
+        x, il, ih, ol, oh = _as(dtype, given)
+        steps = dtype(self.levels - 1)
+        with np.errstate(all="ignore"):
+            q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
+        low, high = np.minimum(il, ih), np.maximum(il, ih)
+        out = np.where(x <= low, ol, np.where(x > high, oh, q))
+        return np.asarray(out, data.dtype)
+
+
+def _as(dtype: type[np.floating[Any]], arrays: tuple[Array, ...]) -> tuple[Any, ...]:
+    return tuple(np.asarray(a, dtype) for a in arrays)

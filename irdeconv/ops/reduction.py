@@ -1,0 +1,161 @@
+"""Reductions over axes: ReduceSum, ReduceMean, ReduceMax, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
+from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
+
+Reducer = Callable[..., Array]
+
+
+def reduced_axes(axes: Array, rank: int) -> tuple[int, ...]:
+    """Return the axes counted from 0 and sorted; any order, negative ones and a scalar are fine."""
+    return tuple(sorted({axis_of(int(a), rank, port=1) for a in axes.reshape(-1)}))
+
+
+@dataclass(frozen=True)
+class Reduction(Op):
+    """Base of the reductions: no axes at all leave the data as it is."""
+
+    fn: ClassVar[Reducer]
+    accepts: ClassVar[Types] = "number"
+
+    keep_dims: bool = False
+
+    def infer(self, data: Spec, axes: Spec) -> Spec:
+        want_type(data, self.accepts, 0, "data")
+        values = elements(axes, 1, "axes")
+        if data.shape is None:
+            return Spec(data.dtype, None)
+        chosen = exact(values)
+        if chosen is None:
+            return Spec(data.dtype, self._unknown(data.shape, values))
+        gone = reduced_axes(np.array(chosen, np.int64), len(data.shape))
+        if self.keep_dims:
+            return Spec(data.dtype, tuple(1 if i in gone else d for i, d in enumerate(data.shape)))
+        return Spec(data.dtype, tuple(d for i, d in enumerate(data.shape) if i not in gone))
+
+    def _unknown(self, shape: Shape, values: tuple[Any, ...] | None) -> Shape | None:
+        """Return what is known where the axes are not: with keep_dims the rank."""
+        if not self.keep_dims:
+            single = values is not None and len(values) == 1 and len(shape) > 0
+            return (DYNAMIC,) * (len(shape) - 1) if single else None
+        out = []
+        for d in shape:
+            low, high = bounds(d)
+            out.append(Interval.of(min(low, 1), None if high is None else max(high, 1)))
+        return tuple(out)
+
+    def evaluate(self, data: Array, axes: Array) -> Array:
+        if data.dtype == object or axes.dtype == object:
+            raise TypeError(f"{self.type} of partly known values")
+        chosen = reduced_axes(axes, data.ndim)
+        if not chosen:
+            return type(self).fn(data[..., np.newaxis], -1, False)
+        return type(self).fn(data, chosen, self.keep_dims)
+
+
+def _wide(fn: Reducer) -> Reducer:
+    """Accumulate f16, bf16 and f8 in float32, integers in 64 bits; round once."""
+
+    def reduce(x: Array, axes: Any, keep: bool) -> Array:
+        dtype = x.dtype
+        with np.errstate(all="ignore"):
+            if dtype.kind in "iu" and dtype.itemsize < 8:
+                x = x.astype(np.int64 if dtype.kind == "i" else np.uint64)
+            elif dtype.kind not in "iu" and dtype.itemsize < 4:
+                x = x.astype(np.float32)
+            return np.asarray(fn(x, axes, keep)).astype(dtype, copy=False)
+
+    return reduce
+
+
+def _numpy(name: str) -> Reducer:
+    ufunc = getattr(np, name)
+
+    def reduce(x: Array, axes: Any, keep: bool) -> Array:
+        return np.asarray(ufunc(x, axis=axes, keepdims=keep))
+
+    return reduce
+
+
+def _mean(x: Array, axes: Any, keep: bool) -> Array:
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.mean(x, axis=axes, keepdims=keep))
+    total = np.sum(x, axis=axes, keepdims=keep)
+    count = x.size // max(total.size, 1)
+    # Integer means are cut towards zero.
+    return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1)))
+
+
+def _extreme(name: str, lowest: bool) -> Reducer:
+    """Return max or min; over nothing it is the type's lowest or highest value."""
+    ufunc = getattr(np, name)
+
+    def reduce(x: Array, axes: Any, keep: bool) -> Array:
+        start: float = -np.inf if lowest else np.inf
+        if x.dtype.kind in "iu":
+            info = np.iinfo(x.dtype)
+            start = info.min if lowest else info.max
+        return np.asarray(ufunc(x, axis=axes, keepdims=keep, initial=start))
+
+    return reduce
+
+
+def _l1(x: Array, axes: Any, keep: bool) -> Array:
+    return np.asarray(np.sum(np.abs(x), axis=axes, keepdims=keep))
+
+
+def _l2(x: Array, axes: Any, keep: bool) -> Array:
+    if x.dtype.kind in "iu":
+        x = x.astype(np.float64)
+    return np.asarray(np.sqrt(np.sum(x * x, axis=axes, keepdims=keep)))
+
+
+def reduction(
+    name: str, fn: Reducer, what: str, *, since: int = 1, accepts: Types = "number"
+) -> type[Reduction]:
+    """Register a reduction."""
+    types = "boolean" if accepts == "boolean" else "any numbers"
+    body = {
+        "__doc__": f"{what} over `axes`, {types}; reduced axes go or, with keep_dims, become 1.  "
+        f"[reduction/{name}-{since}]",
+        "__module__": __name__,
+        "fn": staticmethod(fn),
+        "accepts": accepts,
+    }
+    return op(name, since=since)(type(name, (Reduction,), body))
+
+
+ReduceSum = reduction("ReduceSum", _wide(_numpy("sum")), "Sum")
+ReduceMean = reduction("ReduceMean", _wide(_mean), "Arithmetic mean (integers: towards zero)")
+ReduceProd = reduction("ReduceProd", _wide(_numpy("prod")), "Product")
+ReduceMax = reduction("ReduceMax", _extreme("max", True), "Largest value")
+ReduceMin = reduction("ReduceMin", _extreme("min", False), "Smallest value")
+ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4)
+ReduceL2 = reduction("ReduceL2", _wide(_l2), "Root of the sum of squares", since=4)
+ReduceLogicalAnd = reduction(
+    "ReduceLogicalAnd", _numpy("all"), "Whether all are true", accepts="boolean"
+)
+ReduceLogicalOr = reduction(
+    "ReduceLogicalOr", _numpy("any"), "Whether any is true", accepts="boolean"
+)
+
+
+def mean_axes(axes: tuple[int, ...], rank: int, port: int) -> tuple[int, ...]:
+    """Return sorted axes counted from 0."""
+    return tuple(sorted({axis_of(a, rank, port=port) for a in axes}))
+
+
+def check_not_empty(axes: tuple[int, ...], port: int) -> None:
+    """Require at least one axis; E305."""
+    if not axes:
+        raise OpError("no axes are given; at least one is needed", code="E305", port=port)
