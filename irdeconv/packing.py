@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from irdeconv.dtypes import ElementType
 from irdeconv.spec import Array
 
-Bytes = NDArray[np.uint8]
+Bytes = NDArray[Any]  # of uint8; NumPy's stubs widen what shifts return
 
 NF4 = np.array(
     [
@@ -75,12 +75,12 @@ def _read_only(array: Array, shape: Sequence[int]) -> Array:
 
 
 def _unpack(raw: Bytes, dtype: ElementType, count: int) -> Array:
-    codes = _UNPACK[dtype.name](raw)[:count]
+    codes: Bytes = _UNPACK[dtype.name](raw)[:count]
     if dtype.name == "i4":
-        return ((codes ^ 8).astype(np.int8) - np.int8(8)).astype(np.int8)
-    if dtype.name == "nf4":
-        return NF4[codes]
-    return codes.view(dtype.container)
+        signed: Array = (codes ^ 8).astype(np.int8) - np.int8(8)
+        return signed
+    out: Array = NF4[codes] if dtype.name == "nf4" else codes.view(dtype.container)
+    return out
 
 
 def _pack(values: Array, dtype: ElementType) -> bytes:
@@ -88,7 +88,8 @@ def _pack(values: Array, dtype: ElementType) -> bytes:
     group = {"u3": 8, "u6": 4}.get(dtype.name, 8 // dtype.bits)
     padded: Bytes = np.zeros(-(-len(codes) // group) * group, np.uint8)
     padded[: len(codes)] = codes
-    return _PACK[dtype.name](padded).tobytes()
+    packed: Array = _PACK[dtype.name](padded)
+    return packed.tobytes()
 
 
 def _codes(values: Array, dtype: ElementType) -> Bytes:
@@ -131,11 +132,13 @@ def _unpack_u6(raw: Bytes) -> Bytes:
 
 
 def _pack_nibbles(v: Bytes) -> Bytes:
-    return v[0::2] | v[1::2] << 4
+    out: Bytes = v[0::2] | v[1::2] << 4
+    return out
 
 
 def _pack_u2(v: Bytes) -> Bytes:
-    return v[0::4] | v[1::4] << 2 | v[2::4] << 4 | v[3::4] << 6
+    out: Bytes = v[0::4] | v[1::4] << 2 | v[2::4] << 4 | v[3::4] << 6
+    return out
 
 
 def _join(parts: Sequence[Bytes], bits: int) -> Bytes:

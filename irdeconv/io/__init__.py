@@ -1,1 +1,1 @@
-"""Python library and command line for OpenVINO-style IR with a verified deconvolution lowering."""
+"""Reading and writing IR files."""

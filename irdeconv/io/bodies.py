@@ -1,0 +1,234 @@
+"""Port maps, back edges and bodies of Loop, TensorIterator and If."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from irdeconv.graph import Graph, Value
+from irdeconv.io.context import Context, integer
+from irdeconv.io.document import Body, Document, Layer, MapEntry, PortMap
+from irdeconv.source import Anchor
+from irdeconv.suggest import did_you_mean
+
+Build = Callable[[Document, Context], Graph | None]
+
+# Port map -> the body it belongs to.
+_MAPS = {
+    "port_map": "body",
+    "back_edges": "body",
+    "then_port_map": "then_body",
+    "else_port_map": "else_body",
+}
+_WANTED = {
+    "Loop": ("port_map", "body"),
+    "TensorIterator": ("port_map", "body"),
+    "If": ("then_port_map", "else_port_map", "then_body", "else_body"),
+}
+_SLICING = ("axis", "start", "end", "stride", "part_size")
+_ENTRY = ("external_port_id", "internal_layer_id", *_SLICING, "purpose")
+_PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)}
+
+
+def check_bodies(layer: Layer, sources: list[Value | None], context: Context, build: Build) -> None:
+    """Check the bodies of a layer as graphs and everything that points into them."""
+    tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
+    for tag in _WANTED.get(layer.type or "", ()):
+        if tag not in tags:
+            context.add("E104", f"it has no <{tag}>", layer.anchor, layer=layer)
+    bodies = {body.tag: body for body in layer.bodies}
+    for body in layer.bodies:
+        build(body.document, context)
+    for port_map in layer.maps:
+        target = bodies.get(_MAPS[port_map.tag])
+        if target is None:
+            continue
+        checker = _MapChecker(layer, target, context)
+        for entry in port_map.entries:
+            if port_map.tag == "back_edges":
+                checker.back_edge(entry)
+            else:
+                checker.entry(entry)
+        checker.finish(port_map)
+
+
+class _MapChecker:
+    """Checks the entries of one port map against the layer's ports and one body's layers."""
+
+    def __init__(self, layer: Layer, body: Body, context: Context) -> None:
+        self._layer, self._context = layer, context
+        self._inner = {integer(x.id): x for x in body.document.layers if x.id is not None}
+        self._inputs = {integer(p.id): p for p in layer.inputs}
+        self._outputs = {integer(p.id): p for p in layer.outputs}
+        self._fed: dict[int, MapEntry] = {}
+
+    def _add(
+        self,
+        code: str,
+        message: str,
+        entry: MapEntry,
+        attribute: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        layer = self._layer
+        anchor = Anchor(layer.anchor.section, layer.anchor.item, entry.sub)
+        self._context.add(code, message, anchor, attribute=attribute, layer=layer, hint=hint)
+
+    def _numbers(self, entry: MapEntry, names: tuple[str, ...]) -> dict[str, int] | None:
+        """Return the integer attributes of an entry, or None after reporting a malformed one."""
+        given, out, fine = dict(entry.attributes), {}, True
+        for name in names:
+            if name not in given:
+                continue
+            number = integer(given[name])
+            if number is None:
+                self._add("E106", f'{name}="{given[name]}" is not an integer', entry, name)
+                fine = False
+            else:
+                out[name] = number
+        return out if fine else None
+
+    def _needed(self, entry: MapEntry, names: tuple[str, ...]) -> bool:
+        given = dict(entry.attributes)
+        missing = [n for n in names if n not in given]
+        for name in missing:
+            self._add("E105", f'<{entry.tag}> has no attribute "{name}"', entry)
+        return not missing
+
+    def _unknown(self, entry: MapEntry, known: tuple[str, ...]) -> None:
+        for name, _ in entry.attributes:
+            if name not in known:
+                self._add(
+                    "W100", f'<{entry.tag}> has no attribute "{name}"; OpenVINO ignores it',
+                    entry, name, did_you_mean(name, known),
+                )  # fmt: skip
+
+    def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> Layer | None:
+        inner = self._inner.get(number)
+        if inner is None:
+            self._add("E211", f"the body has no layer {number}", entry, attribute)
+            return None
+        if inner.type != kind:
+            self._add(
+                "E211", f"layer {number} of the body is a {inner.type}, not a {kind}", entry,
+                attribute,
+            )  # fmt: skip
+            return None
+        return inner
+
+    def entry(self, entry: MapEntry) -> None:
+        """Check an `<input>` or `<output>` of a port map."""
+        self._unknown(entry, _ENTRY)
+        if not self._needed(entry, ("external_port_id", "internal_layer_id")):
+            return
+        numbers = self._numbers(entry, _ENTRY[:-1])
+        if numbers is None:
+            return
+        inward = entry.tag == "input"
+        kind = "Parameter" if inward else "Result"
+        inner = self._internal(entry, numbers["internal_layer_id"], "internal_layer_id", kind)
+        if inner is not None and inward:
+            if numbers["internal_layer_id"] in self._fed:
+                self._add(
+                    "E211", f'the body\'s input "{inner.name}" is mapped twice', entry,
+                    "internal_layer_id",
+                )  # fmt: skip
+            self._fed[numbers["internal_layer_id"]] = entry
+        self._external(entry, numbers, inward)
+        self._slicing(entry, numbers, inner, inward)
+
+    def _external(self, entry: MapEntry, numbers: dict[str, int], inward: bool) -> None:
+        number, purpose = numbers["external_port_id"], dict(entry.attributes).get("purpose")
+        if purpose:
+            allowed = _PURPOSES[entry.tag]
+            if purpose not in allowed:
+                self._add(
+                    "E211", f'the purpose "{purpose}" is not one of {", ".join(allowed)}', entry,
+                    "purpose", did_you_mean(purpose, allowed),
+                )  # fmt: skip
+        mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
+        if number in mine or (number == -1 and purpose):
+            return
+        what = "input" if inward else "output"
+        wrong = f"; it is an {'output' if inward else 'input'} port" if number in others else ""
+        have = ", ".join(str(n) for n in mine if n is not None) or "none"
+        self._add(
+            "E211", f"the layer has no {what} port {number}{wrong} (there are: {have})", entry,
+            "external_port_id",
+        )  # fmt: skip
+
+    def _slicing(
+        self, entry: MapEntry, numbers: dict[str, int], inner: Layer | None, inward: bool
+    ) -> None:
+        axis = numbers.get("axis")
+        if axis is None:
+            for name in ("start", "end", "stride", "part_size"):
+                if name in numbers:
+                    self._add("W101", f"{name} without axis has no effect", entry, name)
+            return
+        if numbers.get("stride", 1) == 0:
+            self._add("E211", "the stride is 0", entry, "stride", "OpenVINO crashes on such a file")
+        if numbers.get("part_size", 1) < 1:
+            self._add("E211", f"part_size is {numbers['part_size']}", entry, "part_size")
+        elif "stride" in numbers and abs(numbers["stride"]) != numbers.get("part_size", 1):
+            stride, part = numbers["stride"], numbers.get("part_size", 1)
+            if stride and part > abs(stride):
+                self._add(
+                    "E211", f"parts of {part} overlap: the stride is {stride}", entry, "part_size"
+                )
+        self._axis(entry, numbers, axis, inner, inward)
+
+    def _axis(
+        self,
+        entry: MapEntry,
+        numbers: dict[str, int],
+        axis: int,
+        inner: Layer | None,
+        inward: bool,
+    ) -> None:
+        ports = self._inputs if inward else self._outputs
+        port = ports.get(numbers["external_port_id"])
+        rank = len(port.dims) if port is not None and port.dims else None
+        if rank is None and inner is not None:
+            inside = inner.outputs if inward else inner.inputs
+            rank = len(inside[0].dims) or None if inside else None
+        if rank is None:
+            return
+        if not -rank <= axis < rank:
+            self._add(
+                "E211", f"axis {axis} is outside {-rank}..{rank - 1} (rank {rank})", entry, "axis"
+            )
+            return
+        size = integer(port.dims[axis]) if port is not None and port.dims and inward else None
+        if size is None or size < 0:
+            return
+        for name in ("start", "end"):
+            value = numbers.get(name)
+            if value is not None and not -size - 1 <= value <= size:
+                self._add(
+                    "E211", f"{name} {value} is outside the axis, which has {size} elements",
+                    entry, name,
+                )  # fmt: skip
+
+    def back_edge(self, entry: MapEntry) -> None:
+        """Check an `<edge>` of `<back_edges>`: from a Result of the body to a Parameter."""
+        names = ("from-layer", "to-layer")
+        self._unknown(entry, (*names, "from-port", "to-port"))
+        if not self._needed(entry, names):
+            return
+        numbers = self._numbers(entry, names)
+        if numbers is None:
+            return
+        self._internal(entry, numbers["from-layer"], "from-layer", "Result")
+        self._internal(entry, numbers["to-layer"], "to-layer", "Parameter")
+
+    def finish(self, port_map: PortMap) -> None:
+        """Report inputs of the body that nothing feeds."""
+        if port_map.tag == "back_edges":
+            return
+        anchor = Anchor(self._layer.anchor.section, self._layer.anchor.item, port_map.sub)
+        for number, inner in self._inner.items():
+            if inner.type == "Parameter" and number is not None and number not in self._fed:
+                self._context.add(
+                    "E211", f'nothing feeds the body\'s input "{inner.name}"', anchor,
+                    layer=self._layer,
+                )  # fmt: skip

@@ -1,0 +1,82 @@
+"""A Document becomes a Graph; every structural problem is reported on the way."""
+
+from __future__ import annotations
+
+from irdeconv.graph import Graph, Info
+from irdeconv.io.bodies import check_bodies
+from irdeconv.io.context import Context
+from irdeconv.io.document import Document, Layer
+from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
+from irdeconv.io.names import check_names
+from irdeconv.io.operations import OperationReader
+from irdeconv.io.port_counts import check_inputs
+from irdeconv.io.port_specs import declared_specs, tensor_names
+from irdeconv.io.wiring import Wiring, wire
+from irdeconv.ops.basic import Opaque
+from irdeconv.spec import Spec
+
+
+def build(document: Document, context: Context) -> Graph | None:
+    """Return the graph of a document or body; None where it has a cycle.
+
+    Layers that cannot be built are Opaque nodes with their declared specs.
+    """
+    wiring = wire(document, context)
+    live = live_layers(wiring)
+    graph = Graph()
+    operations = OperationReader(context)
+    for index, layer in enumerate(document.layers):
+        outputs = declared_specs(layer, layer.outputs, True, context)
+        inputs = declared_specs(layer, layer.inputs, False, context)
+        op = operations.read(layer, outputs, index in live or wiring.broken)
+        if not check_inputs(wiring, index, op, context) and not isinstance(op, Opaque):
+            op = operations.opaque(layer, outputs)
+        node = graph.add(op, name=layer.name or f"layer {layer.id}", id=index)
+        node.location = context.place(layer.anchor)
+        node.tensor_names = tensor_names(layer.outputs)
+        node.declared, node.declared_inputs = outputs, inputs
+        node.rt_info, node.extra = layer.rt_info, layer.extra
+        if layer.bodies or layer.maps:
+            check_bodies(layer, wiring.sources[index], context, build)
+        _check_size(layer, outputs, context)
+    check_names(document, context)
+    check_liveness(document, wiring, live, context)
+    if find_cycles(wiring, context):
+        return None
+    _connect(graph, wiring)
+    return graph
+
+
+def _connect(graph: Graph, wiring: Wiring) -> None:
+    for index, sources in enumerate(wiring.sources):
+        port = 0
+        for value in sources:
+            if value is not None:
+                graph.connect(value, index, port)
+                port += 1
+
+
+def _check_size(layer: Layer, outputs: tuple[Spec, ...], context: Context) -> None:
+    """Report declared tensors that no machine holds."""
+    limit = context.limits.tensor_bytes
+    for port, spec in zip(layer.outputs, outputs, strict=True):
+        size = spec.nbytes
+        if size is not None and size > limit:
+            context.add(
+                "E602",
+                f"output {spec} takes {size} bytes, the limit is {limit}",
+                layer.within(port.sub),
+                layer=layer,
+            )
+
+
+def model_info(document: Document, file: str | None) -> Info:
+    """Return what belongs to the whole model."""
+    version = document.version
+    return Info(
+        name=document.name or "model",
+        ir_version=10 if version is not None and version.strip() == "10" else 11,
+        rt_info=document.rt_info,
+        file=file,
+        extra=document.extra,
+    )

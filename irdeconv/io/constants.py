@@ -1,0 +1,152 @@
+"""`Const` layers: element type, shape, offset and size, checked against the weights file."""
+
+from __future__ import annotations
+
+import math
+
+from irdeconv.attributes import parse_int
+from irdeconv.constant import FileData
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.io.context import Context
+from irdeconv.io.document import Layer
+from irdeconv.ops.basic import Const
+from irdeconv.packing import decode
+from irdeconv.suggest import did_you_mean
+
+_ATTRIBUTES = ("element_type", "shape", "offset", "size")
+
+
+class ConstantReader:
+    """Reads Const layers of one file."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._layer: Layer
+
+    def read(self, layer: Layer) -> Const | None:
+        """Return the operation, or None after reporting what is wrong."""
+        self._layer = layer
+        data = layer.data or {}
+        if layer.data is None:
+            self._add("E104", "it has no <data>: element type, shape, offset and size are missing")
+            return None
+        dtype = self._element_type(data)
+        shape = self._shape(data)
+        offset, size = self._number(data, "offset"), self._number(data, "size")
+        self._unknown(data)
+        if dtype is None or shape is None or offset is None or size is None:
+            return None
+        if not self._fits(dtype, shape, offset, size):
+            return None
+        source = FileData(self._context.weights, offset, size, dtype, shape)
+        if dtype.kind == "string" and source.available and not self._strings(source):
+            return None
+        return Const(element_type=dtype, shape=shape, data=source)
+
+    def _add(
+        self, code: str, message: str, attribute: str | None = None, hint: str | None = None
+    ) -> None:
+        layer = self._layer
+        self._context.add(
+            code,
+            message,
+            layer.within(layer.data_sub) if layer.data_sub else layer.anchor,
+            attribute=attribute,
+            layer=layer,
+            hint=hint,
+        )
+
+    def _unknown(self, data: dict[str, str]) -> None:
+        for name in data:
+            if name not in _ATTRIBUTES:
+                self._add(
+                    "W100",
+                    f'Const has no attribute "{name}"; OpenVINO ignores it',
+                    name,
+                    did_you_mean(name, _ATTRIBUTES),
+                )
+
+    def _missing(self, name: str) -> None:
+        self._add("E105", f'the attribute "{name}" is missing')
+
+    def _element_type(self, data: dict[str, str]) -> ElementType | None:
+        text = data.get("element_type")
+        if text is None:
+            self._missing("element_type")
+            return None
+        found = ELEMENT_TYPES.get(text.strip().lower())
+        if found is None:
+            self._add(
+                "E212",
+                f'"{text}" is not an element type',
+                "element_type",
+                did_you_mean(text, ELEMENT_TYPES),
+            )
+        return found
+
+    def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
+        text = data.get("shape")
+        if text is None:
+            self._missing("shape")
+            return None
+        if not text.strip():
+            return ()
+        out = []
+        for part in text.split(","):
+            try:
+                out.append(parse_int(part))
+            except ValueError as e:
+                self._add("E106", f'shape="{text}": {e}', "shape")
+                return None
+        if min(out) < 0:
+            self._add("E107", f'shape="{text}" has the negative dimension {min(out)}', "shape")
+            return None
+        return tuple(out)
+
+    def _number(self, data: dict[str, str], name: str) -> int | None:
+        text = data.get(name)
+        if text is None:
+            self._missing(name)
+            return None
+        try:
+            value = parse_int(text)
+        except ValueError as e:
+            self._add("E106", f'{name}="{text}": {e}', name)
+            return None
+        if value < 0:
+            self._add("E107", f"{name} is negative: {value}", name)
+            return None
+        return value
+
+    def _fits(self, dtype: ElementType, shape: tuple[int, ...], offset: int, size: int) -> bool:
+        count = math.prod(shape)
+        fine = True
+        need = dtype.nbytes(count)
+        # Writers give a zero-element constant one byte.
+        if dtype.kind != "string" and size != need and not (count == 0 and size <= 1):
+            self._add(
+                "E122",
+                f"{count} elements of {dtype} take {need} bytes, size is {size}",
+                "size",
+            )
+            fine = False
+        total = self._context.weights.size
+        if total is not None and offset + size > total and size:
+            self._add(
+                "E121",
+                f"bytes {offset} to {offset + size} lie outside the weights file, "
+                f"which has {total} bytes",
+                "offset" if offset >= total else "size",
+                f"the weights file is {self._context.weights.path}",
+            )
+            fine = False
+        self._context.used.append((offset, offset + size))
+        return fine
+
+    def _strings(self, source: FileData) -> bool:
+        try:
+            decode(source.raw(), source.dtype, source.shape)
+        except ValueError as e:
+            self._add("E123", str(e), "offset")
+            return False
+        return True

@@ -1,0 +1,98 @@
+"""What the checks of one file share: where to report, the limits, the weights, parsed numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from irdeconv.constant import ByteSource
+from irdeconv.errors import Collector, Note, Problem, Severity
+from irdeconv.geometry import Semantics
+from irdeconv.io.document import Layer
+from irdeconv.io.limits import Limits
+from irdeconv.source import Anchor, Location, SourceFile
+
+
+@dataclass
+class Context:
+    """Reading one file: its source, diagnostics, weights and options.
+
+    `used` gathers the parts of the weights file that constants cover, those of bodies as well.
+    `unknown` counts layers of operations without details, by (type, version).
+    """
+
+    source: SourceFile
+    out: Collector
+    weights: ByteSource
+    limits: Limits
+    semantics: Semantics
+    used: list[tuple[int, int]] = field(default_factory=list)
+    unknown: dict[tuple[str, str], list[Layer]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
+        """Return the location of an element or of one of its attributes."""
+        return Location(self.source, anchor, attribute)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        anchor: Anchor,
+        *,
+        attribute: str | None = None,
+        layer: Layer | None = None,
+        severity: Severity | None = None,
+        notes: Sequence[Note] = (),
+        hint: str | None = None,
+    ) -> None:
+        """Report a problem; beyond `limits.reports` of one code it is only counted."""
+        self.counts[code] += 1
+        if self.counts[code] > self.limits.reports:
+            return
+        if layer is not None:
+            message = f"{layer.label}: {message}"
+        self.out.add(
+            code,
+            message,
+            severity=severity,
+            location=self.place(anchor, attribute),
+            layer=layer.name if layer else None,
+            notes=notes,
+            hint=hint,
+        )
+
+    def problem(self, layer: Layer, problem: Problem) -> None:
+        """Report what an operation says about itself; an attribute's place is in `<data>`."""
+        inside = problem.attribute is not None and layer.data is not None
+        self.add(
+            problem.code,
+            problem.message,
+            layer.within(layer.data_sub) if inside else layer.anchor,
+            attribute=problem.attribute,
+            layer=layer,
+            severity=problem.severity,
+            hint=problem.hint,
+        )
+
+    def finish(self) -> None:
+        """Report how many diagnostics of a code were not given in full."""
+        for code, count in self.counts.items():
+            if count > self.limits.reports:
+                self.out.add(
+                    code,
+                    f"{count - self.limits.reports} more like this one are not shown",
+                    location=self.place(Anchor()),
+                )
+
+
+def integer(text: str | None) -> int | None:
+    """Parse a plain decimal integer with an optional sign; None where it is something else."""
+    if text is None:
+        return None
+    text = text.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 30:
+        return None
+    return int(text)

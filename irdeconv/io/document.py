@@ -1,0 +1,114 @@
+"""What an IR file says, element by element and not yet interpreted.
+
+Texts are kept as they stand in the file. Every element knows its place: a layer and an edge by an
+`Anchor`, the elements inside a layer by their number below it (`sub`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from irdeconv.source import Anchor
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Port(NamedTuple):
+    """A `<port>`: `dims` are the texts of its `<dim>`s, `extra` unexpected attributes."""
+
+    id: str | None
+    precision: str | None
+    names: str | None
+    dims: tuple[str, ...]
+    extra: Pairs
+    sub: int
+
+
+class Edge(NamedTuple):
+    """An `<edge>` between layers; a missing attribute is None."""
+
+    from_layer: str | None
+    from_port: str | None
+    to_layer: str | None
+    to_port: str | None
+    extra: Pairs
+    anchor: Anchor
+
+
+class MapEntry(NamedTuple):
+    """An `<input>` or `<output>` of a port map, or an `<edge>` of `<back_edges>`."""
+
+    tag: str
+    attributes: Pairs
+    sub: int
+
+
+class RawSection(NamedTuple):
+    """A child of `<layer>` beyond data, ports and rt_info: its tag and XML, for writing."""
+
+    tag: str
+    xml: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body of Loop, TensorIterator (`body`) or If (`then_body`, `else_body`)."""
+
+    tag: str
+    document: Document
+    sub: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortMap:
+    """A `port_map`, `then_port_map`, `else_port_map` or `back_edges` with its entries."""
+
+    tag: str
+    entries: tuple[MapEntry, ...]
+    sub: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A `<layer>` and what it contains; missing attributes are None.
+
+    `data` is None where the layer has no `<data>`; `data_sub` is that element's number.
+    """
+
+    id: str | None
+    name: str | None
+    type: str | None
+    version: str | None
+    extra: Pairs
+    data: dict[str, str] | None
+    data_sub: int
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    rt_info: str | None
+    anchor: Anchor
+    sections: tuple[RawSection, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    maps: tuple[PortMap, ...] = ()
+
+    def within(self, sub: int) -> Anchor:
+        """Return the anchor of an element inside the layer."""
+        return Anchor(self.anchor.section, self.anchor.item, sub)
+
+    @property
+    def label(self) -> str:
+        """How messages call the layer: type and name."""
+        return f'{self.type or "layer"} "{self.name or self.id or "?"}"'
+
+
+@dataclass(frozen=True)
+class Document:
+    """A `<net>` or a body: its layers and edges in file order."""
+
+    layers: tuple[Layer, ...]
+    edges: tuple[Edge, ...]
+    name: str = ""
+    version: str | None = None
+    rt_info: str | None = None
+    extra: Pairs = field(default=())
+    anchor: Anchor = Anchor()

@@ -1,0 +1,127 @@
+"""Which layers the results need, and cycles: from the edges alone, before there is a graph."""
+
+from __future__ import annotations
+
+from irdeconv.errors import Note
+from irdeconv.io.context import Context
+from irdeconv.io.document import Document, Layer
+from irdeconv.io.operations import STATEFUL
+from irdeconv.io.wiring import Wiring
+from irdeconv.ops.catalog import CATALOG
+
+_SHOWN = 12
+_CYCLES = 20
+
+
+def live_layers(wiring: Wiring) -> set[int]:
+    """Return the positions of the layers that a Result or a layer with side effects needs."""
+    sinks = ("Result", *STATEFUL)
+    seen = {i for i, layer in enumerate(wiring.layers) if layer.type in sinks}
+    stack = list(seen)
+    while stack:
+        for value in wiring.sources[stack.pop()]:
+            if value is not None and value.node not in seen:
+                seen.add(value.node)
+                stack.append(value.node)
+    return seen
+
+
+def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
+    """Report a missing Result, unused inputs, and layers that no result needs."""
+    if document.layers and not any(layer.type == "Result" for layer in document.layers):
+        context.add(
+            "E209",
+            "the model has no Result, so nothing of it is computed"
+            if not document.anchor.section
+            else "the body has no Result",
+            document.anchor,
+            severity="warning" if live else None,
+        )
+        return
+    # Behind a broken edge everything looks dead; the edge has been reported.
+    if wiring.broken or wiring.doubtful:
+        return
+    for i, layer in enumerate(document.layers):
+        if i in live:
+            continue
+        if layer.type == "Parameter":
+            if not document.anchor.section:
+                context.add("W205", "the input is not used", layer.anchor, layer=layer)
+        elif layer.type in CATALOG:
+            context.add(
+                "W201", "no result needs it", layer.anchor, layer=layer,
+                hint="OpenVINO drops it; so does irdeconv when it lowers",
+            )  # fmt: skip
+
+
+def find_cycles(wiring: Wiring, context: Context) -> bool:
+    """Report every cycle (those that share no layer); whether there is one."""
+    waiting, users = _degrees(wiring)
+    ready = [i for i, n in enumerate(waiting) if n == 0]
+    left = len(waiting)
+    found = 0
+    while found <= _CYCLES:
+        while ready:
+            left -= 1
+            for user in users[ready.pop()]:
+                waiting[user] -= 1
+                if waiting[user] == 0:
+                    ready.append(user)
+        if not left:
+            break
+        found += 1
+        cycle = _walk_back(wiring, waiting)
+        if cycle is None:
+            break
+        _report([wiring.layers[i] for i in cycle], context)
+        # Take the cycle out, and go on looking behind it.
+        for i in cycle:
+            waiting[i] = 0
+        ready = list(cycle)
+        users = [[u for u in row if waiting[u] > 0] for row in users]
+    return found > 0
+
+
+def _degrees(wiring: Wiring) -> tuple[list[int], list[list[int]]]:
+    waiting = [0] * len(wiring.layers)
+    users: list[list[int]] = [[] for _ in wiring.layers]
+    for i, sources in enumerate(wiring.sources):
+        for value in sources:
+            if value is not None:
+                waiting[i] += 1
+                users[value.node].append(i)
+    return waiting, users
+
+
+def _walk_back(wiring: Wiring, waiting: list[int]) -> list[int] | None:
+    """Follow producers that are still waiting until one comes up again."""
+    at = next((i for i, n in enumerate(waiting) if n > 0), None)
+    order: dict[int, int] = {}
+    while at is not None and at not in order:
+        order[at] = len(order)
+        at = next(
+            (v.node for v in wiring.sources[at] if v is not None and waiting[v.node] > 0), None
+        )
+    if at is None:
+        return None
+    cycle = [i for i, n in order.items() if n >= order[at]]
+    return cycle[::-1]
+
+
+def _report(cycle: list[Layer], context: Context) -> None:
+    start = min(range(len(cycle)), key=lambda i: cycle[i].anchor)
+    cycle = cycle[start:] + cycle[:start]
+    names = [f'"{layer.name}"' for layer in cycle[:_SHOWN]]
+    if len(cycle) > _SHOWN:
+        names.append(f"... {len(cycle) - _SHOWN} more")
+    path = " -> ".join([*names, f'"{cycle[0].name}"'])
+    context.add(
+        "E205",
+        f"it needs its own output: {path}" if len(cycle) == 1 else f"a cycle: {path}",
+        cycle[0].anchor,
+        layer=cycle[0],
+        notes=[
+            Note(f"{layer.label} is part of it", context.place(layer.anchor))
+            for layer in cycle[1:_SHOWN]
+        ],
+    )

@@ -1,0 +1,89 @@
+"""Names and variables of a document: doubled layer names, tensor names, ReadValue and Assign."""
+
+from __future__ import annotations
+
+from irdeconv.errors import Note
+from irdeconv.io.context import Context
+from irdeconv.io.document import Document, Layer
+from irdeconv.io.port_specs import split_names
+
+
+def check_names(document: Document, context: Context) -> None:
+    """Report layer names and tensor names that stand for two things, and variables."""
+    _layer_names(document, context)
+    _tensor_names(document, context)
+    _variables(document, context)
+
+
+def _layer_names(document: Document, context: Context) -> None:
+    first: dict[str, Layer] = {}
+    for layer in document.layers:
+        if layer.name is None:
+            continue
+        other = first.setdefault(layer.name, layer)
+        if other is not layer:
+            context.add(
+                "W200",
+                f"the name is already that of {other.label}",
+                layer.anchor,
+                attribute="name",
+                layer=layer,
+                notes=[Note(f"{other.label} stands here", context.place(other.anchor, "name"))],
+            )
+
+
+def _tensor_names(document: Document, context: Context) -> None:
+    first: dict[str, tuple[Layer, int]] = {}
+    for layer in document.layers:
+        for port in layer.outputs:
+            if not port.names:
+                continue
+            for name in set(split_names(port.names)):
+                other = first.setdefault(name, (layer, port.sub))
+                if other != (layer, port.sub):
+                    context.add(
+                        "W206",
+                        f'the tensor name "{name}" is already that of an output of '
+                        f"{other[0].label}",
+                        layer.within(port.sub),
+                        attribute="names",
+                        layer=layer,
+                        notes=[
+                            Note(
+                                f"{other[0].label} stands here",
+                                context.place(other[0].within(other[1]), "names"),
+                            )
+                        ],
+                    )
+
+
+def _variables(document: Document, context: Context) -> None:
+    read: dict[str, Layer] = {}
+    assigned: dict[str, Layer] = {}
+    for layer in document.layers:
+        if layer.type not in ("ReadValue", "Assign") or layer.data is None:
+            continue
+        variable = layer.data.get("variable_id")
+        if variable is None:
+            context.add("E105", 'the attribute "variable_id" is missing', layer.anchor, layer=layer)
+            continue
+        seen = assigned if layer.type == "Assign" else read
+        other = seen.setdefault(variable, layer)
+        if other is not layer:
+            context.add(
+                "E215", f'the variable "{variable}" is already that of {other.label}',
+                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
+            )  # fmt: skip
+    for variable, layer in assigned.items():
+        if variable not in read:
+            context.add(
+                "E215", f'no ReadValue reads the variable "{variable}"',
+                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
+            )  # fmt: skip
+    for variable, layer in read.items():
+        if variable not in assigned:
+            context.add(
+                "E215", f'no Assign sets the variable "{variable}": it keeps its first value',
+                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
+                severity="warning",
+            )  # fmt: skip

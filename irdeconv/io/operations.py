@@ -1,0 +1,234 @@
+"""From a `<layer>` to an operation: type and version looked up, attributes checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from irdeconv.constant import FileData
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.errors import OpError, Problem
+from irdeconv.io.constants import ConstantReader
+from irdeconv.io.context import Context
+from irdeconv.io.document import Layer
+from irdeconv.op import LAST_OPSET, REGISTRY, TYPES, Op, lookup, parse_attributes
+from irdeconv.ops.basic import Opaque, Parameter, Section
+from irdeconv.ops.catalog import CATALOG, opsets
+from irdeconv.spec import Spec
+from irdeconv.suggest import did_you_mean
+
+STATEFUL = ("Assign",)
+_OPSET = re.compile(r"opset([0-9]{1,4})")
+_LAYER_ATTRIBUTES = ("id", "name", "type", "version")
+# Attributes that OpenVINO itself writes or reads on <layer>.
+_EXTRA_ATTRIBUTES = ("output_names", "precision")
+_MAPPED = ("Loop", "TensorIterator", "If")
+
+
+class OperationReader:
+    """Makes operations of the layers of one document; problems go to the context."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._constants = ConstantReader(context)
+
+    def read(self, layer: Layer, declared: tuple[Spec, ...], live: bool) -> Op:
+        """Return the layer's operation; an Opaque one where it is unknown or wrong."""
+        self._check_layer(layer)
+        if layer.type is None or layer.version is None:
+            return self.opaque(layer, declared)
+        if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
+            return self._constants.read(layer) or self.opaque(layer, declared)
+        cls = lookup(layer.type, layer.version)
+        if cls is None:
+            self._check_known(layer, live)
+            return self.opaque(layer, declared)
+        return self._known(layer, cls, declared) or self.opaque(layer, declared)
+
+    def _check_layer(self, layer: Layer) -> None:
+        for name in ("name", "type", "version"):
+            text = getattr(layer, name)
+            if text is None:
+                if name == "version" and layer.type in TYPES and _dialects(layer.type):
+                    self._spellings(layer, "it has no version")
+                    continue
+                self._context.add(
+                    "E105", f'the attribute "{name}" is missing', layer.anchor, layer=layer
+                )
+            elif not text.isprintable() and any(_control(c) for c in text):
+                self._context.add(
+                    "E109", f"its {name} contains a control character: {text!a}", layer.anchor,
+                    attribute=name, layer=layer,
+                )  # fmt: skip
+        for name, _ in layer.extra:
+            if name not in _EXTRA_ATTRIBUTES:
+                self._context.add(
+                    "W100", f'<layer> has no attribute "{name}"; OpenVINO ignores it',
+                    layer.anchor, attribute=name, layer=layer,
+                    hint=did_you_mean(name, _LAYER_ATTRIBUTES),
+                )  # fmt: skip
+
+    # Known operations --------------------------------------------------------------------------
+
+    def _known(self, layer: Layer, cls: type[Op], declared: tuple[Spec, ...]) -> Op | None:
+        if cls is Parameter and layer.data is None:
+            self._add(layer, "E104", "it has no <data>: shape and element type are missing")
+            return None
+        values, problems = parse_attributes(cls, layer.data or {})
+        for problem in problems:
+            self._context.problem(layer, _refined(layer, problem))
+        if any(p.severity == "error" for p in problems):
+            return None
+        values |= self._internal(layer, cls, declared)
+        try:
+            made = cls(**values)
+            found = list(made.check())
+        except OpError as e:
+            found = [e.problem]
+        except (ValueError, TypeError, ArithmeticError) as e:
+            found = [Problem("E210", f"its attributes do not fit: {e}")]
+        for problem in found:
+            self._context.problem(layer, problem)
+        return None if any(p.severity == "error" for p in found) else made
+
+    def _internal(self, layer: Layer, cls: type[Op], declared: tuple[Spec, ...]) -> dict[str, Any]:
+        """Return what operations may ask for beyond their attributes."""
+        offered = {
+            "semantics": lambda: self._context.semantics,
+            "declared": lambda: declared,
+            "sections": lambda: _sections(layer),
+            "weights": self._weights,
+        }
+        wanted = [f.name for f in dataclasses.fields(cls) if f.metadata.get("internal")]
+        return {name: offered[name]() for name in wanted if name in offered}
+
+    def _weights(self) -> FileData | None:
+        source = self._context.weights
+        size = source.size
+        if size is None:
+            return None
+        return FileData(source, 0, size, ELEMENT_TYPES["u8"], (size,))
+
+    # Unknown operations ------------------------------------------------------------------------
+
+    def opaque(self, layer: Layer, declared: tuple[Spec, ...]) -> Opaque:
+        """Return a node that stands for the layer with its declared specs."""
+        sections = _sections(layer)
+        return Opaque(
+            kind=layer.type or "?",
+            opset=layer.version or "opset1",
+            data=tuple((layer.data or {}).items()),
+            declared=declared,
+            sections=sections,
+            weights=self._weights() if sections else None,
+            stateful=layer.type in STATEFUL,
+        )
+
+    def _check_known(self, layer: Layer, live: bool) -> None:
+        """Report a type or version that OpenVINO does not know; count those known only to it."""
+        kind, version = layer.type or "", layer.version or ""
+        number = _OPSET.fullmatch(version)
+        have = opsets(kind)
+        if number and int(number[1]) in have:
+            self._context.unknown.setdefault((kind, version), []).append(layer)
+        elif not live:
+            self._add(
+                layer, "W201",
+                f"no result needs it, and its operation {kind} ({version}) is unknown",
+                hint="OpenVINO never looks at it",
+            )  # fmt: skip
+        elif _dialects(kind):
+            self._spellings(layer, f'the version "{version}" is unknown')
+        elif have:
+            self._wrong_opset(layer, have, number)
+        else:
+            hint = did_you_mean(kind, {*CATALOG, *TYPES})
+            self._add(
+                layer, "E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint
+            )
+
+    def _wrong_opset(self, layer: Layer, have: list[int], number: re.Match[str] | None) -> None:
+        text = _ranges(have)
+        if number is None or not 1 <= int(number[1]) <= LAST_OPSET:
+            self._add(
+                layer, "E214", f'"{layer.version}" is not an operation set', "version",
+                f"{layer.type} is in {text}",
+            )  # fmt: skip
+            return
+        self._add(
+            layer, "E207", f"{layer.version} has no {layer.type}", "version", f"it is in {text}"
+        )
+
+    def _spellings(self, layer: Layer, message: str) -> None:
+        kind = layer.type or ""
+        listed = ", ".join(f'version="{v}"' for v in _dialects(kind))
+        if kind == "Deconvolution":
+            hint = f"{listed}, or the type ConvolutionBackpropData of opset1"
+        else:
+            hint = listed
+        attribute = "version" if layer.version is not None else None
+        self._add(layer, "E214", f"{message}; it selects the dialect of {kind}", attribute, hint)
+
+    def _add(
+        self,
+        layer: Layer,
+        code: str,
+        message: str,
+        attribute: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self._context.add(code, message, layer.anchor, attribute=attribute, layer=layer, hint=hint)
+
+
+def report_unknown(context: Context) -> None:
+    """Warn once for each operation without details, at its first layer."""
+    for (kind, version), layers in context.unknown.items():
+        more = f" (and {len(layers) - 1} more layers of it)" if len(layers) > 1 else ""
+        context.add(
+            "W204",
+            f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are "
+            "taken as they are",
+            layers[0].anchor,
+            layer=layers[0],
+        )
+
+
+def _sections(layer: Layer) -> tuple[Section, ...]:
+    return tuple(Section(s.tag, s.xml) for s in layer.sections)
+
+
+def _dialects(kind: str) -> list[str]:
+    """Return the versions of a type that only dialects have, such as ConvTranspose."""
+    if kind in CATALOG:
+        return []
+    return sorted({v for (k, v) in REGISTRY if k == kind and not _OPSET.fullmatch(v)})
+
+
+def _refined(layer: Layer, problem: Problem) -> Problem:
+    """Give element types and negative dimensions the codes that ports use for them."""
+    name = problem.attribute
+    if problem.code != "E106" or name is None or layer.data is None:
+        return problem
+    if "is not an element type" in problem.message:
+        return dataclasses.replace(problem, code="E212")
+    if layer.type == "Parameter" and name == "shape":
+        return dataclasses.replace(problem, code="E213")
+    return problem
+
+
+def _control(c: str) -> bool:
+    return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return `opset2 to opset16, ...`."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and parts[-1][-1] == n - 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ", ".join(
+        f"opset{p[0]}" if len(p) == 1 else f"opset{p[0]} to opset{p[-1]}" for p in parts
+    )

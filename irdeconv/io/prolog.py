@@ -1,0 +1,83 @@
+"""A look at the beginning of an XML file by expat, before lxml sees any of it.
+
+A DOCTYPE can only stand before the root element, and entities only in a DOCTYPE: a file that passes
+cannot expand or fetch anything.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from xml.parsers import expat
+
+from irdeconv.errors import Collector
+from irdeconv.source import Location, SourceFile
+
+_CHUNK = 1 << 14
+
+
+class Prolog(NamedTuple):
+    """The root element: its tag and attributes."""
+
+    tag: str
+    attributes: dict[str, str]
+
+
+class _RootSeen(Exception):
+    def __init__(self, prolog: Prolog) -> None:
+        self.prolog = prolog
+
+
+class _DoctypeSeen(Exception):
+    pass
+
+
+def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
+    """Return the root element, or None and a diagnostic: not XML, or a DOCTYPE."""
+    if not source.data.strip():
+        out.add("E101", "the file is empty", location=_place(source, 1, 1))
+        return None
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = _doctype
+    parser.StartElementHandler = _root
+    try:
+        for start in range(0, len(source.data), _CHUNK):
+            last = start + _CHUNK >= len(source.data)
+            parser.Parse(source.data[start : start + _CHUNK], last)
+    except _RootSeen as seen:
+        return seen.prolog
+    except _DoctypeSeen:
+        out.add(
+            "E102",
+            "the document has a DOCTYPE, which an IR never needs and which can pull in other files",
+            location=_place(source, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1),
+            hint="remove the <!DOCTYPE ...> and write entities as plain text",
+        )
+    except (expat.ExpatError, LookupError, ValueError) as e:
+        report_malformed(source, out, str(e), 1, 1)
+    return None
+
+
+def _doctype(*_: object) -> None:
+    raise _DoctypeSeen
+
+
+def _root(tag: str, attributes: dict[str, str]) -> None:
+    raise _RootSeen(Prolog(tag, attributes))
+
+
+def report_malformed(
+    source: SourceFile, out: Collector, message: str, line: int, column: int
+) -> None:
+    """Report E101 where expat finds the file malformed; the place given where expat finds none."""
+    parser = expat.ParserCreate()
+    try:
+        parser.Parse(source.data, True)
+    except expat.ExpatError as e:
+        message, line, column = expat.ErrorString(e.code), e.lineno, e.offset + 1
+    except (LookupError, ValueError) as e:
+        message = f"unreadable encoding: {e}"
+    out.add("E101", f"not well-formed XML: {message}", location=_place(source, line, column))
+
+
+def _place(source: SourceFile, line: int, column: int) -> Location:
+    return Location(source, fixed=(line, column))

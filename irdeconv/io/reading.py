@@ -1,0 +1,119 @@
+"""Reading a model: files to bytes, bytes to a Document, Document to Graph, with all diagnostics."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from irdeconv.constant import ByteSource
+from irdeconv.errors import Collector, Diagnostic
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph
+from irdeconv.io.build import build, model_info
+from irdeconv.io.context import Context
+from irdeconv.io.document import Document
+from irdeconv.io.limits import Limits
+from irdeconv.io.operations import report_unknown
+from irdeconv.io.weights import MemoryWeights, NoWeights, Weights
+from irdeconv.io.weights_use import check_weights
+from irdeconv.io.xml_reader import read_document
+from irdeconv.source import Location, SourceFile
+
+PathLikeText = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of reading: the graph (None where nothing can be built) and every diagnostic."""
+
+    graph: Graph | None
+    diagnostics: list[Diagnostic]
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """The diagnostics of severity error."""
+        return [d for d in self.diagnostics if d.severity == "error"]
+
+
+def load(
+    path: PathLikeText | bytes,
+    weights: PathLikeText | bytes | None = None,
+    *,
+    semantics: Semantics = "runtime",
+    limits: Limits | None = None,
+    name: str = "<stdin>",
+) -> Loaded:
+    """Read an IR (version 10 or 11); a bad file is described by diagnostics, never by an exception.
+
+    `path` names the `.xml`, or is its bytes (then called `name`). `weights` names or is the `.bin`;
+    by default it is the file beside the `.xml` with the same stem, which may be missing.
+    """
+    out, limits = Collector(), limits or Limits()
+    source = _source(path, name, out, limits)
+    if source is None:
+        return Loaded(None, out.diagnostics)
+    document = read_document(source, out, limits)
+    if document is None:
+        return Loaded(None, out.diagnostics)
+    store = _weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
+    context = Context(source, out, store, limits, semantics)
+    graph = _build(document, context)
+    if graph is not None:
+        graph.info = model_info(document, source.path)
+    return Loaded(graph, out.diagnostics)
+
+
+def _build(document: Document, context: Context) -> Graph | None:
+    graph = build(document, context)
+    report_unknown(context)
+    check_weights(document, context)
+    context.finish()
+    return graph
+
+
+def _source(
+    path: PathLikeText | bytes, name: str, out: Collector, limits: Limits
+) -> SourceFile | None:
+    if isinstance(path, bytes):
+        return SourceFile(name, path)
+    text = os.fspath(path)
+    try:
+        return SourceFile(text, _read(text, limits.xml_bytes))
+    except (OSError, ValueError) as e:
+        reason = e.strerror or str(e) if isinstance(e, OSError) else str(e)
+        place = Location(SourceFile(text, b""))
+        out.add("E100", f"cannot read {text}: {reason}", location=place)
+        return None
+
+
+def _read(path: str, limit: int) -> bytes:
+    """Read a regular file or a pipe, at most one byte more than the limit."""
+    with open(path, "rb") as file:
+        if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+            raise IsADirectoryError(21, "it is a folder", path)
+        return file.read(limit + 1)
+
+
+def _weights(
+    weights: PathLikeText | bytes | None, xml: Path | None, source: SourceFile, out: Collector
+) -> ByteSource:
+    if isinstance(weights, bytes):
+        return MemoryWeights(weights)
+    if weights is None:
+        if xml is None:
+            return NoWeights("(none given)")
+        weights = xml.with_suffix(".bin")
+    text = os.fspath(weights)
+    try:
+        return Weights(text)
+    except (OSError, ValueError) as e:
+        reason = e.strerror or str(e) if isinstance(e, OSError) else str(e)
+        out.add(
+            "E100",
+            f"cannot read the weights file {text}: {reason}",
+            location=Location(source, fixed=(1, 1)),
+        )
+        return NoWeights(text)

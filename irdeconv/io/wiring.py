@@ -1,0 +1,228 @@
+"""Ids, ports and edges of a Document, resolved and checked: who feeds which input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from irdeconv.errors import Note
+from irdeconv.graph import Value
+from irdeconv.io.context import Context, integer
+from irdeconv.io.document import Document, Edge, Layer, Port
+from irdeconv.suggest import did_you_mean
+
+_ENDS = ("from-layer", "from-port", "to-layer", "to-port")
+
+
+@dataclass
+class Wiring:
+    """Layers by their position in the document.
+
+    `sources[i]` has the producer of each input port of layer i, None where there is none.
+    `doubtful` are layers with a reported problem of ids, ports or edges: what follows from it is
+    not reported again. `broken` says that some edge could not be resolved.
+    """
+
+    layers: tuple[Layer, ...]
+    ids: dict[int, int] = field(default_factory=dict)
+    sources: list[list[Value | None]] = field(default_factory=list)
+    doubtful: set[int] = field(default_factory=set)
+    broken: bool = False
+    _ports: dict[int, tuple[dict[int, int], dict[int, int]]] = field(default_factory=dict)
+
+    def ports(self, index: int) -> tuple[dict[int, int], dict[int, int]]:
+        """Return port id -> position for the inputs and the outputs of a layer."""
+        found = self._ports.get(index)
+        if found is None:
+            layer = self.layers[index]
+            found = self._ports[index] = (_positions(layer.inputs), _positions(layer.outputs))
+        return found
+
+
+def wire(document: Document, context: Context) -> Wiring:
+    """Resolve the edges of a document and report every inconsistency of ids, ports and edges."""
+    wiring = Wiring(document.layers)
+    for index, layer in enumerate(document.layers):
+        wiring.sources.append([None] * len(layer.inputs))
+        _add_id(wiring, index, layer, context)
+        _check_ports(wiring, index, layer, context)
+    feeders: dict[tuple[int, int], Edge] = {}
+    for edge in document.edges:
+        ends = _numbers(edge, wiring, context)
+        if ends is not None:
+            _connect(wiring, edge, ends, feeders, context)
+        else:
+            wiring.broken = True
+    return wiring
+
+
+def _positions(ports: tuple[Port, ...]) -> dict[int, int]:
+    out: dict[int, int] = {}
+    for position, port in enumerate(ports):
+        number = integer(port.id)
+        if number is not None:
+            out.setdefault(number, position)
+    return out
+
+
+def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
+    number = integer(layer.id)
+    if number is None:
+        wiring.doubtful.add(index)
+        wiring.broken = True
+        if layer.id is None:
+            context.add("E105", 'the attribute "id" is missing', layer.anchor, layer=layer)
+        else:
+            context.add(
+                "E106", f'the id "{layer.id}" is not an integer', layer.anchor,
+                attribute="id", layer=layer,
+            )  # fmt: skip
+        return
+    first = wiring.ids.setdefault(number, index)
+    if first != index:
+        wiring.doubtful |= {index, first}
+        wiring.broken = True
+        other = wiring.layers[first]
+        context.add(
+            "E200",
+            f"the id {number} is already that of {other.label}",
+            layer.anchor,
+            attribute="id",
+            layer=layer,
+            notes=[Note(f"{other.label} stands here", context.place(other.anchor, "id"))],
+            hint="OpenVINO silently drops the first of the two",
+        )
+
+
+def _check_ports(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
+    inputs: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    for ports, mine, other, what in (
+        (layer.inputs, inputs, outputs, "input"),
+        (layer.outputs, outputs, inputs, "output"),
+    ):
+        for port in ports:
+            text = port.id
+            if text is None or integer(text) is None:
+                wiring.doubtful.add(index)
+                _bad_port_id(layer, port, context)
+                continue
+            if text in mine:
+                wiring.doubtful.add(index)
+                context.add(
+                    "E201", f"two {what} ports have the id {text}", layer.within(port.sub),
+                    attribute="id", layer=layer,
+                )  # fmt: skip
+            elif text in other:
+                context.add(
+                    "E201", f"an input and an output port have the id {text}",
+                    layer.within(port.sub), attribute="id", layer=layer, severity="warning",
+                )  # fmt: skip
+            mine[text] = text
+
+
+def _bad_port_id(layer: Layer, port: Port, context: Context) -> None:
+    anchor = layer.within(port.sub)
+    if port.id is None:
+        context.add("E105", 'a port has no attribute "id"', anchor, layer=layer)
+    else:
+        context.add(
+            "E106", f'the port id "{port.id}" is not an integer', anchor,
+            attribute="id", layer=layer,
+        )  # fmt: skip
+
+
+def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
+    """Return the four numbers of an edge, or None after reporting what is wrong with them."""
+    out = []
+    for name, text in zip(_ENDS, edge[:4], strict=True):
+        number = integer(text)
+        if text is None:
+            context.add("E105", f'<edge> has no attribute "{name}"', edge.anchor)
+        elif number is None:
+            context.add("E106", f'{name}="{text}" is not an integer', edge.anchor, attribute=name)
+        else:
+            out.append(number)
+    for name, _ in edge.extra:
+        context.add(
+            "W100", f'<edge> has no attribute "{name}"; OpenVINO ignores it', edge.anchor,
+            attribute=name, hint=did_you_mean(name, _ENDS),
+        )  # fmt: skip
+    if len(out) == 4:
+        return out[0], out[1], out[2], out[3]
+    # Whoever the edge was meant for lacks an input because of it.
+    target = wiring.ids.get(integer(edge.to_layer) or 0)
+    if target is not None:
+        wiring.doubtful.add(target)
+    return None
+
+
+def _connect(
+    wiring: Wiring,
+    edge: Edge,
+    ends: tuple[int, int, int, int],
+    feeders: dict[tuple[int, int], Edge],
+    context: Context,
+) -> None:
+    from_layer, from_port, to_layer, to_port = ends
+    target = _end(wiring, edge, to_layer, to_port, False, context)
+    source = _end(wiring, edge, from_layer, from_port, True, context)
+    if target is None:
+        wiring.broken = True
+        return
+    index, port = target
+    if source is None:
+        wiring.broken = True
+        wiring.doubtful.add(index)
+        return
+    first = feeders.setdefault(target, edge)
+    if first is not edge:
+        layer = wiring.layers[index]
+        context.add(
+            "E203",
+            f"input port {to_port} has two producers: "
+            f"{first.from_layer}:{first.from_port} and {from_layer}:{from_port}",
+            edge.anchor,
+            layer=layer,
+            notes=[Note("the other edge stands here", context.place(first.anchor))],
+        )
+        wiring.doubtful.add(index)
+        wiring.broken = True
+        return
+    wiring.sources[index][port] = Value(*source)
+
+
+def _end(
+    wiring: Wiring, edge: Edge, number: int, port: int, start: bool, context: Context
+) -> tuple[int, int] | None:
+    """Return (layer, position of the port) of one end of an edge; None after reporting."""
+    index = wiring.ids.get(number)
+    side = "from" if start else "to"
+    if index is None:
+        context.add(
+            "E202", f"an edge {side} layer {number}, which does not exist", edge.anchor,
+            attribute=f"{side}-layer",
+        )  # fmt: skip
+        return None
+    inputs, outputs = wiring.ports(index)
+    position = (outputs if start else inputs).get(port)
+    if position is not None:
+        return index, position
+    if index in wiring.doubtful:  # its ports have been reported
+        return None
+    layer = wiring.layers[index]
+    if port in (inputs if start else outputs):
+        message = (
+            f"the edge starts at port {port}, which is an input port"
+            if start
+            else f"the edge ends at port {port}, which is an output port"
+        )
+    else:
+        have = ", ".join(str(p) for p in (outputs if start else inputs)) or "none"
+        message = f"no {'output' if start else 'input'} port {port} (there are: {have})"
+    context.add(
+        "E202", message, edge.anchor, attribute=f"{side}-port", layer=layer,
+        notes=[Note(f"{layer.label} stands here", context.place(layer.anchor))],
+    )  # fmt: skip
+    if not start:
+        wiring.doubtful.add(index)
+    return None

@@ -1,0 +1,234 @@
+"""One `<layer>` element and everything below it, as parts of a Document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sys import intern
+from typing import Any
+
+from lxml import etree
+
+from irdeconv.errors import Collector
+from irdeconv.io.document import (
+    Body,
+    Document,
+    Edge,
+    Layer,
+    MapEntry,
+    Pairs,
+    Port,
+    PortMap,
+    RawSection,
+)
+from irdeconv.io.limits import Limits
+from irdeconv.source import Anchor, Location, SourceFile
+from irdeconv.suggest import did_you_mean
+
+Element = Any  # lxml's elements are untyped here: its stubs make every text a union
+
+BODIES = ("body", "then_body", "else_body")
+MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
+_KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
+_EDGE = ("from-layer", "from-port", "to-layer", "to-port")
+
+
+class TooLarge(Exception):
+    """A count or depth limit is exceeded; the diagnostic has been recorded."""
+
+
+class LayerReader:
+    """Reads layers and edges; counts elements as `source` does, so that anchors fit."""
+
+    def __init__(self, source: SourceFile, out: Collector, limits: Limits) -> None:
+        self._source, self._out, self._limits = source, out, limits
+        self._section, self._item, self._sub, self._depth = "", 0, 0, 0
+        self._layers = self._edges = 0
+
+    def top_layer(self, e: Element, item: int) -> Layer:
+        """Read child number `item` of `<layers>`."""
+        self._section, self._item, self._sub = "layers", item, 0
+        return self._layer(e)
+
+    def top_edge(self, e: Element, item: int) -> Edge:
+        """Read child number `item` of `<edges>`."""
+        self._section, self._item, self._sub = "edges", item, 0
+        return self._edge(e)
+
+    def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
+        """Warn about an element that OpenVINO does not look at."""
+        self._out.add(
+            "W102",
+            f"<{e.tag}> is not known inside <{inside}>; OpenVINO ignores it",
+            location=Location(self._source, anchor),
+            hint=did_you_mean(str(e.tag), known),
+        )
+
+    # Below a layer -----------------------------------------------------------------------------
+
+    def _anchor(self) -> Anchor:
+        return Anchor(self._section, self._item, self._sub)
+
+    def _skip(self, e: Element) -> None:
+        """Count the descendants of an element that is not read."""
+        if len(e):
+            self._sub += sum(1 for _ in e.iter()) - 1
+
+    def _unexpected(self, e: Element, known: Iterable[str], inside: str) -> None:
+        self.unexpected(e, self._anchor(), known, inside)
+        self._skip(e)
+
+    def _limit(self, count: int, limit: int, code: str, what: str) -> None:
+        if count > limit:
+            self._out.add(
+                code,
+                f"more than {limit} {what}",
+                location=Location(self._source, self._anchor()),
+                hint="raise the limit if the file is trusted",
+            )
+            raise TooLarge
+
+    def _layer(self, e: Element) -> Layer:
+        self._layers += 1
+        self._limit(self._layers, self._limits.layers, "E601", "layers")
+        anchor = self._anchor()
+        parts = _Parts()
+        for child in e:
+            self._sub += 1
+            self._child(child, parts)
+        own = dict(e.items())
+        kind = own.pop("type", None)
+        return Layer(
+            own.pop("id", None),
+            own.pop("name", None),
+            None if kind is None else intern(kind),
+            own.pop("version", None),
+            tuple(own.items()),
+            parts.data,
+            parts.data_sub,
+            parts.inputs,
+            parts.outputs,
+            parts.rt_info,
+            anchor,
+            tuple(parts.sections),
+            tuple(parts.bodies),
+            tuple(parts.maps),
+        )
+
+    def _child(self, e: Element, parts: _Parts) -> None:
+        tag, sub = e.tag, self._sub
+        if tag == "data":
+            parts.data, parts.data_sub = dict(e.items()), sub
+            self._skip(e)
+        elif tag == "input":
+            parts.inputs += self._ports(e)
+        elif tag == "output":
+            parts.outputs += self._ports(e)
+        elif tag == "rt_info":
+            if len(e):
+                parts.rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
+            self._skip(e)
+        elif tag in BODIES:
+            parts.sections.append(_raw(e))
+            parts.bodies.append(Body(tag, self._body(e), sub))
+        elif tag in MAPS:
+            parts.sections.append(_raw(e))
+            parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
+        else:
+            self._unexpected(e, _KNOWN, "layer")
+
+    def _ports(self, group: Element) -> tuple[Port, ...]:
+        out = []
+        for e in group:
+            self._sub += 1
+            if e.tag != "port":
+                self._unexpected(e, ("port",), str(group.tag))
+                continue
+            sub = self._sub
+            own = dict(e.items())
+            port = own.pop("id", None), own.pop("precision", None), own.pop("names", None)
+            out.append(Port(*port, self._dims(e), tuple(own.items()), sub))
+        return tuple(out)
+
+    def _dims(self, port: Element) -> tuple[str, ...]:
+        count = len(port)
+        if not count:
+            return ()
+        # The usual port has nothing but <dim>s: one call into lxml instead of one for each.
+        texts: tuple[str, ...] = tuple(port.itertext("dim", with_tail=False))
+        if len(texts) == count:
+            self._sub += count
+            return texts
+        out = []
+        for e in port:
+            self._sub += 1
+            if e.tag == "dim":
+                out.append(e.text or "")
+                self._skip(e)
+            elif e.tag == "rt_info":
+                self._skip(e)
+            else:
+                self._unexpected(e, ("dim", "rt_info"), "port")
+        return tuple(out)
+
+    def _entries(self, group: Element) -> Iterable[MapEntry]:
+        wanted = ("edge",) if group.tag == "back_edges" else ("input", "output")
+        for e in group:
+            self._sub += 1
+            if e.tag in wanted:
+                yield MapEntry(e.tag, tuple(e.items()), self._sub)
+                self._skip(e)
+            else:
+                self._unexpected(e, wanted, str(group.tag))
+
+    def _edge(self, e: Element) -> Edge:
+        self._edges += 1
+        self._limit(self._edges, self._limits.edges, "E601", "edges")
+        anchor = self._anchor()
+        own = dict(e.items())
+        ends = [own.pop(name, None) for name in _EDGE]
+        extra: Pairs = tuple(own.items())
+        self._skip(e)
+        return Edge(ends[0], ends[1], ends[2], ends[3], extra, anchor)
+
+    def _body(self, body: Element) -> Document:
+        self._depth += 1
+        self._limit(self._depth, self._limits.depth, "E603", "nested bodies")
+        anchor, layers, edges = self._anchor(), [], []
+        for part in body:
+            self._sub += 1
+            if part.tag not in ("layers", "edges"):
+                if part.tag == "rt_info":
+                    self._skip(part)
+                else:
+                    self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
+                continue
+            for e in part:
+                self._sub += 1
+                if part.tag == "layers" and e.tag == "layer":
+                    layers.append(self._layer(e))
+                elif part.tag == "edges" and e.tag == "edge":
+                    edges.append(self._edge(e))
+                else:
+                    self._unexpected(e, (part.tag[:-1],), str(part.tag))
+        self._depth -= 1
+        return Document(tuple(layers), tuple(edges), str(body.tag), anchor=anchor)
+
+
+class _Parts:
+    """What is collected of a layer's children."""
+
+    __slots__ = ("bodies", "data", "data_sub", "inputs", "maps", "outputs", "rt_info", "sections")
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] | None = None
+        self.data_sub = 0
+        self.inputs: tuple[Port, ...] = ()
+        self.outputs: tuple[Port, ...] = ()
+        self.rt_info: str | None = None
+        self.sections: list[RawSection] = []
+        self.bodies: list[Body] = []
+        self.maps: list[PortMap] = []
+
+
+def _raw(e: Element) -> RawSection:
+    return RawSection(str(e.tag), etree.tostring(e, with_tail=False))

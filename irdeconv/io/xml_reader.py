@@ -1,0 +1,188 @@
+"""Bytes of an `.xml` to a Document: a stream, so that memory follows the layers, not the XML."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from lxml import etree
+
+from irdeconv.errors import Collector
+from irdeconv.io.document import Document, Edge, Layer
+from irdeconv.io.limits import Limits
+from irdeconv.io.prolog import Prolog, report_malformed, scan_prolog
+from irdeconv.io.xml_layer import LayerReader, TooLarge
+from irdeconv.source import Anchor, Location, SourceFile
+
+Element = Any
+_SECTIONS = ("layers", "edges", "rt_info", "meta_data", "quantization_parameters")
+_NET_ATTRIBUTES = ("name", "version")
+
+
+def read_document(source: SourceFile, out: Collector, limits: Limits) -> Document | None:
+    """Return what the file says, or None where it is not a well-formed IR; problems go to `out`."""
+    if len(source.data) > limits.xml_bytes:
+        out.add(
+            "E600",
+            f"{source.name} has {len(source.data)} bytes, the limit is {limits.xml_bytes}",
+            location=Location(source, fixed=(1, 1)),
+        )
+        return None
+    prolog = scan_prolog(source, out)
+    if prolog is None or not _is_net(prolog, source, out):
+        return None
+    stream = _Stream(source, out, limits)
+    try:
+        return stream.read(prolog)
+    except etree.XMLSyntaxError as e:
+        _report_syntax(e, source, out)
+    except TooLarge:
+        pass
+    return None
+
+
+def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
+    place = Location(source, Anchor())
+    if prolog.tag != "net":
+        out.add("E103", f"the root element is <{prolog.tag}>; an IR's is <net>", location=place)
+        return False
+    spaces = [a for a in prolog.attributes if a == "xmlns" or a.startswith("xmlns:")]
+    if spaces:
+        out.add("E103", "an IR has no XML namespace", location=place.at(spaces[0]))
+        return False
+    return True
+
+
+def _report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -> None:
+    line, column = e.position
+    text = str(e.msg)
+    if "depth" in text.lower():
+        place = Location(source, fixed=(max(line, 1), max(column, 1)))
+        out.add("E603", "elements are nested deeper than 256", location=place)
+        return
+    report_malformed(source, out, text, max(line or 1, 1), max(column or 1, 1))
+
+
+class _Stream:
+    """Collects layers and edges while lxml parses, and frees each one's XML at once."""
+
+    def __init__(self, source: SourceFile, out: Collector, limits: Limits) -> None:
+        self._source, self._out = source, out
+        self._reader = LayerReader(source, out, limits)
+        self._layers: list[Layer] = []
+        self._edges: list[Edge] = []
+        self._counts = {"layers": 0, "edges": 0}
+        self._sections: dict[str, Element] = {}
+        self._done: Element = None
+
+    def read(self, prolog: Prolog) -> Document:
+        """Parse the whole file."""
+        events = etree.iterparse(
+            BytesIO(self._source.data),
+            events=("end",),
+            tag=("layer", "edge", "layers", "edges"),
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            huge_tree=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        for _, e in events:
+            parent = e.getparent()
+            if parent is None:
+                continue
+            root = parent.getparent()
+            if root is None:
+                self._end_of_section(e)
+            elif root.getparent() is None and parent.tag in self._counts:
+                self._take(e, parent)
+        rt_info = self._rest(events.root)
+        self._check_net(prolog)
+        return Document(
+            tuple(self._layers),
+            tuple(self._edges),
+            prolog.attributes.get("name", ""),
+            prolog.attributes.get("version"),
+            rt_info,
+            tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
+        )
+
+    def _take(self, e: Element, parent: Element) -> None:
+        """Read a child of `<layers>` or `<edges>`, with the unknown elements before it.
+
+        Only elements before `e` are removed: libxml2 has read ahead and still holds later ones.
+        """
+        first = self._sections.setdefault(parent.tag, parent)
+        while (before := parent[0]) is not e:
+            if before is not self._done:
+                self._unknown(before, parent.tag)
+            parent.remove(before)
+        item = self._next(parent.tag)
+        if e.tag != parent.tag[:-1]:
+            self._reader.unexpected(e, Anchor(parent.tag, item), (parent.tag[:-1],), parent.tag)
+        elif parent is first:
+            if e.tag == "layer":
+                self._layers.append(self._reader.top_layer(e, item))
+            else:
+                self._edges.append(self._reader.top_edge(e, item))
+        e.clear(keep_tail=True)
+        self._done = e
+
+    def _end_of_section(self, section: Element) -> None:
+        for e in section:
+            if e is not self._done:
+                self._unknown(e, section.tag)
+        self._done = None
+
+    def _unknown(self, e: Element, section: str) -> None:
+        anchor = Anchor(section, self._next(section))
+        self._reader.unexpected(e, anchor, (section[:-1],), section)
+
+    def _next(self, section: str) -> int:
+        item = self._counts[section]
+        self._counts[section] = item + 1
+        return item
+
+    def _rest(self, root: Element) -> str | None:
+        """Look at the other children of `<net>`; return the model's rt_info."""
+        rt_info, seen = None, set()
+        for e in root:
+            if e.tag in seen and e.tag in self._counts:
+                self._out.add(
+                    "E108",
+                    f"a second <{e.tag}>: only the first is read",
+                    location=Location(self._source, Anchor(e.tag)),
+                )
+            elif e.tag not in _SECTIONS:
+                self._reader.unexpected(e, Anchor(str(e.tag)), _SECTIONS, "net")
+            elif e.tag == "rt_info" and len(e):
+                rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
+            seen.add(e.tag)
+        for tag in ("layers", "edges"):
+            if tag not in seen:
+                self._out.add(
+                    "E104",
+                    f"<net> has no <{tag}>",
+                    location=Location(self._source, Anchor()),
+                )
+        return rt_info
+
+    def _check_net(self, prolog: Prolog) -> None:
+        """Check the version; layers of another version would be misread."""
+        place = Location(self._source, Anchor())
+        version = prolog.attributes.get("version")
+        if version is None:
+            self._out.add("E105", '<net> has no attribute "version"', location=place)
+        elif not version.isascii() or not version.strip().isdigit():
+            self._out.add(
+                "E106",
+                f'the net version "{version}" is not an integer',
+                location=place.at("version"),
+            )
+        elif len(version) > 9 or int(version) not in (10, 11):
+            self._out.add(
+                "E103",
+                f"the net version is {version}; irdeconv reads 10 and 11",
+                location=place.at("version"),
+            )
