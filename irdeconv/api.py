@@ -20,6 +20,7 @@ from irdeconv.io.xml_writer import write_ir
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
 from irdeconv.runtime.plan import Plan, Trace, build_plan
@@ -49,6 +50,7 @@ def read(
     errors = [d for d in loaded.diagnostics if d.severity == "error"]
     if errors or loaded.graph is None:
         raise InputError(loaded.diagnostics)
+    recognise(loaded.graph)
     return loaded.graph
 
 

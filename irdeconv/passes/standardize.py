@@ -22,6 +22,7 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.forms import pad_spatial
+from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import replace_node, unique_names
 from irdeconv.spec import is_static
 
@@ -78,15 +79,23 @@ def _zero_insertion(graph: Graph, node: Node) -> None:
     surplus = tuple(s - 1 for s in node.op.strides)  # type: ignore[attr-defined]
     pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
     if pad is None or not isinstance(pad.op, Pad12) or not _pads_zeros(graph, pad):
-        replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus))
+        made = replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus)).made
+        _mark(graph, made, surplus)
         return
-    replace_node(graph, node, _spread)
+    _mark(graph, replace_node(graph, node, _spread).made, surplus)
 
     def shorter(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *value: Any) -> Any:
         less = b.const(np.array((0, 0, *surplus), np.int64))
         return b.add(op, x, begin, b.add(Subtract(), end, less), *value)
 
     replace_node(graph, pad, shorter)
+
+
+def _mark(graph: Graph, made: tuple[int, ...], surplus: tuple[int, ...]) -> None:
+    """Mark the spelling, so that reading it back gives ZeroInsertion again."""
+    for node in map(graph.node, made):
+        if isinstance(node.op, Reshape):
+            node.rt_info = mark(tuple(s + 1 for s in surplus))
 
 
 def _pads_zeros(graph: Graph, pad: Node) -> bool:

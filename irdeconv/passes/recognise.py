@@ -1,0 +1,134 @@
+"""Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
+
+The writer marks the last node of the spelling in its rt_info, which other readers ignore. The mark
+is only a hint: the three nodes must also be what the writer makes of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Builder
+from irdeconv.ops import core
+from irdeconv.ops.basic import Const
+from irdeconv.ops.elementwise import Subtract
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.shape import Reshape, Unsqueeze
+from irdeconv.passes.rewrite import replace_node, sweep
+from irdeconv.spec import Array
+
+MARK = "irdeconv_zero_insertion"
+_MARKED = re.compile(rf'<attribute name="{MARK}" version="0" strides="([0-9,]+)"')
+
+
+def mark(strides: tuple[int, ...]) -> str:
+    """Return the rt_info that marks a spelled zero-insertion."""
+    text = ",".join(map(str, strides))
+    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}" /></rt_info>'
+
+
+def recognise(graph: Graph) -> int:
+    """Replace marked spellings in place by ZeroInsertion and Pad; returns how many."""
+    count = 0
+    for node in list(graph.nodes("Reshape")):
+        found = _MARKED.search(node.rt_info or "")
+        if found:
+            count += _recognise(graph, node, tuple(map(int, found[1].split(","))))
+    return count
+
+
+def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
+    source = _spread_source(graph, reshape, strides)
+    users = graph.users(Value(reshape.id))
+    if source is None or len(users) != 1:
+        return False
+    pad = graph.node(users[0][0])
+    surplus = tuple(s - 1 for s in strides)
+    end = _longer_end(graph, pad, surplus)
+    if not isinstance(pad.op, Pad12) or end is None:
+        return False
+    before = _upstream(graph, reshape) | set(i.node for i in graph.inputs_of(pad.id))
+    reshape.rt_info = None
+    zeros = np.array(end).tolist() if isinstance(end, np.ndarray) else None
+
+    def insertion(op: Any, b: Builder[Any], *_: Any) -> Any:
+        return b.add(core.ZeroInsertion(strides), source)
+
+    def longer(op: Any, b: Builder[Any], x: Any, begin: Any, *_: Any) -> Any:
+        return b.add(op, x, begin, b.const(end) if isinstance(end, np.ndarray) else end)
+
+    replace_node(graph, reshape, insertion)
+    begin = _const(graph, graph.inputs_of(pad.id)[1])
+    if zeros is not None and not any(zeros) and begin is not None and not begin.any():
+        graph.node(graph.inputs_of(pad.id)[0].node).name = pad.name
+        graph.replace_uses(Value(pad.id), graph.inputs_of(pad.id)[0])
+        graph.remove(pad.id)
+    else:
+        replace_node(graph, pad, longer)
+    sweep(graph, sorted(before))
+    for node in graph.nodes():
+        if node.specs is not None:
+            node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
+    return True
+
+
+def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Value | None:
+    """Return what is spread, where the nodes in front of `reshape` are the spelling."""
+    pad = graph.node(graph.inputs_of(reshape.id)[0].node)
+    if not isinstance(reshape.op, Reshape) or not isinstance(pad.op, Pad12):
+        return None
+    data, begin, end, *fill = graph.inputs_of(pad.id)
+    wide = graph.node(data.node)
+    if not isinstance(wide.op, Unsqueeze) or fill or pad.op.pad_mode != "constant":
+        return None
+    source, axes = graph.inputs_of(wide.id)
+    behind = np.arange(3, 3 + 2 * len(strides), 2)
+    wanted = np.zeros(2 + 2 * len(strides), np.int64)
+    wanted[behind] = [s - 1 for s in strides]
+    given = [(_const(graph, axes), behind), (_const(graph, end), wanted)]
+    given.append((_const(graph, begin), np.zeros_like(wanted)))
+    if any(a is None or not np.array_equal(a, b) for a, b in given):
+        return None
+    return source
+
+
+def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Value | None:
+    """Return the pads_end that the Pad had before the surplus zeros were taken off."""
+    inputs = graph.inputs_of(pad.id)
+    if not isinstance(pad.op, Pad12) or len(inputs) != 3 or pad.op.pad_mode != "constant":
+        return None
+    less = np.array((0, 0, *surplus), np.int64)
+    known = _const(graph, inputs[2])
+    if known is not None:
+        return known + less if known.shape == less.shape else None
+    minus = graph.node(inputs[2].node)
+    if isinstance(minus.op, Subtract):
+        left, right = graph.inputs_of(minus.id)
+        if np.array_equal(_const(graph, right), less):  # type: ignore[arg-type]
+            return left
+    return None
+
+
+def _upstream(graph: Graph, reshape: Node) -> set[int]:
+    """Return the ids of the spelling's nodes and of what computes the target shape."""
+    pad = graph.inputs_of(reshape.id)[0].node
+    found = {v.node for v in graph.inputs_of(reshape.id)} | {v.node for v in graph.inputs_of(pad)}
+    wide = graph.inputs_of(pad)[0].node
+    found.add(graph.inputs_of(wide)[1].node)
+    target = graph.inputs_of(reshape.id)[1].node
+    stack = [target]
+    while stack:
+        for v in graph.inputs_of(stack.pop()):
+            if graph.node(v.node).type in ("ShapeOf", "Const"):
+                found.add(v.node)
+                stack += [v.node] if graph.node(v.node).type == "Const" else []
+    return found
+
+
+def _const(graph: Graph, value: Value) -> Array | None:
+    op = graph.node(value.node).op
+    return op.data.array() if isinstance(op, Const) and op.data.available else None
