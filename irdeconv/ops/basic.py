@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
 from irdeconv.spec import VALUE_LIMIT, Array, Shape, Spec
 
@@ -96,9 +95,6 @@ class Opaque(Op):
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         return self.declared
-
-    def evaluate(self, *inputs: Array) -> Array:
-        raise OpError(f"irdeconv cannot execute {self.kind} ({self.opset})", code="E502")
 
     def to_attributes(self) -> dict[str, str]:
         return dict(self.data)

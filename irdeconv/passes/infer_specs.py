@@ -10,6 +10,8 @@ from irdeconv.op import infer_op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.spec import Shape, Spec, compatible, format_shape
 
+TENSOR_BYTES = 1 << 40  # a larger tensor is surely a mistake in the file
+
 
 def infer_specs(
     graph: Graph,
@@ -40,11 +42,28 @@ def infer_specs(
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = specs
+        _check_size(found, node, inputs)
         if remarks:
             for problem in node.op.remarks(*inputs):
                 report(found, graph, node, problem)
             _compare(found, graph, node)
     return found.diagnostics
+
+
+def _check_size(found: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
+    """Report a tensor that no machine holds, once on its way through the graph."""
+    if any(s.nbytes is not None and s.nbytes > TENSOR_BYTES for s in inputs):
+        return
+    for spec in node.specs or ():
+        if spec.nbytes is not None and spec.nbytes > TENSOR_BYTES:
+            found.add(
+                "E602",
+                f'{node.type} "{node.name}": its output {spec} takes {spec.nbytes} bytes; the limit '
+                f"is {TENSOR_BYTES}",
+                location=node.location,
+                layer=node.name,
+                hint="check the sizes of the inputs and the attributes, pads above all",
+            )
 
 
 def report(found: Collector, graph: Graph, node: Node, problem: Problem) -> None:
