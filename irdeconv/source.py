@@ -8,6 +8,7 @@ because lxml knows no columns and reports the line on which a tag ends.
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class SourceFile:
 
     path: str
     data: bytes = field(repr=False)
-    _positions: dict[Anchor, Position] | None = field(default=None, repr=False)
+    _outline: _Outline | None = field(default=None, repr=False)
     _lines: list[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -54,35 +55,27 @@ class SourceFile:
 
     def position(self, anchor: Anchor) -> Position | None:
         """Return where the element stands, or None where the file ends before it."""
-        if self._positions is None:
-            self._positions = _positions(self.data)
-        return self._positions.get(anchor)
+        if self._outline is None:
+            self._outline = _Outline(self.data)
+        return self._outline.position(anchor)
 
     def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return where an attribute of the element, or of its `<data>` child, stands.
+        """Return where an attribute of the element stands; the element where it has none.
 
-        The element's own place where neither has it.
+        An attribute that a layer itself has not is looked for in its `<data>`.
         """
         start = self.position(anchor)
-        if start is None:
-            return None
-        for sub in range(anchor.sub, anchor.sub + _DATA_WITHIN):
-            element = self.position(anchor._replace(sub=sub))
-            if element is None:
-                break
-            if sub == anchor.sub or self.data.startswith(b"<data", element.offset):
-                found = self._attribute_in(element, attribute)
-                if found is not None:
-                    return found
-        return start
-
-    def _attribute_in(self, start: Position, attribute: str) -> Position | None:
-        tag = _START_TAG.match(self.data, start.offset)
-        name = re.escape(attribute.encode())
-        found = tag and re.search(rb"\s(" + name + rb")\s*=", tag.group())
-        if not found:
-            return None
-        offset = start.offset + found.start(1)
+        tag = None if start is None else _START_TAG.match(self.data, start.offset)
+        if start is None or tag is None:
+            return start
+        name = re.compile(rb"\s(" + re.escape(attribute.encode()) + rb")\s*=")
+        found = name.search(self.data, tag.start(), tag.end())
+        if found is None:
+            data = _DATA_TAG.match(self.data, tag.end())
+            found = name.search(self.data, data.start(1), data.end()) if data else None
+        if found is None:
+            return start
+        offset = found.start(1)
         before = self.data[start.offset : offset]
         newline = before.rfind(b"\n")
         if newline < 0:
@@ -94,54 +87,113 @@ class SourceFile:
     def line(self, number: int) -> str | None:
         """Return the text of a line (from 1), or None where there is no such line."""
         if self._lines is None:
-            self._lines = self.data.splitlines()
+            # As XML counts lines: bytes.splitlines would also split at a lone form feed.
+            self._lines = re.split(rb"\r\n|\n|\r", self.data)
         if not 1 <= number <= len(self._lines):
             return None
         return self._lines[number - 1].decode("utf-8", "replace")
 
 
-_START_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*")
+_TAG = rb"<[^\s/>]+(?:\s+[^\s=>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*"
+_START_TAG = re.compile(_TAG)
+_DATA_TAG = re.compile(rb"\s*>(?:\s|<!--.*?-->)*(?=<data\s)(" + _TAG + rb")", re.DOTALL)
+_CHUNK = 1 << 16
+_FRAGMENTS = 64
 
 
-def _positions(data: bytes) -> dict[Anchor, Position]:
-    """Number the elements of a file as the reader does; stop quietly where it is malformed."""
-    found: dict[Anchor, Position] = {}
-    parser = expat.ParserCreate()
-    path: list[str] = []
-    counts: dict[str, int] = {}
-    state = {"sub": 0}
+class _Outline:
+    """Positions of the items of a file; those inside an item are found when asked for.
 
-    def start(tag: str, _: object) -> None:
-        depth = len(path)
-        if depth == 0:
-            anchor = Anchor()
-        elif depth == 1:
-            anchor = Anchor(tag)
-        elif depth == 2:
-            counts[path[1]] = counts.get(path[1], -1) + 1
-            state["sub"] = 0
-            anchor = Anchor(path[1], counts[path[1]])
-        else:
-            state["sub"] += 1
-            anchor = Anchor(path[1], counts[path[1]], state["sub"])
-        path.append(tag)
-        found.setdefault(
-            anchor,
-            Position(
-                parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, parser.CurrentByteIndex
-            ),
-        )
+    Three numbers for each item, because a file of 50,000 layers has a million elements.
+    """
 
-    def end(_: str) -> None:
-        path.pop()
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._tops: dict[str, Position] = {}
+        self._items: dict[str, array[int]] = {}
+        self._fragments: dict[Position, list[Position]] = {}
+        self._path: list[str] = []
+        self._encoding = _encoding_of_mark(data)
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.XmlDeclHandler = self._declaration
+        self._parser = parser
+        _parse_quietly(parser, data)
+        del self._parser
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
+    def _declaration(self, _: str, encoding: str | None, __: int) -> None:
+        self._encoding = self._encoding or encoding
+
+    def _start(self, tag: str, _: object) -> None:
+        depth = len(self._path)
+        if depth < 3:
+            here = _position(self._parser)
+            if depth == 0:
+                self._tops[""] = here
+            elif depth == 1:
+                self._tops.setdefault(tag, here)
+            else:
+                self._items.setdefault(self._path[1], array("q")).extend(here)
+        self._path.append(tag)
+
+    def _end(self, _: str) -> None:
+        self._path.pop()
+
+    def position(self, anchor: Anchor) -> Position | None:
+        """Return where an element stands, or None where the file ends before it."""
+        if anchor.item < 0:
+            return self._tops.get(anchor.section)
+        rows = self._items.get(anchor.section)
+        if rows is None or 3 * anchor.item >= len(rows):
+            return None
+        item = Position(*rows[3 * anchor.item : 3 * anchor.item + 3])
+        if not anchor.sub:
+            return item
+        inside = self._fragment(item)
+        return inside[anchor.sub] if anchor.sub < len(inside) else None
+
+    def _fragment(self, item: Position) -> list[Position]:
+        """Return the positions of an item and everything in it, in document order."""
+        found = self._fragments.get(item)
+        if found is not None:
+            return found
+        if len(self._fragments) >= _FRAGMENTS:
+            self._fragments.clear()
+        found = self._fragments[item] = []
+        parser = expat.ParserCreate(self._encoding)
+
+        def start(_: str, __: object) -> None:
+            line, column, offset = _position(parser)
+            if line == 1:
+                column += item.column - 1
+            found.append(Position(line + item.line - 1, column, offset + item.offset))
+
+        parser.StartElementHandler = start
+        # Ends with an error at the next item, which is outside the fragment's root.
+        _parse_quietly(parser, self._data, item.offset)
+        return found
+
+
+def _position(parser: expat.XMLParserType) -> Position:
+    return Position(
+        parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, parser.CurrentByteIndex
+    )
+
+
+def _parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
     try:
-        parser.Parse(data, True)
+        for at in range(start, len(data), _CHUNK):
+            parser.Parse(data[at : at + _CHUNK], at + _CHUNK >= len(data))
     except (expat.ExpatError, ValueError, LookupError):
         pass
-    return found
+
+
+def _encoding_of_mark(data: bytes) -> str | None:
+    """Return the encoding that a byte order mark names: a fragment has no mark of its own."""
+    if data.startswith(b"\xff\xfe"):
+        return "UTF-16LE"
+    return "UTF-16BE" if data.startswith(b"\xfe\xff") else None
 
 
 @dataclass(frozen=True, eq=False)

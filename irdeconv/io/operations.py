@@ -12,14 +12,14 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
 from irdeconv.io.context import Context
 from irdeconv.io.document import Layer
-from irdeconv.op import LAST_OPSET, REGISTRY, TYPES, Op, lookup, parse_attributes
+from irdeconv.op import REGISTRY, TYPES, Op, lookup, parse_attributes
 from irdeconv.ops.basic import Opaque, Parameter, Section
-from irdeconv.ops.catalog import CATALOG, opsets
+from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
 
 STATEFUL = ("Assign",)
-_OPSET = re.compile(r"opset([0-9]{1,4})")
+_OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
 _LAYER_ATTRIBUTES = ("id", "name", "type", "version")
 # Attributes that OpenVINO itself writes or reads on <layer>.
 _EXTRA_ATTRIBUTES = ("output_names", "precision")
@@ -40,11 +40,22 @@ class OperationReader:
             return self.opaque(layer, declared)
         if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
             return self._constants.read(layer) or self.opaque(layer, declared)
-        cls = lookup(layer.type, layer.version)
+        cls = lookup(layer.type, layer.version) or self._other_case(layer)
         if cls is None:
             self._check_known(layer, live)
             return self.opaque(layer, declared)
         return self._known(layer, cls, declared) or self.opaque(layer, declared)
+
+    def _other_case(self, layer: Layer) -> type[Op] | None:
+        """Look the type up as OpenVINO does, without regard to case."""
+        written = spelling(layer.type or "")
+        if written is None or written == layer.type:
+            return None
+        self._add(
+            layer, "W103", f'the type "{layer.type}" is written "{written}"', "type",
+            "OpenVINO compares types without regard to case",
+        )  # fmt: skip
+        return lookup(written, layer.version or "")
 
     def _check_layer(self, layer: Layer) -> None:
         for name in ("name", "type", "version"):
@@ -150,7 +161,7 @@ class OperationReader:
 
     def _wrong_opset(self, layer: Layer, have: list[int], number: re.Match[str] | None) -> None:
         text = _ranges(have)
-        if number is None or not 1 <= int(number[1]) <= LAST_OPSET:
+        if number is None or int(number[1]) > LAST:
             self._add(
                 layer, "E214", f'"{layer.version}" is not an operation set', "version",
                 f"{layer.type} is in {text}",
