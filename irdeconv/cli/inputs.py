@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from irdeconv import api
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input, usage
 from irdeconv.dtypes import ElementType
 from irdeconv.graph import Graph
-from irdeconv.spec import Array, Spec, compatible, format_shape, is_static
+from irdeconv.spec import Array, Spec, is_static
 from irdeconv.suggest import did_you_mean
 
 Generator = Callable[[np.random.Generator, tuple[int, ...], ElementType], Array]
@@ -72,7 +75,7 @@ def gather(
             console.log(f"input {name}: {value}, seed {seed}")
             out[name] = generate(value, node.spec(), seed, index, name)
         else:
-            out[name] = fit(value, node.spec(), name)
+            out[name] = typed(value, node.spec())
     return out
 
 
@@ -87,6 +90,16 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         raise usage(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng = np.random.default_rng([seed, index])
     return GENERATORS[kind](rng, spec.shape, spec.dtype).astype(spec.dtype.container)
+
+
+def specialize(graph: Graph, inputs: dict[str, Array]) -> Graph:
+    """Return the graph inferred for the arrays' shapes where an input's shape is open."""
+    shapes = {
+        name: inputs[name].shape
+        for name, node in zip(graph.inputs, graph.parameters, strict=True)
+        if not node.spec().static
+    }
+    return api.infer(graph, shapes=shapes) if shapes else graph
 
 
 def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:
@@ -159,32 +172,18 @@ def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
     return dict(zip(graph.inputs, arrays.values(), strict=True))
 
 
-def fit(array: Array, spec: Spec, name: str) -> Array:
-    """Return the array in the input's element type; UsageError where type or shape do not fit."""
-    if not compatible(spec.shape, array.shape):
-        raise usage(
-            f'input "{name}" wants {format_shape(spec.shape)}, the array has '
-            f"{format_shape(array.shape)}"
-        )
-    if spec.dtype is None or array.dtype == spec.dtype.container:
+def typed(array: Array, spec: Spec) -> Array:
+    """Return the bytes of types that `.npy` files do not know (bfloat16, float8) as such values."""
+    container = None if spec.dtype is None else spec.dtype.container
+    if container is None or array.dtype.kind != "V" or array.dtype.itemsize != container.itemsize:
         return array
-    container = spec.dtype.container
-    # .npy files know no bfloat16 or float8: NumPy hands their bytes out as raw ones.
-    if array.dtype.kind == "V" and array.dtype.itemsize == container.itemsize:
-        return array.view(container)
-    if spec.dtype.kind == "string" and array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype.kind in "biuf" and (spec.dtype.is_real or array.dtype.kind != "f"):
-        cast = array.astype(container)
-        if spec.dtype.is_real or np.array_equal(cast, array):
-            return cast
-    raise usage(f'input "{name}" wants {spec.dtype}, the array holds {array.dtype}')
+    return array.view(container)
 
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        pillow: Any = import_module("PIL.Image")
     except ImportError:
         raise usage(
             f"{path}: reading images needs Pillow", "pip install pillow, or use .npy"
@@ -198,9 +197,9 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     if channels not in (1, 3):
         raise usage(f'input "{name}" is {spec}: an image has 1 or 3 channels')
     try:
-        with Image.open(path) as opened:
+        with pillow.open(path) as opened:
             picture = opened.convert("RGB" if channels == 3 else "L")
-    except UnidentifiedImageError:
+    except pillow.UnidentifiedImageError:
         raise usage(f"{path}: neither .npy, .npz nor an image") from None
     size = tuple(
         d if isinstance(d, int) else p for d, p in zip((width, height), picture.size, strict=True)

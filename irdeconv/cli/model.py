@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from irdeconv import api
-from irdeconv.errors import Diagnostic, IrdeconvError, UsageError
+from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
+from irdeconv.io.limits import Limits
+from irdeconv.runtime import feeds
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
-_spooled: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
 
 
 def usage(message: str, hint: str | None = None) -> UsageError:
@@ -27,11 +27,7 @@ def usage(message: str, hint: str | None = None) -> UsageError:
 
 def validate_file(file: str, weights: str | None) -> list[Diagnostic]:
     """Validate one file; `-` is stdin."""
-    with _path(file) as path:
-        found = api.validate(path, weights=weights)
-        if file == "-":
-            _relabel(found)
-        return found
+    return api.validate(_source(file), weights=weights)
 
 
 def read(args: argparse.Namespace) -> Graph:
@@ -39,47 +35,19 @@ def read(args: argparse.Namespace) -> Graph:
     return read_file(args.file, args.weights, args.semantics)
 
 
-def read_file(file: str, weights: str | None = None, semantics: str = "runtime") -> Graph:
+def read_file(file: str, weights: str | None = None, semantics: Semantics = "runtime") -> Graph:
     """Read one model; `-` is stdin."""
-    with _path(file) as path:
-        graph = api.read(path, weights=weights, semantics=semantics)  # type: ignore[arg-type]
-    if file == "-":
-        for node in graph.nodes():
-            if node.location is not None:
-                node.location.source.path = "<stdin>"
-    return graph
+    return api.read(_source(file), weights=weights, semantics=semantics)
 
 
-@contextmanager
-def _path(file: str) -> Iterator[str]:
-    if file != "-":
-        yield file
-        return
-    _spooled.append(tempfile.TemporaryDirectory(prefix="irdeconv-"))
-    path = Path(_spooled[-1].name, "stdin.xml")
-    path.write_bytes(sys.stdin.buffer.read())
-    try:
-        yield str(path)
-    except IrdeconvError as e:
-        raise type(e)(_relabel(e.diagnostics)) from e
-
-
-def _relabel(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    for d in diagnostics:
-        for place in (d.location, *(n.location for n in d.notes)):
-            if place is not None:
-                place.source.path = "<stdin>"
-    return diagnostics
+def _source(file: str) -> str | bytes:
+    return sys.stdin.buffer.read(Limits().xml_bytes + 1) if file == "-" else file
 
 
 def input_names(graph: Graph) -> dict[str, str]:
-    """Return every name that an input answers to: itself, its layer, its tensor names."""
-    found: dict[str, str] = {}
-    for node, name in zip(graph.parameters, graph.inputs, strict=True):
-        aliases = (node.name, *(t for names in node.tensor_names for t in names))
-        for alias in (name, *aliases):
-            found.setdefault(alias, name)
-    return found
+    """Return every name that an input answers to, with the input's own name."""
+    own = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
+    return {alias: own[node.id] for alias, node in feeds.input_names(graph).items()}
 
 
 def unknown_input(name: str, graph: Graph) -> UsageError:
@@ -135,14 +103,24 @@ def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
     return api.infer(graph, shapes=shapes_for(graph, texts) or None)
 
 
-def protect(output: str | None, sources: Iterable[str | None], *, force: bool) -> None:
-    """Refuse an output that is one of the inputs, also through links and as its `.bin`."""
-    if output is None or output == "-" or force:
+def protect(
+    output: str | None, sources: Iterable[str | None], *, force: bool, model: bool = False
+) -> None:
+    """Refuse an output that is one of the inputs, also through links.
+
+    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it.
+    """
+    if output is None or (output == "-" and not model):
         return
-    targets = {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
+    if output == "-":
+        raise usage("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
+    targets = {Path(output).resolve()}
+    if model:
+        targets.add(Path(output).with_suffix(".bin").resolve())
     for source in sources:
-        if source is None or source == "-":
+        if source is None or source == "-" or force:
             continue
+        # An .xml stands for its .bin as well: it is mapped while the output is written.
         for path in (Path(source), Path(source).with_suffix(".bin")):
             if path.resolve() in targets:
                 raise usage(f"-o {output} would overwrite the input {path}", "--force allows it")

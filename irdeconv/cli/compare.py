@@ -1,0 +1,90 @@
+"""Run two models on the same inputs and compare their outputs and the layers that both have.
+
+Without a second model the first is compared with its own lowering. Exit code 1 where they differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    Parser,
+    add_form,
+    add_format,
+    add_inputs,
+    add_model,
+    add_shapes,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.spec import Array
+    from irdeconv.verify.compare import Comparison
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="the second model's .xml")
+    parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
+    add_inputs(parser)
+    add_shapes(parser)
+    add_form(parser, none=False)
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="allowed difference relative to a tensor's largest value (default: what rounding "
+        "explains)",
+    )
+    parser.add_argument("--all", action="store_true", help="list layers that agree, too")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Compare; the exit code is 0 where everything agrees."""
+    from irdeconv import api
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred, read, read_file, usage
+
+    if args.tolerance is not None and not args.tolerance >= 0:
+        raise usage("--tolerance is at least 0")
+    graph = inferred(read(args), args.shape)
+    inputs = gather(graph, args.inputs, args.seed, console)
+    a = specialize(graph, inputs)
+    feeds: dict[str, Array] | list[Array] = inputs
+    if args.other is None:
+        b = api.lower(a, form=args.form).graph
+    else:
+        b = read_file(args.other, args.other_weights, args.semantics)
+        own = matched(b, inputs, args.other)
+        b = api.infer(b, shapes={n: x.shape for n, x in zip(b.inputs, own, strict=True)})
+        feeds = inputs if set(b.inputs) == set(inputs) else own
+    result = api.compare(a, b, feeds, tolerance=args.tolerance)
+    if console.wants_json:
+        names = {"a": args.file, "b": args.other or f"lowered ({args.form})"}
+        console.json("compare", {**names, "seed": args.seed, **result.to_dict()})
+    else:
+        _text(result, console, everything=args.all)
+    return 0 if result.passed else 1
+
+
+def matched(graph: Graph, inputs: dict[str, Array], file: str) -> list[Array]:
+    """Return the inputs in the second model's order: by name where all names agree."""
+    from irdeconv.cli.model import usage
+
+    if len(graph.inputs) != len(inputs):
+        raise usage(f"{file} has {len(graph.inputs)} inputs, the first model has {len(inputs)}")
+    if set(graph.inputs) == set(inputs):
+        return [inputs[name] for name in graph.inputs]
+    return list(inputs.values())
+
+
+def _text(result: Comparison, console: Console, *, everything: bool) -> None:
+    *lines, verdict = str(result).split("\n")
+    if everything:
+        lines = [str(t) for t in result.tensors] + [x for x in lines if x.startswith("MISSING")]
+    for line in lines:
+        console.text((line, "" if line.startswith("ok") else "red"))
+    console.text((verdict, "bold green" if result.passed else "bold red"))

@@ -1,0 +1,106 @@
+"""Show versions and what this installation can do; what an extra package would add."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from irdeconv import __version__
+from irdeconv.cli.console import Console, has_colour
+from irdeconv.cli.options import Parser, add_format
+
+REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich")
+EXTRAS = {
+    "openvino": "run the written IR in OpenVINO and compare",
+    "onnx": "check results against the ONNX node tests",
+    "onnxruntime": "check results against ONNX Runtime",
+    "numba": "faster kernels",
+    "pillow": "image files as inputs",
+}
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Report; exit code 1 where a required package is missing or does not import."""
+    facts = gather()
+    broken = [n for n, p in facts["required"].items() if p["problem"]]
+    if console.wants_json:
+        console.json("doctor", {"healthy": not broken, **facts})
+    else:
+        _text(facts, broken, console)
+    return 1 if broken else 0
+
+
+def gather() -> dict[str, Any]:
+    """Return versions, the platform and the state of every package."""
+    from irdeconv.cli.samples import samples
+
+    required = {name: _package(name) for name in REQUIRED}
+    return {
+        "irdeconv": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "cpus": _cpus(),
+        "blas": None if required["numpy"]["problem"] else _blas(),
+        "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
+        "samples": len(samples()),
+        "required": required,
+        "extras": {
+            name: {"version": _version(name), "adds": adds} for name, adds in EXTRAS.items()
+        },
+    }
+
+
+def _package(name: str) -> dict[str, str | None]:
+    try:
+        import_module(name)
+    except Exception as e:  # a broken binary may raise anything
+        return {"version": _version(name), "problem": f"{type(e).__name__}: {e}"}
+    return {"version": _version(name), "problem": None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpus() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _blas() -> str:
+    import numpy as np
+
+    config: Any = np.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+
+
+def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
+    for key in ("irdeconv", "python", "executable", "platform", "cpus", "blas", "samples"):
+        console.text(f"{key:<12} {facts[key]}")
+    terminal = facts["terminal"]
+    yes = ("not a terminal", "terminal without colours", "terminal with colours")
+    console.text(f"{'terminal':<12} {yes[terminal['tty'] + terminal['colour']]}")
+    for name, p in facts["required"].items():
+        state = (p["problem"], "bold red") if p["problem"] else (str(p["version"]), "green")
+        console.text(f"{name:<12} ", state)
+    for name, p in facts["extras"].items():
+        if p["version"]:
+            console.text(f"{name:<12} ", (p["version"], "green"), f" ({p['adds']})")
+        else:
+            console.text(f"{name:<12} not installed; adds: {p['adds']}")
+    console.text(("broken: " + ", ".join(broken), "bold red") if broken else "everything is there")

@@ -1,0 +1,97 @@
+"""Infer element types and shapes of all layers and compare them with what the file declares.
+
+Exit code 0 also where they differ: OpenVINO ignores declared shapes. `-o` writes the inferred ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console, count
+from irdeconv.cli.options import Parser, add_format, add_model, add_output, add_shapes
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.spec import Spec
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    add_shapes(parser)
+    parser.add_argument("--all", action="store_true", help="list constants and equal shapes too")
+    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Infer and report."""
+    from irdeconv import api
+    from irdeconv.cli.model import inferred, protect, read
+
+    protect(args.output, (args.file, args.weights), force=args.force, model=True)
+    graph = inferred(read(args), args.shape)
+    rows = report(graph)
+    if args.output:
+        api.write(graph, args.output)
+        console.log(f"wrote {args.output}")
+    if console.wants_json:
+        differing = sum(r["status"] == "differs" for r in rows)
+        content = {"inputs": _ends(graph, "inputs"), "outputs": _ends(graph, "outputs")}
+        console.json("infer", {"file": args.file, **content, "differs": differing, "tensors": rows})
+    else:
+        _text(graph, rows, console, everything=args.all)
+    return 0
+
+
+def report(graph: Graph) -> list[dict[str, Any]]:
+    """Return a row per output: declared and inferred spec, and how they relate."""
+    rows = []
+    for node in graph.nodes():
+        for port, spec in enumerate(node.specs or ()):
+            declared = node.declared[port] if port < len(node.declared) else None
+            rows.append(
+                {
+                    "id": node.id,
+                    "name": node.name,
+                    "type": node.type,
+                    "port": port,
+                    "declared": None if declared is None else str(declared.without_value()),
+                    "inferred": str(spec.without_value()),
+                    "status": _status(declared, spec),
+                }
+            )
+    return rows
+
+
+def _status(declared: Spec | None, spec: Spec) -> str:
+    from irdeconv.spec import compatible
+
+    if declared is None:
+        return "new"
+    if (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
+        return "same"
+    types = declared.dtype is None or spec.dtype is None or declared.dtype == spec.dtype
+    return "refined" if types and compatible(declared.shape, spec.shape) else "differs"
+
+
+def _ends(graph: Graph, side: str) -> dict[str, str]:
+    if side == "inputs":
+        return {n: str(p.spec()) for n, p in zip(graph.inputs, graph.parameters, strict=True)}
+    return {n: str(r.spec()) for n, r in zip(graph.outputs, graph.results, strict=True)}
+
+
+def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
+    from irdeconv.inspection.table import table
+
+    shown = [r for r in rows if everything or r["type"] not in ("Const", "Result")]
+    head = ("id", "name", "type", "declared", "inferred", "status")
+    cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
+    console.text(table(head, cells, ("id",)))
+    tally = {s: sum(r["status"] == s for r in rows) for s in ("same", "refined", "new", "differs")}
+    for side in ("inputs", "outputs"):
+        for name, spec in _ends(graph, side).items():
+            console.text(f"{side[:-1]} {name}: {spec}")
+    states = ", ".join(f"{v} {k}" for k, v in tally.items() if v)
+    console.text(f"{graph.info.name}: {count(len(rows), 'tensor')}: {states}")

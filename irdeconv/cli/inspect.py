@@ -1,0 +1,71 @@
+"""List layers with shapes, element types, parameters and multiply-accumulates.
+
+Formats beside text and json: dot (Graphviz), html (a page), ir (the text form of the graph).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import Parser, add_form, add_format, add_model, add_output, add_shapes
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.inspection import Inspection
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    add_shapes(parser)
+    parser.add_argument("--lower", action="store_true", help="compare with the lowered graph")
+    add_form(parser, none=False)
+    parser.add_argument("--constants", action="store_true", help="list constants as well")
+    add_output(parser, "write the result here instead of stdout")
+    add_format(parser, "dot", "html", "ir")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Inspect; a graph that does not fit together is shown as declared."""
+    from irdeconv import api
+    from irdeconv.cli.model import protect, read
+    from irdeconv.cli.output import write_text
+
+    protect(args.output, (args.file, args.weights), force=args.force)
+    graph = _infer(read(args), args, console)
+    lowered = api.lower(graph, form=args.form).graph if args.lower else None
+    inspection = api.inspect(graph, lowered)
+    write_text(args.output, _render(inspection, args, console), console)
+    return 0
+
+
+def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
+    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.model import inferred
+    from irdeconv.errors import InferenceError
+
+    try:
+        return inferred(graph, args.shape)
+    except InferenceError as e:
+        for d in e.diagnostics:
+            console.error(*parts(d))
+        console.error("shapes are shown as declared")
+        return graph
+
+
+def _render(inspection: Inspection, args: argparse.Namespace, console: Console) -> str:
+    from irdeconv.cli.console import printable
+    from irdeconv.text import dump
+
+    if console.format == "json":
+        return json.dumps(inspection.to_dict(), indent=1) + "\n"
+    if console.format == "dot":
+        return inspection.to_dot()
+    if console.format == "html":
+        return inspection.to_html()
+    if console.format == "ir":
+        return dump(inspection.graph, constants="inline" if args.constants else "elide")
+    return printable(inspection.to_text(constants=args.constants)) + "\n"

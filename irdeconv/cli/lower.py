@@ -1,0 +1,72 @@
+"""Rewrite every deconvolution into ordinary convolutions and report what became of each.
+
+With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it.
+Exit code 4 where a deconvolution stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console, count
+from irdeconv.cli.options import Parser, add_form, add_format, add_model, add_output, add_shapes
+
+if TYPE_CHECKING:
+    from irdeconv.passes.lower_deconv import Lowered
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    add_form(parser, none=False)
+    add_shapes(parser)
+    add_output(parser, "write the lowered IR here (.xml, .bin beside it)")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Lower, write, report."""
+    from irdeconv import api
+    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.model import inferred, protect, read
+
+    protect(args.output, (args.file, args.weights), force=args.force, model=True)
+    low = api.lower(inferred(read(args), args.shape), form=args.form)
+    if args.output:
+        api.write(low.graph, args.output)
+        console.log(f"wrote {args.output}")
+    if console.wants_json:
+        console.json("lower", {"file": args.file, "output": args.output, **low.report.to_dict()})
+    else:
+        for d in low.report.diagnostics:
+            console.error(*parts(d))
+        _text(low, args, console)
+    return 4 if any(r.form is None for r in low.report) else 0
+
+
+def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
+    from irdeconv.inspection.report import ratio
+    from irdeconv.inspection.table import number, table
+
+    report = low.report
+    if not len(report):
+        console.text(f"{args.file}: no deconvolutions, nothing to lower")
+        return
+    head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
+    rows = [
+        (
+            r.name,
+            r.type,
+            r.form or "stays",
+            number(r.macs_direct),
+            number(r.macs_lowered) if r.form else "",
+            ratio(r.macs_lowered, r.macs_direct),
+            ", ".join(r.nodes) if r.form else r.reason or "",
+        )
+        for r in report
+    ]
+    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio")))
+    done = sum(r.form is not None for r in report)
+    verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}"
+    console.text(f"{args.file}: {verdict}; {len(low.graph)} layers")

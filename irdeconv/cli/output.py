@@ -1,0 +1,99 @@
+"""Write what -o names: arrays as .npz or .npy, texts; whole files or none."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.model import usage
+from irdeconv.spec import Array
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file atomically; `-` is stdout."""
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
+        target.write_bytes(data)
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: str | None, text: str, console: Console) -> None:
+    """Write a text to a file, or to stdout without one."""
+    if path is None or path == "-":
+        console.raw(text)
+    else:
+        write_bytes(path, text.encode("utf-8", "backslashreplace"))
+        console.log(f"wrote {path}")
+
+
+def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays by name as .npz (also to `-`), or a single one as .npy."""
+    if path.endswith(".npy"):
+        if len(arrays) != 1:
+            raise usage(f"-o {path}: .npy holds one array, there are {len(arrays)}; use .npz")
+        write_bytes(path, npy(next(iter(arrays.values()))))
+        return
+    # Not numpy.savez: a tensor may be called "file", which is its own parameter's name.
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), npy(array))
+    write_bytes(path, buffer.getvalue())
+
+
+def npy(array: Array) -> bytes:
+    """Return an array as .npy bytes, without pickled objects."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, plain(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def plain(array: Array) -> Array:
+    """Return types that NumPy files do not know as float32 (exactly), strings as text."""
+    if array.dtype == object:
+        return array.astype(str)
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.float32)
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Return shape, element type, least, greatest and mean value and the non-finite count."""
+    out: dict[str, Any] = {"shape": list(array.shape), "element_type": str(array.dtype)}
+    if array.size and array.dtype != object:
+        wide = array.astype(np.float64)
+        finite = wide[np.isfinite(wide)]
+        out["non_finite"] = int(wide.size - finite.size)
+        if finite.size:
+            out |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean()}
+            out |= {k: float(out[k]) for k in ("min", "max", "mean")}
+    return out

@@ -1,0 +1,151 @@
+"""Run a model with NumPy and show or save its outputs.
+
+Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, an .npz of all; an input that
+is not named is rand. Images are resized to the input: 0..1 for floats, 0..255 for integers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    Parser,
+    add_form,
+    add_format,
+    add_inputs,
+    add_model,
+    add_output,
+    add_shapes,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph, Node
+    from irdeconv.spec import Array
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
+    add_inputs(parser)
+    add_shapes(parser)
+    add_form(parser, none=True)
+    parser.add_argument(
+        "--dump",
+        metavar="WHAT",
+        action="append",
+        default=[],
+        help="also keep layers' outputs: all, a layer's or tensor's name, type:Convolution; "
+        "may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME",
+    )
+    parser.add_argument("--dump-dir", metavar="DIR", help="folder of .npy files for --dump")
+    add_output(parser, "write all outputs here: .npz, or .npy for a single one; - is stdout")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Run the model once."""
+    from irdeconv import api
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred, protect, read, usage
+    from irdeconv.cli.output import save_arrays, statistics
+
+    if args.dump and not (args.dump_dir or args.output):
+        raise usage("--dump needs --dump-dir DIR or -o FILE.npz")
+    items = [*args.inputs, *args.values]
+    protect(args.output, _files(args, items), force=args.force)
+    graph = inferred(read(args), args.shape)
+    inputs = gather(graph, items, args.seed, console)
+    form = None if args.form == "none" else args.form
+    plan = api.compile(specialize(graph, inputs), form=form)
+    dumped: dict[str, Array] = {}
+    wanted = selected(plan.graph, args.dump)
+    outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
+    if args.output:
+        save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
+        console.log(f"wrote {args.output}")
+    facts = {name: statistics(array) for name, array in outputs.items()}
+    if args.output == "-":
+        return 0
+    if console.wants_json:
+        console.json("run", {"file": args.file, "seed": args.seed, "outputs": facts})
+    else:
+        _text(facts, outputs, console)
+    return 0
+
+
+def _files(args: argparse.Namespace, items: list[str]) -> Iterator[str | None]:
+    yield from (args.file, args.weights)
+    for item in items:
+        _, at, path = item.partition("@")
+        yield path if at else item
+
+
+def selected(graph: Graph, patterns: list[str]) -> set[int]:
+    """Return the ids of the layers that --dump names; UsageError for a name that none has."""
+    from irdeconv.errors import Diagnostic, UsageError
+    from irdeconv.suggest import did_you_mean
+
+    names: dict[str, set[int]] = {}
+    for node in graph.nodes():
+        tensors = (t for port in node.tensor_names for t in port)
+        for name in ("all", f"type:{node.type}", node.name, *tensors):
+            names.setdefault(name, set()).add(node.id)
+    problems = [
+        Diagnostic(
+            "E503", "error", f"--dump {p}: there is no such layer", hint=did_you_mean(p, names)
+        )
+        for p in patterns
+        if p not in names
+    ]
+    if problems:
+        raise UsageError(problems)
+    return set().union(*(names[p] for p in patterns))
+
+
+def _tracer(
+    wanted: set[int], folder: str | None, kept: dict[str, Array]
+) -> Callable[[Node, tuple[Array, ...]], None]:
+    import numpy as np
+
+    from irdeconv.cli.output import npy
+
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+
+    def trace(node: Node, arrays: tuple[Array, ...]) -> None:
+        if node.id not in wanted:
+            return
+        for port, array in enumerate(arrays):
+            suffix = f".{port}" if len(arrays) > 1 else ""
+            if folder is None:
+                key = node.name + suffix
+                # Buffers are reused, and names need not be unique.
+                kept[key if key not in kept else f"{key}@{node.id}"] = np.array(array)
+            else:
+                safe = re.sub(r"[^A-Za-z0-9_.-]", "_", node.name)[:100]
+                Path(folder, f"{node.id:05d}_{safe}{suffix}.npy").write_bytes(npy(array))
+
+    return trace
+
+
+def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:
+    from irdeconv.inspection.table import table
+
+    head = ("output", "type", "shape", "min", "max", "mean", "values")
+    rows = []
+    for name, f in facts.items():
+        stats = [f"{f[k]:.6g}" if k in f else "" for k in ("min", "max", "mean")]
+        few = outputs[name].reshape(-1)[:4].tolist()
+        values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
+        more = " ..." if outputs[name].size > len(few) else ""
+        rows.append([name, f["element_type"], str(f["shape"]), *stats, values + more])
+    console.text(table(head, rows, ("min", "max", "mean")))
+    for name, f in facts.items():
+        if f.get("non_finite"):
+            console.text((f"{name}: {f['non_finite']} values are not finite", "yellow"))
