@@ -28,13 +28,13 @@ from irdeconv.spec import Array, Dim, Shape, format_shape, merge_shapes, parse_s
 from irdeconv.suggest import did_you_mean
 from irdeconv.verify.compare import Comparison, compare_plans
 
-PathOrGraph = str | PathLike[str] | Graph
+PathOrGraph = str | PathLike[str] | bytes | Graph
 ShapeLike = str | Sequence[Any] | None
 DEFAULT_FORM = "zero-insertion"
 
 
 def read(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | bytes,
     weights: str | PathLike[str] | None = None,
     semantics: Semantics = "runtime",
     *,
@@ -42,9 +42,10 @@ def read(
 ) -> Graph:
     """Read an IR (v10 or v11) and its weights.
 
-    `weights` is the `.bin`; by default the file beside `path` with the same stem. Constants are
-    memory-mapped and read when their values are needed. `semantics` says how deconvolutions whose
-    document and runtime differ are meant. Raises InputError with every diagnostic found.
+    `path` may also be the bytes of the `.xml`. `weights` is the `.bin`; by default the file beside
+    `path` with the same stem. Constants are memory-mapped and read when their values are needed.
+    `semantics` says how deconvolutions whose document and runtime differ are meant. Raises
+    InputError with every diagnostic found.
     """
     loaded = load(path, weights, semantics=semantics, limits=limits or Limits())
     errors = [d for d in loaded.diagnostics if d.severity == "error"]
