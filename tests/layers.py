@@ -230,3 +230,17 @@ def _random_layer(rng: np.random.Generator) -> Layer:
         return layer
     tops = [layer.full(a) + layer.output_padding[a] + 2 for a in range(axes)]
     return replace(layer, output_shape=tuple(int(rng.integers(0, top + 1)) for top in tops))
+
+
+def graph_of(op: Any, *arrays: Any) -> tuple[Graph, dict[str, Any]]:
+    """Return a graph in which every input of one operation is a model input, and its feeds."""
+    g, feeds, inputs = Graph(), {}, []
+    for name, array in zip(("x", "w", "output_shape"), arrays, strict=False):
+        array = np.asarray(array)
+        if name == "output_shape":
+            inputs.append(constant(g, array, name))
+            continue
+        feeds[name] = array
+        inputs.append(parameter(g, array.shape, array.dtype, name))
+    result(g, Value(g.add(op, inputs, name="deconv").id))
+    return g, feeds
