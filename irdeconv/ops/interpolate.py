@@ -1,0 +1,287 @@
+"""Interpolate of operation sets 1, 4 and 11."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.attributes import Ints
+from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.interpolate import (
+    Mode,
+    NearestMode,
+    Resize,
+    Rules,
+    Transformation,
+    interpolate,
+)
+from irdeconv.kernels.resampling import window
+from irdeconv.op import Op, attribute, op
+from irdeconv.ops.checks import axes_of, want_rank, want_type
+from irdeconv.ops.convolution import reject
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, dims, ints
+
+SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
+
+Targets = Sequence[Dim] | None
+
+
+def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
+    """Return the shape after padding; lists shorter than the rank are completed by zeros."""
+    rank = len(shape)
+    for name, pads in (("pads_begin", begin), ("pads_end", end)):
+        if len(pads) > rank:
+            raise OpError(
+                f"{name} has {len(pads)} values for a tensor of rank {rank}",
+                code="E304",
+                attribute=name,
+            )
+    pairs = zip(shape, _complete(begin, rank), _complete(end, rank), strict=True)
+    return tuple(d + b + e for d, b, e in pairs)
+
+
+def _complete(pads: Ints, rank: int) -> Ints:
+    return (*pads, *(0,) * (rank - len(pads)))
+
+
+def _not_negative(op: Op) -> Iterator[Problem]:
+    for name in ("pads_begin", "pads_end"):
+        for axis, p in enumerate(getattr(op, name)):
+            if p < 0:
+                message = f"{name} must not be negative, but is {p} on axis {axis}"
+                yield Problem("E210", message, attribute=name)
+
+
+def _pad(x: Array, begin: Ints, end: Ints) -> Array:
+    sizes = _padded(x.shape, begin, end)
+    low = [-p for p in _complete(begin, x.ndim)]
+    return window(x, low, [int(s) for s in sizes])  # type: ignore[arg-type]  # exact sizes
+
+
+def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> Shape:
+    """Return `padded` with `sizes` along `axes`; E305 where they do not fit each other."""
+    out = list(padded)
+    for i, axis in enumerate(axes):
+        out[axis] = DYNAMIC if sizes is None else sizes[i]
+        if bounds(out[axis])[0] < 0:
+            if isinstance(out[axis], int):
+                message = f"axis {axis} would get size {out[axis]}"
+                raise OpError(message, code="E305", port=port)
+            out[axis] = DYNAMIC
+    return tuple(out)
+
+
+def _scaled(size: Dim, scale: float) -> Dim:
+    factor = float(np.float32(scale)) + SCALE_SLACK
+    low, high = bounds(size)
+    top = None if high is None else math.floor(high * factor)
+    return Interval.of(math.floor(low * factor), top)
+
+
+def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
+    """Require a vector of at least `count` elements; E301, E305."""
+    want_rank(spec.shape, 1, 1, port, name)
+    top = bounds(spec.shape[0])[1] if spec.shape else None
+    if top is not None and top < count:
+        raise OpError(
+            f"{name} has {top} values for {count} axes",
+            code="E305",
+            port=port,
+            hint="one value per interpolated axis",
+        )
+
+
+@dataclass(frozen=True)
+class InterpolateBase(Op):
+    """What Interpolate-4 and -11 share."""
+
+    mode: Mode = attribute("nearest", documented=True)
+    shape_calculation_mode: Literal["sizes", "scales"] = attribute("sizes", documented=True)
+    coordinate_transformation_mode: Transformation = "half_pixel"
+    nearest_mode: NearestMode = "round_prefer_floor"
+    antialias: bool = False
+    pads_begin: Ints = (0,)
+    pads_end: Ints = (0,)
+    cube_coeff: float = -0.75
+
+    def check(self) -> Iterator[Problem]:
+        yield from _not_negative(self)
+
+    def shape_of(
+        self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]
+    ) -> Spec:
+        """Return the output's spec; `ports` are those of `target` and `axes`."""
+        want_type(image, "number", 0, "image")
+        scales = self.shape_calculation_mode == "scales"
+        name = "scales" if scales else "sizes"
+        want_type(target, "real" if scales else "integer", ports[0], name)
+        reject(self.check())
+        if image.shape is None:
+            return Spec(image.dtype, None)
+        rank = len(image.shape)
+        padded = _padded(image.shape, self.pads_begin, self.pads_end)
+        chosen = self._axes(axes, rank, ports[1])
+        if chosen is None:
+            return Spec(image.dtype, (DYNAMIC,) * rank)
+        _want_vector(target, name, len(chosen), ports[0])
+        wanted = self._sizes(padded, chosen, target) if scales else dims(target)
+        return Spec(image.dtype, _resized(padded, chosen, wanted, ports[0]))
+
+    def _axes(self, axes: Spec | None, rank: int, port: int) -> Ints | None:
+        if axes is None:
+            return tuple(range(rank))
+        want_type(axes, "integer", port, "axes")
+        want_rank(axes.shape, 0, 1, port, "axes")
+        found = ints(axes)
+        return None if found is None else axes_of(found, rank, port)
+
+    def _sizes(self, padded: Shape, axes: Ints, scales: Spec) -> Targets:
+        known = scales.known
+        if known is None:
+            return None
+        factors = [float(f) for f in known.reshape(-1)]
+        for f in factors:
+            if not 0 < f < math.inf:
+                raise OpError(f"a scale is {f:g}; scales must be positive", code="E305", port=1)
+        return [_scaled(padded[a], f) for a, f in zip(axes, factors, strict=False)]
+
+    def compute(self, image: Array, target: Array, axes: Array | None) -> Array:
+        """Pad and resize."""
+        spec = Spec.of(image, keep=False)
+        given = None if axes is None else Spec.of(axes)
+        shape = self.shape_of(spec, Spec.of(target), given, (1, 2)).shape or ()
+        x = _pad(image, self.pads_begin, self.pads_end)
+        chosen = self._axes(given, image.ndim, 2) or ()
+        scales = self.shape_calculation_mode == "scales"
+        resizes = []
+        for i, a in enumerate(chosen):
+            size = int(shape[a])  # type: ignore[arg-type]  # exact: all inputs are known
+            scale = float(target.reshape(-1)[i]) if scales else size / max(x.shape[a], 1)
+            resizes.append(Resize(a, size, scale))
+        return interpolate(x, resizes, self.rules)
+
+    @property
+    def rules(self) -> Rules:
+        """The attributes that the kernel needs."""
+        return Rules(
+            self.mode,
+            self.coordinate_transformation_mode,
+            self.nearest_mode,
+            self.antialias,
+            self.cube_coeff,
+        )
+
+    def remarks(self, *inputs: Any) -> Iterator[Problem]:
+        if self.mode == "linear" and self.antialias:
+            yield Problem(
+                "W303",
+                "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not",
+                "warning",
+                attribute="antialias",
+            )
+        if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
+            yield Problem(
+                "W303",
+                f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
+                "bicubic_pillow mode",
+                "warning",
+                attribute="cube_coeff",
+            )
+
+
+@op("Interpolate", since=11)
+class Interpolate11(InterpolateBase):
+    """Resize axes: image (any rank), sizes or scales (k,), optional axes (k,) -> same rank.
+
+    Sizes are integers, scales floating-point: O = floor(padded I * scale). The image is padded by
+    zeros first. Without axes all of them are resized.  [image/Interpolate-11]
+    """
+
+    def infer(self, image: Spec, scales_or_sizes: Spec, axes: Spec | None = None) -> Spec:
+        return self.shape_of(image, scales_or_sizes, axes, (1, 2))
+
+    def evaluate(self, image: Array, scales_or_sizes: Array, axes: Array | None = None) -> Array:
+        return self.compute(image, scales_or_sizes, axes)
+
+
+@op("Interpolate", since=4, until=10)
+class Interpolate4(InterpolateBase):
+    """Resize axes: image, output_shape (k,), scales (k,), optional axes (k,) -> same rank.
+
+    `shape_calculation_mode` says which of output_shape and scales counts. Otherwise as
+    Interpolate-11, without the Pillow modes.  [image/Interpolate-4]
+    """
+
+    mode: Literal["nearest", "linear", "linear_onnx", "cubic"] = attribute(
+        "nearest", documented=True
+    )
+
+    def infer(
+        self, image: Spec, output_shape: Spec, scales: Spec, axes: Spec | None = None
+    ) -> Spec:
+        if self.shape_calculation_mode == "scales":
+            return self.shape_of(image, scales, axes, (2, 3))
+        return self.shape_of(image, output_shape, axes, (1, 3))
+
+    def evaluate(
+        self, image: Array, output_shape: Array, scales: Array, axes: Array | None = None
+    ) -> Array:
+        target = scales if self.shape_calculation_mode == "scales" else output_shape
+        return self.compute(image, target, axes)
+
+
+@op("Interpolate", until=3)
+class Interpolate1(Op):
+    """Resize the axes of the attribute `axes`: image, output_shape (k,) -> same rank.
+
+    Positions map by corners; without align_corners linear maps by half pixels, others x / scale.
+    nearest truncates when it enlarges and rounds up when it shrinks. `area` is not executed.
+    [image/Interpolate-1]
+    """
+
+    axes: Ints
+    mode: Literal["nearest", "linear", "cubic", "area"]
+    align_corners: bool = True
+    antialias: bool = False
+    pads_begin: Ints = (0,)
+    pads_end: Ints = (0,)
+
+    def check(self) -> Iterator[Problem]:
+        yield from _not_negative(self)
+        if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
+            message = f"axes are {list(self.axes)}; each is named once, counted from 0"
+            yield Problem("E210", message, attribute="axes")
+
+    def infer(self, image: Spec, output_shape: Spec) -> Spec:
+        want_type(image, "number", 0, "image")
+        want_type(output_shape, "integer", 1, "output_shape")
+        reject(self.check())
+        if image.shape is None:
+            return Spec(image.dtype, None)
+        rank = len(image.shape)
+        if any(a >= rank for a in self.axes):
+            raise OpError(
+                f"axes {list(self.axes)} exceed the image's rank {rank}",
+                code="E304",
+                attribute="axes",
+            )
+        padded = _padded(image.shape, self.pads_begin, self.pads_end)
+        _want_vector(output_shape, "output_shape", len(self.axes), 1)
+        return Spec(image.dtype, _resized(padded, self.axes, dims(output_shape), 1))
+
+    def evaluate(self, image: Array, output_shape: Array) -> Array:
+        if self.mode == "area":
+            raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
+        x = _pad(image, self.pads_begin, self.pads_end)
+        resizes = [
+            Resize(a, int(size), int(size) / max(x.shape[a], 1))
+            for a, size in zip(self.axes, output_shape.reshape(-1), strict=False)
+        ]
+        transformation: Transformation = "half_pixel" if self.mode == "linear" else "asymmetric"
+        if self.align_corners:
+            transformation = "align_corners"
+        return interpolate(x, resizes, Rules(self.mode, transformation, "simple", self.antialias))
