@@ -59,8 +59,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         b = read_file(args.other, args.other_weights, args.semantics)
         own = matched(b, inputs, args.other)
-        b = api.infer(b, shapes={n: x.shape for n, x in zip(b.inputs, own, strict=True)})
-        feeds = inputs if set(b.inputs) == set(inputs) else own
+        b = specialize(api.infer(b), own, every=bool(args.shape))
+        feeds = inputs if set(own) == set(inputs) else list(own.values())
     result = api.compare(a, b, feeds, tolerance=args.tolerance)
     if console.wants_json:
         names = {"a": args.file, "b": args.other or f"lowered ({args.form})"}
@@ -70,15 +70,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0 if result.passed else 1
 
 
-def matched(graph: Graph, inputs: dict[str, Array], file: str) -> list[Array]:
-    """Return the inputs in the second model's order: by name where all names agree."""
+def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
+    """Return the inputs by the second model's names: the same ones, else those in order."""
     from irdeconv.cli.model import usage
 
     if len(graph.inputs) != len(inputs):
         raise usage(f"{file} has {len(graph.inputs)} inputs, the first model has {len(inputs)}")
     if set(graph.inputs) == set(inputs):
-        return [inputs[name] for name in graph.inputs]
-    return list(inputs.values())
+        return {name: inputs[name] for name in graph.inputs}
+    return dict(zip(graph.inputs, inputs.values(), strict=True))
 
 
 def _text(result: Comparison, console: Console, *, everything: bool) -> None:

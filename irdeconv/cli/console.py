@@ -37,8 +37,9 @@ class Console:
     ) -> None:
         self.format = format
         self.quiet = quiet
-        self.out = out or sys.stdout
-        self.err = err or sys.stderr
+        # Started with a closed descriptor, Python has no stream at all.
+        self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+        self.err = err or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         for stream in (self.out, self.err):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -84,7 +85,10 @@ class Console:
             stream.write(text)
             stream.flush()
         except BrokenPipeError:
-            _discard(stream)
+            discard(stream)
+        except OSError:
+            discard(stream)
+            raise
 
 
 def has_colour(stream: TextIO) -> bool:
@@ -102,7 +106,8 @@ def paint(text: str, style: str) -> str:
     return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
+    """Send what is still written to a stream to nowhere."""
     # The interpreter flushes stdout once more at exit; it must find an open file.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())

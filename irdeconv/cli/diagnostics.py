@@ -55,11 +55,13 @@ def exit_code(error: IrdeconvError) -> int:
 
 
 def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:
-    """Return 6 where a file cannot be read, 5 where a limit is exceeded, else None."""
+    """Return 6 where a file cannot be read, 5 for a limit, 3 for lacking weights, else None."""
     codes = {d.code for d in diagnostics if d.severity == "error"}
     if codes & {"E100", "E701"}:
         return 6
-    return 5 if any(c.startswith("E6") for c in codes) else None
+    if any(c.startswith("E6") for c in codes):
+        return 5
+    return 3 if codes and all(c.startswith("E12") for c in codes) else None
 
 
 def sarif(diagnostics: Sequence[Diagnostic]) -> str:

@@ -20,7 +20,7 @@ def configure(parser: Parser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_shapes(parser)
-    parser.add_argument("--all", action="store_true", help="list constants and equal shapes too")
+    parser.add_argument("--all", action="store_true", help="list constants, too")
     add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)")
     add_format(parser)
 
@@ -49,6 +49,8 @@ def report(graph: Graph) -> list[dict[str, Any]]:
     """Return a row per output: declared and inferred spec, and how they relate."""
     rows = []
     for node in graph.nodes():
+        if node.type == "Result":  # it passes on a tensor that has its row
+            continue
         for port, spec in enumerate(node.specs or ()):
             declared = node.declared[port] if port < len(node.declared) else None
             rows.append(
@@ -85,7 +87,7 @@ def _ends(graph: Graph, side: str) -> dict[str, str]:
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
     from irdeconv.inspection.table import table
 
-    shown = [r for r in rows if everything or r["type"] not in ("Const", "Result")]
+    shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "declared", "inferred", "status")
     cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
     console.text(table(head, cells, ("id",)))

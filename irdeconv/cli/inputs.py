@@ -92,12 +92,15 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     return GENERATORS[kind](rng, spec.shape, spec.dtype).astype(spec.dtype.container)
 
 
-def specialize(graph: Graph, inputs: dict[str, Array]) -> Graph:
-    """Return the graph inferred for the arrays' shapes where an input's shape is open."""
+def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
+    """Return the graph inferred for the arrays' shapes where an input's shape is open.
+
+    With `every` also where it is exact: the model is reshaped.
+    """
     shapes = {
         name: inputs[name].shape
         for name, node in zip(graph.inputs, graph.parameters, strict=True)
-        if not node.spec().static
+        if every or not node.spec().static
     }
     return api.infer(graph, shapes=shapes) if shapes else graph
 

@@ -7,6 +7,7 @@ limit, 6 input or output, 70 a bug of irdeconv, 130 interrupted.
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -29,17 +30,23 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
-    if not args or args[0] in ("-h", "--help"):
-        print(_usage(), file=sys.stdout if args else sys.stderr)
-        return 0 if args else 2
-    if args[0] in ("-V", "--version"):
-        print(f"irdeconv {__version__}")
-        return 0
-    verb = args[0]
-    if verb not in VERBS:
-        print(_unknown(verb), file=sys.stderr)
+    console = Console()
+    if not args:
+        console.error(_usage())
         return 2
-    return _run_verb(verb, args[1:])
+    if args[0] in ("-h", "--help"):
+        console.text(_usage())
+        return 0
+    if args[0] in ("-V", "--version"):
+        console.text(f"irdeconv {__version__}")
+        return 0
+    if args[0] not in VERBS:
+        console.error(_unknown(args[0]))
+        return 2
+    try:
+        return _run_verb(args[0], args[1:])
+    except KeyboardInterrupt:
+        return 130
 
 
 def _usage() -> str:
@@ -76,11 +83,9 @@ def _run_verb(verb: str, args: list[str]) -> int:
     console = Console(getattr(options, "format", "text"), quiet=options.quiet)
     try:
         return int(module.run(options, console))
-    except KeyboardInterrupt:
-        return 130
     except Exception as e:
         if options.debug:
-            raise
+            traceback.print_exc()
         return _report(verb, console, e)
 
 

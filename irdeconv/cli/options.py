@@ -6,8 +6,6 @@ import argparse
 import re
 from typing import NoReturn
 
-FORMS = ("zero-insertion", "phases", "stacked", "gemm", "auto")
-
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser without abbreviations that suggests the option that was meant."""
@@ -96,12 +94,10 @@ def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
 
 
 def add_form(parser: Parser, *, none: bool) -> None:
-    """Add --form."""
+    """Add --form; `lower` itself knows the forms and refuses others."""
     parser.add_argument(
         "--form",
-        choices=(*FORMS, "none") if none else FORMS,
         default="zero-insertion",
-        help="how deconvolutions are lowered"
-        + ("; none: not at all" if none else "")
-        + " (default: %(default)s)",
+        help="how deconvolutions are lowered: zero-insertion (default) or another form of the "
+        "documentation" + ("; none: not at all" if none else ""),
     )

@@ -13,17 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.cli.console import Console
+from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
 from irdeconv.spec import Array
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write a file atomically; `-` is stdout."""
+    """Write a file atomically; `-` is stdout, where a closed pipe is quiet."""
     if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            discard(sys.stdout)
         return
     target = Path(path)
     if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced

@@ -141,7 +141,7 @@ def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: 
     rows = []
     for name, f in facts.items():
         stats = [f"{f[k]:.6g}" if k in f else "" for k in ("min", "max", "mean")]
-        few = outputs[name].reshape(-1)[:4].tolist()
+        few = outputs[name].reshape(-1)[:3].tolist()
         values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
         more = " ..." if outputs[name].size > len(few) else ""
         rows.append([name, f["element_type"], str(f["shape"]), *stats, values + more])

@@ -41,7 +41,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         _text(found, console)
     bad = [d for d in everything if d.severity == "error" or (args.strict and d.code[0] == "W")]
-    return (code_of(everything) or 1) if bad else 0
+    refused = code_of(everything)
+    return 0 if not bad else refused if refused in (5, 6) else 1
 
 
 def _text(found: dict[str, list[Diagnostic]], console: Console) -> None:
@@ -53,7 +54,8 @@ def _text(found: dict[str, list[Diagnostic]], console: Console) -> None:
         errors, warnings = tally(diagnostics)
         verdict = ("invalid", "bold red") if errors else ("valid", "bold green")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
-        console.text(f"{file}: ", verdict, counts)
+        name = "<stdin>" if file == "-" else file
+        console.text(f"{name}: ", verdict, counts)
 
 
 def _json(found: dict[str, list[Diagnostic]]) -> dict[str, object]:
