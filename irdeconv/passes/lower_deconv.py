@@ -177,6 +177,7 @@ def _lower_one(state: _State, node: Node) -> None:
             )
         return
     made = [graph.node(i) for i in change.made]
+    _rename(graph, source)
     lowered = [
         n.op.macs(graph.input_specs(n.id), n.specs or ())
         for n in made
@@ -194,6 +195,19 @@ def _lower_one(state: _State, node: Node) -> None:
             tuple(n.type for n in made if n.type != "Const"),
         )
     )
+
+
+def _rename(graph: Graph, source: Node) -> None:
+    """Let names that end in the old operation's type tell the new one; others stay as they are.
+
+    Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards.
+    """
+    if source.type not in source.name:
+        return
+    new = source.name.replace(source.type, source.type.removesuffix("BackpropData"))
+    for node in graph.nodes():
+        if node.origins == (source.origins or (source.name,)):
+            node.name = node.name.replace(source.name, new, 1)
 
 
 def _warn_of_bodies(state: _State) -> None:

@@ -125,23 +125,25 @@ def compare_plans(a: Plan, b: Plan, inputs: Feeds, tolerance: float | None = Non
     the unit roundoff times the terms accumulated on the way to the tensor (integers: exact).
     """
     terms = accumulated_terms(a.graph)
-    shared = _shared_names(a.graph, b.graph)
+    keys_a, keys_b = _keys(a.graph), _keys(b.graph)
+    shared = set(keys_a.values()) & set(keys_b.values())
     seen: dict[str, tuple[Node, Array]] = {}
 
     def keep(node: Node, arrays: tuple[Array, ...]) -> None:
-        if node.name in shared and arrays:
-            seen[node.name] = (node, np.array(arrays[0]))
+        key = keys_a.get(node.id)
+        if key in shared and arrays:
+            seen[key] = (node, np.array(arrays[0]))
 
     out_a = a.run(inputs, keep)
     found: dict[str, TensorDifference] = {}
 
     def check(node: Node, arrays: tuple[Array, ...]) -> None:
-        if node.name in seen and arrays:
-            first, array = seen.pop(node.name)
+        key = keys_b.get(node.id)
+        if key in seen and arrays:
+            first, array = seen.pop(key)
             n = terms.get(first.id, 1)
-            found[node.name] = difference(
-                (node.name, first.type, node.type), array, arrays[0], n, tolerance
-            )
+            types = (key, first.type, node.type)
+            found[key] = difference(types, array, arrays[0], n, tolerance)
 
     order = list(seen)
     out_b = b.run(inputs, check)
@@ -155,13 +157,21 @@ def compare_plans(a: Plan, b: Plan, inputs: Feeds, tolerance: float | None = Non
     )
 
 
-def _shared_names(a: Graph, b: Graph) -> set[str]:
-    def names(g: Graph) -> set[str]:
-        plain = ("Const", "Parameter", "Result")
-        count = Counter(n.name for n in g.nodes() if n.type not in plain)
-        return {name for name, k in count.items() if k == 1}
+def _keys(graph: Graph) -> dict[int, str]:
+    """Return the names by which layers are matched, those that are unique.
 
-    return names(a) & names(b)
+    The last of the nodes that a rewriting made answers to the name of the source layer.
+    """
+    keys = {}
+    last: dict[tuple[str, ...], int] = {}
+    for node in graph.topological():
+        if node.type not in ("Const", "Parameter", "Result"):
+            keys[node.id] = node.name
+            if node.origins:
+                last[node.origins] = node.id
+    keys |= {i: origins[0] for origins, i in last.items()}
+    count = Counter(keys.values())
+    return {i: key for i, key in keys.items() if count[key] == 1}
 
 
 def accumulated_terms(graph: Graph) -> dict[int, int]:
