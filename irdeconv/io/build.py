@@ -12,7 +12,7 @@ from irdeconv.io.operations import OperationReader
 from irdeconv.io.port_counts import check_inputs
 from irdeconv.io.port_specs import declared_specs, tensor_names
 from irdeconv.io.wiring import Wiring, wire
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.basic import Opaque, Parameter
 from irdeconv.spec import Spec
 
 
@@ -38,7 +38,8 @@ def build(document: Document, context: Context) -> Graph | None:
         node.rt_info, node.extra = layer.rt_info, layer.extra
         if layer.bodies or layer.maps:
             check_bodies(layer, wiring.sources[index], context, build)
-        _check_size(layer, outputs, context)
+        if isinstance(op, Parameter):
+            _check_size(layer, op, context)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):
@@ -56,18 +57,18 @@ def _connect(graph: Graph, wiring: Wiring) -> None:
                 port += 1
 
 
-def _check_size(layer: Layer, outputs: tuple[Spec, ...], context: Context) -> None:
-    """Report declared tensors that no machine holds."""
-    limit = context.limits.tensor_bytes
-    for port, spec in zip(layer.outputs, outputs, strict=True):
-        size = spec.nbytes
-        if size is not None and size > limit:
-            context.add(
-                "E602",
-                f"output {spec} takes {size} bytes, the limit is {limit}",
-                layer.within(port.sub),
-                layer=layer,
-            )
+def _check_size(layer: Layer, op: Parameter, context: Context) -> None:
+    """Report an input that no machine holds; tensors behind it are for inference to judge."""
+    spec, limit = Spec(op.element_type, op.shape), context.limits.tensor_bytes
+    size = spec.nbytes
+    if size is not None and size > limit:
+        context.add(
+            "E602",
+            f"the input {spec} takes {size} bytes, the limit is {limit}",
+            layer.within(layer.data_sub),
+            attribute="shape",
+            layer=layer,
+        )
 
 
 def model_info(document: Document, file: str | None) -> Info:

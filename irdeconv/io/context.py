@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from irdeconv.constant import ByteSource
 from irdeconv.errors import Collector, Note, Problem, Severity
@@ -87,6 +88,7 @@ class Context:
                 )
 
 
+@lru_cache(maxsize=1 << 16)
 def integer(text: str | None) -> int | None:
     """Parse a plain decimal integer with an optional sign; None where it is something else."""
     if text is None:

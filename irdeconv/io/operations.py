@@ -105,14 +105,17 @@ class OperationReader:
 
     def _internal(self, layer: Layer, cls: type[Op], declared: tuple[Spec, ...]) -> dict[str, Any]:
         """Return what operations may ask for beyond their attributes."""
-        offered = {
-            "semantics": lambda: self._context.semantics,
-            "declared": lambda: declared,
-            "sections": lambda: _sections(layer),
-            "weights": self._weights,
-        }
-        wanted = [f.name for f in dataclasses.fields(cls) if f.metadata.get("internal")]
-        return {name: offered[name]() for name in wanted if name in offered}
+        out: dict[str, Any] = {}
+        for name in _internal_fields(cls):
+            if name == "semantics":
+                out[name] = self._context.semantics
+            elif name == "declared":
+                out[name] = declared
+            elif name == "sections":
+                out[name] = _sections(layer)
+            elif name == "weights":
+                out[name] = self._weights()
+        return out
 
     def _weights(self) -> FileData | None:
         source = self._context.weights
@@ -203,6 +206,16 @@ def report_unknown(context: Context) -> None:
             layers[0].anchor,
             layer=layers[0],
         )
+
+
+_INTERNAL: dict[type[Op], tuple[str, ...]] = {}
+
+
+def _internal_fields(cls: type[Op]) -> tuple[str, ...]:
+    if cls not in _INTERNAL:
+        fields = dataclasses.fields(cls)
+        _INTERNAL[cls] = tuple(f.name for f in fields if f.metadata.get("internal"))
+    return _INTERNAL[cls]
 
 
 def _sections(layer: Layer) -> tuple[Section, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -51,7 +54,30 @@ def load(
     `path` names the `.xml`, or is its bytes (then called `name`). `weights` names or is the `.bin`;
     by default it is the file beside the `.xml` with the same stem, which may be missing.
     """
-    out, limits = Collector(), limits or Limits()
+    with _without_gc():
+        return _load(path, weights, semantics, limits or Limits(), name)
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Pause the cyclic collector: among a million new objects it looks for garbage in vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _load(
+    path: PathLikeText | bytes,
+    weights: PathLikeText | bytes | None,
+    semantics: Semantics,
+    limits: Limits,
+    name: str,
+) -> Loaded:
+    out = Collector()
     source = _source(path, name, out, limits)
     if source is None:
         return Loaded(None, out.diagnostics)

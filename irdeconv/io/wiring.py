@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from irdeconv.errors import Note
 from irdeconv.graph import Value
@@ -10,6 +11,7 @@ from irdeconv.io.context import Context, integer
 from irdeconv.io.document import Document, Edge, Layer, Port
 from irdeconv.suggest import did_you_mean
 
+Positions = dict[int, int]
 _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
 
 
@@ -27,15 +29,8 @@ class Wiring:
     sources: list[list[Value | None]] = field(default_factory=list)
     doubtful: set[int] = field(default_factory=set)
     broken: bool = False
-    _ports: dict[int, tuple[dict[int, int], dict[int, int]]] = field(default_factory=dict)
-
-    def ports(self, index: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Return port id -> position for the inputs and the outputs of a layer."""
-        found = self._ports.get(index)
-        if found is None:
-            layer = self.layers[index]
-            found = self._ports[index] = (_positions(layer.inputs), _positions(layer.outputs))
-        return found
+    # Port id -> position, for the inputs and the outputs of each layer.
+    ports: list[tuple[Positions, Positions]] = field(default_factory=list)
 
 
 def wire(document: Document, context: Context) -> Wiring:
@@ -55,13 +50,28 @@ def wire(document: Document, context: Context) -> Wiring:
     return wiring
 
 
-def _positions(ports: tuple[Port, ...]) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for position, port in enumerate(ports):
-        number = integer(port.id)
-        if number is not None:
-            out.setdefault(number, position)
-    return out
+def _ids(ports: tuple[Port, ...]) -> tuple[str | None, ...]:
+    return tuple([p[0] for p in ports])
+
+
+@lru_cache(maxsize=4096)
+def _port_ids(
+    inputs: tuple[str | None, ...], outputs: tuple[str | None, ...]
+) -> tuple[Positions, Positions, bool]:
+    """Return id -> position on both sides, and whether every id is an integer of its own.
+
+    Most layers of a model number their ports alike, so few of these are ever made.
+    """
+    sides: list[Positions] = []
+    for texts in (inputs, outputs):
+        side: Positions = {}
+        for position, text in enumerate(texts):
+            number = integer(text)
+            if number is not None:
+                side.setdefault(number, position)
+        sides.append(side)
+    fine = len(sides[0] | sides[1]) == len(inputs) + len(outputs)
+    return sides[0], sides[1], fine
 
 
 def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
@@ -94,30 +104,34 @@ def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
 
 
 def _check_ports(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
-    inputs: dict[str, str] = {}
-    outputs: dict[str, str] = {}
+    ins, outs, fine = _port_ids(_ids(layer.inputs), _ids(layer.outputs))
+    wiring.ports.append((ins, outs))
+    if fine:
+        return
+    inputs: dict[int, str] = {}
+    outputs: dict[int, str] = {}
     for ports, mine, other, what in (
         (layer.inputs, inputs, outputs, "input"),
         (layer.outputs, outputs, inputs, "output"),
     ):
         for port in ports:
-            text = port.id
-            if text is None or integer(text) is None:
+            text, number = port.id, integer(port.id)
+            if text is None or number is None:
                 wiring.doubtful.add(index)
                 _bad_port_id(layer, port, context)
                 continue
-            if text in mine:
+            if number in mine:
                 wiring.doubtful.add(index)
                 context.add(
                     "E201", f"two {what} ports have the id {text}", layer.within(port.sub),
                     attribute="id", layer=layer,
                 )  # fmt: skip
-            elif text in other:
+            elif number in other:
                 context.add(
                     "E201", f"an input and an output port have the id {text}",
                     layer.within(port.sub), attribute="id", layer=layer, severity="warning",
                 )  # fmt: skip
-            mine[text] = text
+            mine[number] = text
 
 
 def _bad_port_id(layer: Layer, port: Port, context: Context) -> None:
@@ -133,6 +147,10 @@ def _bad_port_id(layer: Layer, port: Port, context: Context) -> None:
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
     """Return the four numbers of an edge, or None after reporting what is wrong with them."""
+    a, b = integer(edge.from_layer), integer(edge.from_port)
+    c, d = integer(edge.to_layer), integer(edge.to_port)
+    if a is not None and b is not None and c is not None and d is not None and not edge.extra:
+        return a, b, c, d
     out = []
     for name, text in zip(_ENDS, edge[:4], strict=True):
         number = integer(text)
@@ -203,7 +221,7 @@ def _end(
             attribute=f"{side}-layer",
         )  # fmt: skip
         return None
-    inputs, outputs = wiring.ports(index)
+    inputs, outputs = wiring.ports[index]
     position = (outputs if start else inputs).get(port)
     if position is not None:
         return index, position
