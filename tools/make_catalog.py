@@ -72,41 +72,34 @@ def has(core: openvino.Core, type: str, opset: int) -> bool:
     return True
 
 
-def probe(names: list[str], pipe: Connection) -> None:
-    """Send (name, opset, known) for every name; started anew behind a name that kills it."""
+def probe(pairs: list[tuple[str, int]], pipe: Connection) -> None:
+    """Send whether each (name, opset) exists."""
     core = openvino.Core()
-    for name in names:
-        for opset in range(1, LAST + 1):
-            pipe.send((name, opset, None))
-            pipe.send((name, opset, has(core, name, opset)))
+    for name, opset in pairs:
+        pipe.send(has(core, name, opset))
 
 
 def known(names: list[str]) -> dict[str, set[int]]:
-    """Return the opsets of each name; one that crashes OpenVINO without inputs exists."""
+    """Return the opsets of each name; an operation that crashes without inputs exists."""
     found: dict[str, set[int]] = {name: set() for name in names}
-    done: set[str] = set()
-    while rest := [name for name in names if name not in done]:
+    pairs = [(name, opset) for name in names for opset in range(1, LAST + 1)]
+    done = 0
+    while done < len(pairs):
         ours, theirs = Pipe(duplex=False)
-        worker = Process(target=probe, args=(rest, theirs))
+        worker = Process(target=probe, args=(pairs[done:], theirs))
         worker.start()
         theirs.close()
-        name = ""
         try:
-            while True:
-                name, opset, answer = ours.recv()
-                if answer is not False:
+            while done < len(pairs):
+                name, opset = pairs[done]
+                if ours.recv():
                     found[name].add(opset)
-                else:
-                    found[name].discard(opset)
-                if answer is not None and opset == LAST:
-                    done.add(name)
+                done += 1
         except EOFError:
-            worker.join()
-        if worker.exitcode:
-            # The first opset that crashed; later ones share the class.
-            found[name] |= set(range(max(found[name]), LAST + 1))
-            done.add(name)
-            print(f"{name} crashed OpenVINO with exit code {worker.exitcode}")
+            print(f"{pairs[done]} crashed OpenVINO")
+            found[pairs[done][0]].add(pairs[done][1])
+            done += 1
+        worker.join()
     return found
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from irdeconv.graph import Graph, Info
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document, Layer
+from irdeconv.io.document import Document
 from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
 from irdeconv.io.names import check_names
 from irdeconv.io.operations import OperationReader
 from irdeconv.io.port_counts import check_inputs
 from irdeconv.io.port_specs import declared_specs, tensor_names
 from irdeconv.io.wiring import Wiring, wire
-from irdeconv.ops.basic import Opaque, Parameter
-from irdeconv.spec import Spec
+from irdeconv.ops.basic import Opaque
 
 
 def build(document: Document, context: Context) -> Graph | None:
@@ -38,8 +37,6 @@ def build(document: Document, context: Context) -> Graph | None:
         node.rt_info, node.extra = layer.rt_info, layer.extra
         if layer.bodies or layer.maps:
             check_bodies(layer, wiring.sources[index], context, build)
-        if isinstance(op, Parameter):
-            _check_size(layer, op, context)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):
@@ -55,20 +52,6 @@ def _connect(graph: Graph, wiring: Wiring) -> None:
             if value is not None:
                 graph.connect(value, index, port)
                 port += 1
-
-
-def _check_size(layer: Layer, op: Parameter, context: Context) -> None:
-    """Report an input that no machine holds; tensors behind it are for inference to judge."""
-    spec, limit = Spec(op.element_type, op.shape), context.limits.tensor_bytes
-    size = spec.nbytes
-    if size is not None and size > limit:
-        context.add(
-            "E602",
-            f"the input {spec} takes {size} bytes, the limit is {limit}",
-            layer.within(layer.data_sub),
-            attribute="shape",
-            layer=layer,
-        )
 
 
 def model_info(document: Document, file: str | None) -> Info:

@@ -10,13 +10,12 @@ class Limits:
     """What a file may contain; raise single values for files that are trusted.
 
     `xml_bytes` bounds the `.xml`, `layers` and `edges` count all of a file with its bodies,
-    `depth` bounds nested bodies (libxml2 itself stops at 256 elements), `tensor_bytes` one tensor
-    in memory, `reports` how many diagnostics of one code are given in full.
+    `depth` bounds nested bodies (libxml2 itself stops at 256 elements), `reports` how many
+    diagnostics of one code are given in full.
     """
 
     xml_bytes: int = 2 * 2**30
     layers: int = 4_000_000
     edges: int = 16_000_000
     depth: int = 32
-    tensor_bytes: int = 2**40
     reports: int = 100
