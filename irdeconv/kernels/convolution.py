@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from irdeconv.kernels.arithmetic import accumulator, store
 from irdeconv.kernels.resampling import trailing
+from irdeconv.kernels.scatter import blocks, scatter
 from irdeconv.spec import Array
 
 COLUMN_BYTES = 1 << 20  # patches of one block: large enough for the product, small enough for cache
@@ -85,6 +86,8 @@ def convolve(
     plain = all(k == 1 for k in w.shape[3:]) and all(s == 1 for s in strides)
     if plain and not any(pads_begin) and x.shape[2:] == out.shape[2:] and out.flags.c_contiguous:
         _pointwise(x, w, out)
+    elif all(s == 1 for s in strides) and w.shape[1] * 2 < w.shape[2]:
+        _few_outputs(x, w, dilations, pads_begin, out)
     elif w.shape[2] == 1:
         _per_tap(x, w, strides, dilations, pads_begin, out)
     else:
@@ -96,6 +99,20 @@ def _pointwise(x: Array, w: Array, out: Array) -> None:
     g, m, c = w.shape[:3]
     n = x.shape[0]
     np.matmul(w.reshape(g, m, c), x.reshape(n, g, c, -1), out=out.reshape(n, g, m, -1))
+
+
+def _few_outputs(
+    x: Array, w: Array, dilations: Sequence[int], pads_begin: Sequence[int], out: Array
+) -> None:
+    """Convolve with stride 1 where gathering M/g outputs costs less than gathering C/g inputs.
+
+    A convolution of stride 1 is a deconvolution with the flipped filter and pads DK-1 - pads.
+    """
+    axes = tuple(range(3, w.ndim))
+    flipped = np.ascontiguousarray(np.flip(w, axes).swapaxes(1, 2))
+    reach = [d * (k - 1) for k, d in zip(w.shape[3:], dilations, strict=True)]
+    begin = [r - p for r, p in zip(reach, pads_begin, strict=True)]
+    scatter(x, flipped, [1] * len(reach), dilations, begin, out)
 
 
 class _Frame:
@@ -166,17 +183,6 @@ def _clip(size: int, begin: int, length: int, stride: int, phase: int) -> tuple[
     first = lo * stride + phase - begin
     # An empty source must not start at a negative index, which would count from the end.
     return slice(lo, hi), slice(max(first, 0), max(first + (hi - lo) * stride, 0), stride)
-
-
-def blocks(sizes: Sequence[int], limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Split a box into (start, sizes) of at most `limit` positions adjacent when flat."""
-    size = list(sizes)
-    for a in range(len(size)):
-        rest = math.prod(size[a + 1 :])
-        size[a] = min(size[a], max(1, limit // rest))
-    for start in itertools.product(*(range(0, o, b) for o, b in zip(sizes, size, strict=True))):
-        ends = zip(start, size, sizes, strict=True)
-        yield start, tuple(min(b, o - s) for s, b, o in ends)
 
 
 def _patches(

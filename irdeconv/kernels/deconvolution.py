@@ -2,9 +2,9 @@
 
     full[s*S + k*D] += x[s] * w[k];   y[o] = full[o + pads_begin],  0 outside of full
 
-Letters as in `convolution`; C is the input's channels, M the output's. Two kernels: *scatter*
-multiplies each input position by all taps and adds every tap's plane into the output; *phases*
-computes each residue of the output modulo the stride as a convolution of stride 1.
+Letters as in `convolution`; C is the input's channels, M the output's. Two families of kernels:
+those of `scatter` multiply each input position by all taps and add the terms where they belong;
+*phases* computes each residue of the output modulo the stride as a convolution of stride 1.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from irdeconv.kernels.arithmetic import accumulator, store
-from irdeconv.kernels.convolution import blocks, convolve
+from irdeconv.kernels.convolution import convolve
 from irdeconv.kernels.resampling import trailing, window
+from irdeconv.kernels.scatter import fits_merged, merged, scatter, single
 from irdeconv.spec import Array
-
-SCATTER_BYTES = 1 << 22  # the products of one block
-NARROW = 16  # a last axis up to this is too short for adds along it
 
 
 def deconvolution(
@@ -51,25 +49,11 @@ def deconvolution(
     dtype = accumulator(x, w, w.shape[1] * math.prod(overlaps))
     total = y if dtype == y.dtype else np.empty(shape, dtype)
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
-    if _prefers_phases(x, w, strides, dilations):
-        _phases(x, w, strides, dilations, pads_begin, total)
-    else:
-        _scatter(x, w, strides, dilations, pads_begin, total)
+    deconvolve(x, w, strides, dilations, pads_begin, total)
     return store(total, y)
 
 
-def _prefers_phases(x: Array, w: Array, strides: Sequence[int], dilations: Sequence[int]) -> bool:
-    """Compare what the kernels do besides the same multiplications (nanoseconds per element)."""
-    _, c, m, *kernel = w.shape
-    if all(k <= s for k, s in zip(kernel, strides, strict=True)):
-        return False
-    taps = math.prod(kernel)
-    outputs = math.prod(strides)
-    gather, scatter = 0.25 * c * taps + 0.24 * m * outputs, 0.39 * m * taps
-    return bool(gather < scatter)
-
-
-def _scatter(
+def deconvolve(
     x: Array,
     w: Array,
     strides: Sequence[int],
@@ -77,55 +61,29 @@ def _scatter(
     pads_begin: Sequence[int],
     out: Array,
 ) -> None:
-    """Multiply blocks of positions by all taps at once, then add each tap's plane in place."""
-    g, c, m, *kernel = w.shape
-    n, sizes = x.shape[0], x.shape[2:]
-    taps = list(np.ndindex(*kernel))
-    matrix = np.ascontiguousarray(w.reshape(g, c, m, -1).transpose(0, 3, 2, 1)).reshape(g, -1, c)
-    planes = x.reshape(n, g, c, -1)
-    disjoint = all(
-        len({k * d % s for k in range(z)}) == z
-        for z, d, s in zip(kernel, dilations, strides, strict=True)
-    )
-    out[...] = 0
-    positions = math.prod(sizes)
-    width = max(1, SCATTER_BYTES // (g * len(taps) * m * x.itemsize))
-    images = min(n, max(1, width // positions))
-    target = out.reshape(n, g, m, *out.shape[2:])
-    for n0 in range(0, n, images):
-        b = min(images, n - n0)
-        for start, block in blocks(sizes, width):
-            at = int(np.ravel_multi_index(start, sizes))
-            part = planes[n0 : n0 + b, :, :, at : at + math.prod(block)]
-            right = part[0] if b == 1 else part.transpose(1, 2, 0, 3).reshape(g, c, -1)
-            z = np.matmul(matrix, right).reshape(g, len(taps), m, b, *block)
-            for t, k in enumerate(taps):
-                pairs = [
-                    _reach(*row)
-                    for row in zip(
-                        start, block, k, strides, dilations, pads_begin, out.shape[2:], strict=True
-                    )
-                ]
-                source = z[(slice(None), t, slice(None), slice(None), *(p[0] for p in pairs))]
-                y = target[(slice(n0, n0 + b), slice(None), slice(None), *(p[1] for p in pairs))]
-                y = y.transpose(1, 2, 0, *range(3, y.ndim))
-                if disjoint:
-                    y[...] = source
-                else:
-                    y += source
+    """Choose a kernel and write the deconvolution into `out`; all of one type, nothing empty."""
+    if all(i == 1 for i in x.shape[2:]):
+        single(x, w, dilations, pads_begin, out)
+    elif _prefers_phases(x, w, strides, dilations):
+        _phases(x, w, strides, dilations, pads_begin, out)
+    elif all(d == 1 for d in dilations) and fits_merged(x, w):
+        merged(x, w, strides, pads_begin, out)
+    else:
+        scatter(x, w, strides, dilations, pads_begin, out)
 
 
-def _reach(
-    start: int, count: int, k: int, stride: int, dilation: int, begin: int, size: int
-) -> tuple[slice, slice]:
-    """Return which of the inputs start.. of one tap land inside the output, and where."""
-    shift = k * dilation - begin
-    lo = max(start, -(shift // stride))
-    hi = max(lo, min(start + count, (size - 1 - shift) // stride + 1))
-    if lo == hi:
-        return slice(0, 0), slice(0, 0)
-    first = lo * stride + shift
-    return slice(lo - start, hi - start), slice(first, first + (hi - lo - 1) * stride + 1, stride)
+def _prefers_phases(x: Array, w: Array, strides: Sequence[int], dilations: Sequence[int]) -> bool:
+    """Compare what the kernels do besides the same multiplications, in nanoseconds."""
+    _, c, m, *kernel = w.shape
+    if all(k <= s for k, s in zip(kernel, strides, strict=True)):
+        return False
+    taps, residues = math.prod(kernel), math.prod(strides)
+    flat = all(d == 1 for d in dilations) and fits_merged(x, w)
+    positions = x.shape[0] * math.prod(x.shape[2:])
+    adds = 0.16 * m * taps + 0.24 * m * residues if flat else 0.39 * m * taps
+    gather = 0.25 * c * taps + 0.24 * m * residues
+    # The phases' filters are copied in another order, with large strides.
+    return bool(positions * gather + 2.5 * c * m * taps < positions * adds)
 
 
 def _phases(
