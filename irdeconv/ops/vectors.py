@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import i64
 from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder, Op
-from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
+from irdeconv.ops.elementwise import Add, Divide, FloorMod, Maximum, Multiply, Subtract
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.ops.slicing import Gather
 from irdeconv.spec import ints, is_static
@@ -22,6 +22,7 @@ class GraphVector:
 
     b: Builder[Any]
     x: Any
+    non_negative: bool = False
 
     def _apply(self, op: Op, left: Any, right: Any) -> GraphVector:
         return GraphVector(self.b, self.b.add(op, self._lift(left), self._lift(right)))
@@ -51,12 +52,17 @@ class GraphVector:
         return self._apply(Multiply(), other, self)
 
     def half(self) -> GraphVector:
-        """Return floor(v / 2) on every axis."""
-        return self._apply(Divide(), self, 2)
+        """Return floor(v / 2) on every axis.
+
+        OpenVINO's integer Divide rounds towards zero, so a vector that may be negative is made even
+        first.
+        """
+        even = self if self.non_negative else self - self._apply(FloorMod(), self, 2)
+        return even._apply(Divide(), even, 2)
 
     def clamp(self) -> GraphVector:
         """Return max(v, 0) on every axis."""
-        return self._apply(Maximum(), self, 0)
+        return replace(self._apply(Maximum(), self, 0), non_negative=True)
 
 
 def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:

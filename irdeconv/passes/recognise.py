@@ -68,7 +68,8 @@ def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
         graph.replace_uses(Value(pad.id), graph.inputs_of(pad.id)[0])
         graph.remove(pad.id)
     else:
-        replace_node(graph, pad, longer)
+        made = replace_node(graph, pad, longer).made
+        graph.node(made[-1]).specs = pad.declared  # the same tensor as before
     sweep(graph, sorted(before))
     for node in graph.nodes():
         if node.specs is not None:

@@ -23,7 +23,7 @@ from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.forms import pad_spatial
 from irdeconv.passes.recognise import mark
-from irdeconv.passes.rewrite import replace_node, unique_names
+from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
 from irdeconv.spec import is_static
 
 
@@ -33,6 +33,7 @@ def standardize(graph: Graph) -> Graph:
     Raises UnsupportedError with every operation that has no such spelling.
     """
     out, found = graph.copy(), Collector()
+    dead = {n.id for n in out.nodes()} - out.live()
     for node in out.topological():
         if node.id not in out or not _needs(node):
             continue
@@ -47,6 +48,7 @@ def standardize(graph: Graph) -> Graph:
             )
     if found.errors:
         raise UnsupportedError(found.diagnostics)
+    remove_dead(out, dead)
     unique_names(out)
     return out
 

@@ -1,0 +1,99 @@
+"""Comparison of graphs: verdict, the first differing layer, the derived tolerance."""
+
+import numpy as np
+import pytest
+from layers import Layer, build, constant, numbers, parameter, result
+
+import irdeconv as ird
+from irdeconv.constant import ArrayData
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.basic import Const
+from irdeconv.ops.elementwise import Add
+from irdeconv.verify.compare import difference
+
+LAYER = Layer(
+    1, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (0, 0)
+)  # fmt: skip
+
+
+def deconvolution(seed: int = 0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(LAYER.data_shape).astype(np.float32)
+    w = rng.standard_normal(LAYER.filter_shape).astype(np.float32)
+    return build(LAYER, x, w)
+
+
+def test_the_lowered_graph_is_the_same():
+    g, feeds = deconvolution()
+    report = ird.compare(g, ird.lower(g).graph, feeds)
+    assert report.passed
+    assert report.first_difference is None
+    assert [t.name for t in report.tensors] == ["deconv", "y"]
+    assert report.tensors[0].type_b == "GroupConvolution"
+    assert 0 < report.tensors[0].tolerance < 1e-4
+
+
+def test_a_changed_weight_is_found_where_it_is():
+    g, feeds = deconvolution()
+    other = g.copy()
+    w = next(n for n in other.nodes("Const"))
+    values = np.array(w.op.data.array())
+    values[1, 1, 2, 0, 1] += 0.5
+    w.op = Const(element_type=w.op.element_type, shape=w.op.shape, data=ArrayData.of(values))
+    report = ird.compare(g, ird.lower(other).graph, feeds)
+    assert not report.passed
+    first = report.first_difference
+    assert (first.name, first.worst[1]) == ("deconv", 5)
+    assert "different: first at" in str(report)
+
+
+def test_the_tolerance_grows_with_the_accumulated_terms():
+    g, feeds = deconvolution()
+    one = ird.compare(g, g, feeds).outputs[0]
+    chained, _ = deconvolution()
+    last = chained.results[0]
+    for k in range(50):
+        v = chained.inputs_of(last.id)[0]
+        half = constant(chained, np.float32(0), f"zero{k}")
+        chained.set_input(last.id, 0, Value(chained.add(Add(), [v, half], name=f"a{k}").id))
+    many = ird.compare(chained, chained, feeds).outputs[0]
+    assert many.tolerance > one.tolerance
+    assert ird.compare(g, g, feeds, tolerance=0.0).passed
+
+
+def test_missing_outputs_fail():
+    g = Graph()
+    x = parameter(g, (2,), np.float32, "x")
+    y = Value(g.add(ReLU(), [x], name="r").id)
+    result(g, y, "y")
+    more = g.copy()
+    result(more, x, "extra")
+    feeds = [np.ones(2, np.float32)]
+    assert not ird.compare(g, more, feeds).passed
+    assert not ird.compare(more, g, feeds).passed
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "passed"),
+    [([1, np.nan], [1, np.nan], True), ([1, np.nan], [1, 2], False), ([1, 2], [1, np.nan], False),
+     ([np.inf, 1], [np.inf, 1], True), ([np.inf, 1], [-np.inf, 1], False), ([0, 0], [0, 0], True)],
+)  # fmt: skip
+def test_non_finite_values_must_match(a, b, passed):
+    out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), 10)
+    assert out.passed is passed
+
+
+def test_integers_are_compared_exactly():
+    a = numbers(np.random.default_rng(0), (3, 4), np.int32)
+    b = a.copy()
+    assert difference(("t", "A", "B"), a, b, 1000).passed
+    b[2, 1] += 1
+    out = difference(("t", "A", "B"), a, b, 1000)
+    assert (out.passed, out.worst, out.max_abs) == (False, (2, 1), 1.0)
+
+
+def test_shapes_that_differ():
+    out = difference(("t", "A", "B"), np.zeros((2, 3)), np.zeros((3, 2)), 1)
+    assert not out.passed
+    assert "[2, 3] and [3, 2]" in str(out)

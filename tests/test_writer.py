@@ -1,0 +1,240 @@
+"""Writing: standard operations, atomic files, the same graph when read again."""
+
+import os
+import stat
+
+import ml_dtypes
+import numpy as np
+import pytest
+from layers import Layer, build, constant, numbers, parameter, random_layer, result
+
+import irdeconv as ird
+from irdeconv.dialects.openvino import ConvolutionBackpropData
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.spec import Spec
+
+LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
+
+
+def sample(layer: Layer = LAYER, **options):
+    rng = np.random.default_rng(5)
+    x, w = (numbers(rng, s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    return build(layer, x, w, **options)
+
+
+def structure(g: Graph):
+    """What stays when ids are renumbered: types, attributes, names, wiring, constants."""
+    order = {n.id: k for k, n in enumerate(g.topological())}
+    rows = {}
+    for n in g.nodes():
+        inputs = [(g.node(v.node).type, v.port) for v in g.inputs_of(n.id)]
+        values = n.op.evaluate().tolist() if n.type == "Const" else None
+        rows[order[n.id]] = (n.type, n.op.version, n.op.to_attributes(), inputs, values)
+    return sorted(rows.values(), key=str)
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_reading_again_gives_the_same_graph_and_numbers(tmp_path, lowered):
+    g, feeds = sample()
+    g = ird.lower(g).graph if lowered else ird.infer(g)
+    ird.write(g, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    assert structure(again) == structure(g)
+    assert [n.name for n in again.nodes(type="Parameter")] == ["x"]
+    a, b = ird.run(g, feeds, form=None), ird.run(again, feeds, form=None)
+    np.testing.assert_array_equal(next(iter(a.values())), next(iter(b.values())))
+    assert ird.validate(tmp_path / "m.xml") == []
+
+
+def test_the_files_hold_standard_operations_only(tmp_path):
+    g, _ = sample()
+    ird.write(ird.lower(g).graph, tmp_path / "m.xml")
+    text = (tmp_path / "m.xml").read_text()
+    assert "BackpropData" not in text
+    assert 'type="ZeroInsertion"' not in text
+    assert 'version="irdeconv' not in text
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    g, _ = sample()
+    low = ird.lower(g).graph
+    ird.write(low, tmp_path / "a.xml")
+    ird.write(ird.read(tmp_path / "a.xml"), tmp_path / "b.xml")
+    ird.write(ird.read(tmp_path / "b.xml"), tmp_path / "c.xml")
+    assert (tmp_path / "b.xml").read_bytes() == (tmp_path / "c.xml").read_bytes()
+    assert (tmp_path / "b.bin").read_bytes() == (tmp_path / "c.bin").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_lowered_layers_survive_writing(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    layer = random_layer(rng)
+    if min(layer.output_size) < 1:
+        layer = LAYER
+    x, w = (numbers(rng, s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    g, feeds = build(layer, x, w, filter_input=seed % 3 == 0)
+    low = ird.lower(g).graph
+    ird.write(low, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    assert len(list(again.nodes(type="ZeroInsertion"))) == len(
+        list(low.nodes(type="ZeroInsertion"))
+    )
+    want, got = ird.run(g, feeds, form=None)["y"], ird.run(again, feeds, form=None)["y"]
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_canonical_deconvolution_is_written(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    g = Graph()
+    x = parameter(g, (2, 4, None, 5), np.float32, "x")
+    groups = int(rng.choice([1, 2]))
+    w = constant(g, numbers(rng, (groups, 4 // groups, 3, 2, 3), np.float32), "w")
+    begin, end = (constant(g, rng.integers(-3, 3, 2), n) for n in ("b", "e"))
+    op = Deconvolution((2, 1), (1, 2))
+    result(g, Value(g.add(op, [x, w, begin, end], name="d").id))
+    ird.write(g, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    data = numbers(rng, (2, 4, 4, 5), np.float32)
+    np.testing.assert_array_equal(
+        ird.run(again, [data], form=None)["y"], ird.run(g, [data], form=None)["y"]
+    )
+
+
+def test_document_semantics_are_written_as_numbers_that_the_runtime_computes(tmp_path):
+    layer = Layer(
+        1, (4, 5), None, 2, 3, (3, 4), (2, 3), (1, 1), (1, 1), (1, 1), (0, 0), "explicit", (8, 12),
+        "document",
+    )  # fmt: skip
+    g, feeds = sample(layer)
+    ird.write(g, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    want = ird.run(g, feeds, form=None)["y"]
+    np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)
+
+
+def test_every_element_type_survives(tmp_path):
+    g, arrays = Graph(), {}
+    rng = np.random.default_rng(0)
+    for name, t in ELEMENT_TYPES.items():
+        if name == "string":
+            array = np.array([["a", "", "é"], ["日本", "b\0c", " "]], object)
+        elif name == "nf4":
+            array = np.array([-1.0, 0.0, 1.0, 1.0], np.float32)
+        elif t.kind == "bool":
+            array = np.array([True, False, True])
+        elif t.is_real:
+            array = np.array([0.5, 1, 2, 4], np.float32).astype(t.container)
+        else:
+            top = 2 ** (t.bits - (t.kind == "int")) - 1
+            low = -top - 1 if t.kind == "int" else 0
+            array = rng.integers(low, min(top, 2**62), 11).astype(t.container)
+        arrays[name] = array
+        result(g, constant(g, array, name, name), f"out_{name}")
+    ird.write(g, tmp_path / "m.xml")
+    outs = ird.run(ird.read(tmp_path / "m.xml"), [])
+    for (name, want), got in zip(arrays.items(), outs.values(), strict=True):
+        np.testing.assert_array_equal(got, want, err_msg=name)
+        assert got.dtype == want.dtype
+
+
+def test_identical_constants_are_stored_once(tmp_path):
+    g = Graph()
+    for k in range(3):
+        result(g, constant(g, np.arange(100, dtype=np.float32), f"c{k}"), f"y{k}")
+    result(g, constant(g, np.zeros((0, 3), np.float32), "empty"), "e")
+    ird.write(g, tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").stat().st_size == 400 + 1
+    assert ird.run(ird.read(tmp_path / "m.xml"), [])["e"].shape == (0, 3)
+
+
+def test_compressed_weights_stay_compressed(tmp_path):
+    rng = np.random.default_rng(0)
+    g = Graph()
+    x = parameter(g, (1, 4, 5, 5), np.float32, "x")
+    half = constant(g, numbers(rng, (4, 3, 3, 3), ml_dtypes.bfloat16), "w")
+    w = g.add(Convert(ELEMENT_TYPES["f32"]), [half], name="w/decompress")
+    w.rt_info = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
+    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [x, Value(w.id)], name="d")
+    result(g, Value(node.id))
+    low = ird.lower(g).graph
+    weights = [n for n in low.nodes(type="Const") if n.spec().dtype == ELEMENT_TYPES["bf16"]]
+    assert len(weights) == 1
+    converts = list(low.nodes(type="Convert"))
+    assert [n.rt_info for n in converts] == [w.rt_info]
+    ird.write(low, tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").stat().st_size < 4 * 4 * 3 * 9
+
+
+def test_names_with_any_characters(tmp_path):
+    g = Graph()
+    x = parameter(g, (2,), np.float32, "a<b&\"c'd\n,e")
+    g.node(x.node).tensor_names = (("t,1", 't"2'),)
+    node = g.add(ReLU(), [x], name="ünï/日本")
+    result(g, Value(node.id), "y, z")
+    ird.write(g, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    assert [n.name for n in again.nodes()][:2] == ["a<b&\"c'd\n,e", "ünï/日本"]
+    assert next(again.nodes()).tensor_names == (("t,1", 't"2'),)
+    assert again.outputs == ["y, z"]
+
+
+def test_what_has_no_standard_spelling_is_refused_and_nothing_is_written(tmp_path):
+    g = Graph()
+    x = parameter(g, (2,), np.float32, "x")
+    op = Opaque("Mystery", "opset9", declared=(Spec.of(np.zeros(2, np.float32)),))
+    result(g, Value(g.add(op, [x], name="m").id))
+    ird.write(g, tmp_path / "opaque.xml")  # what the file declared is written back as it was
+    bad = Graph()
+    x = parameter(bad, (1, 1, None), np.float32, "x")
+    z = bad.add(ZeroInsertion((2,)), [x], name="z")
+    result(bad, Value(z.id))
+    ird.write(bad, tmp_path / "z.xml")
+    assert 'type="Reshape"' in (tmp_path / "z.xml").read_text()
+
+
+@pytest.mark.parametrize("name", ["m.bin", "missing/folder/m.xml"])
+def test_paths_that_cannot_be_written(tmp_path, name):
+    g, _ = sample()
+    with pytest.raises((ird.UsageError, ird.FileAccessError)):
+        ird.write(g, tmp_path / name)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_failed_write_leaves_the_old_files(tmp_path, monkeypatch):
+    g, _ = sample()
+    ird.write(g, tmp_path / "m.xml")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ird.FileAccessError, match="No space left"):
+        ird.write(ird.lower(g).graph, tmp_path / "m.xml")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_overwriting_the_model_that_is_being_read(tmp_path):
+    g, feeds = sample()
+    ird.write(g, tmp_path / "m.xml")
+    mapped = ird.read(tmp_path / "m.xml")
+    ird.write(ird.lower(mapped).graph, tmp_path / "m.xml")
+    want = ird.run(g, feeds, form=None)["y"]
+    np.testing.assert_array_equal(ird.run(mapped, feeds, form=None)["y"], want)
+    again = ird.run(ird.read(tmp_path / "m.xml"), feeds, form=None)["y"]
+    np.testing.assert_array_equal(again, want)
+
+
+def test_the_files_have_ordinary_permissions(tmp_path):
+    g, _ = sample()
+    ird.write(g, tmp_path / "m.xml")
+    (tmp_path / "plain").touch()
+    want = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    for name in ("m.xml", "m.bin"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == want
