@@ -10,7 +10,7 @@ from irdeconv.source import Location, SourceFile
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*)
-      | (?P<bytes>b"[A-Za-z0-9+/=]*")
+      | (?P<bytes>b"[^"\n]*")
       | (?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*")
       | (?P<ref>%\d+(?:\#\d+)?)
       | (?P<any>\.\.\.)
@@ -20,6 +20,13 @@ _TOKEN = re.compile(
       | (?P<mark>[()\[\]{}<>=,:?.])""",
     re.VERBOSE,
 )
+_KINDS = {
+    "ref": "a node such as %5",
+    "string": "a string",
+    "word": "a word",
+    "number": "a number",
+    "end": "the end of the text",
+}
 _DIGITS = 400  # more digits than any number needs
 
 
@@ -88,7 +95,8 @@ class Lexer:
     def take(self, *kinds: str) -> Token:
         """Consume a token of one of the kinds, or fail."""
         if self.token.kind not in kinds:
-            self.fail(f"expected a {' or '.join(kinds)}, found {self.describe(self.token)}")
+            wanted = " or ".join(_KINDS[k] for k in kinds)
+            self.fail(f"expected {wanted}, found {self.describe(self.token)}")
         return self.next()
 
     @staticmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 import types
@@ -82,7 +81,7 @@ def raw(lex: Lexer, token: Token) -> bytes:
     """Return the value of a base64 token."""
     try:
         return base64.b64decode(token.text[2:-1], validate=True)
-    except binascii.Error as e:
+    except ValueError as e:
         lex.fail(f"malformed base64: {e}", token.offset)
 
 

@@ -93,7 +93,11 @@ def _element(value: Any, dtype: ElementType) -> str:
         return quote(value)
     if dtype.kind == "bool":
         return "true" if value else "false"
-    return str(value) if dtype.is_real else str(int(value))
+    if not dtype.is_real:
+        return str(int(value))
+    text = str(value)
+    # Some types print -0 and 1; without a point the parser would take them for integers.
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -> Array:

@@ -1,0 +1,257 @@
+"""The text form: what is printed is read back bit for bit, and errors point at their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from layers import build as build_layer
+from layers import constant, numbers, parameter, random_layer, result
+
+from irdeconv import InputError, dump, infer, lower, parse
+from irdeconv.constant import ArrayData, FileData
+from irdeconv.dialects.openvino import ConvolutionBackpropData
+from irdeconv.dtypes import ELEMENT_TYPES, f32, i64
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.io.weights import MemoryWeights, NoWeights
+from irdeconv.op import REGISTRY
+from irdeconv.ops.basic import Const, Opaque, Parameter, Section
+from irdeconv.spec import DYNAMIC, Interval, Spec
+
+NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
+
+
+def again(g: Graph) -> Graph:
+    """Print, parse, print: both texts must be equal."""
+    text = dump(g)
+    back = parse(text)
+    assert dump(back) == text
+    return back
+
+
+def const_graph(op: Const) -> Graph:
+    g = Graph()
+    g.add(op, name="c", specs=(op.infer(),))
+    return g
+
+
+def test_names_with_any_characters() -> None:
+    g = Graph(Info('a "model"\n', rt_info="<rt_info/>", file="f.xml", extra=(("k", "v"),)))
+    for name in NAMES:
+        node = g.add(Parameter((1,), f32), name=name)
+        node.tensor_names = ((name, "other"),)
+        node.origins, node.rt_info, node.extra = (name,), name or None, ((name, name),)
+    back = again(g)
+    assert back.info == g.info
+    for a, b in zip(g.nodes(), back.nodes(), strict=True):
+        assert (a.name, a.tensor_names, a.origins) == (b.name, b.tensor_names, b.origins)
+        assert (a.rt_info, a.extra) == (b.rt_info, b.extra)
+
+
+def test_ids_inputs_and_output_ports() -> None:
+    g = Graph()
+    x = g.add(Parameter((2, 4), f32), name="x", id=7)
+    axis = g.add(Const(i64, (), ArrayData.of(np.array(1))), name="axis", id=3)
+    split = g.add(REGISTRY["Split", "opset1"](num_splits=2), [Value(7), Value(3)], name="s", id=12)
+    g.add(REGISTRY["Concat", "opset1"](axis=0), [Value(12, 1), Value(12, 0)], name="c")
+    assert '%13 "c" = opset1.Concat(%12#1, %12)' in dump(g)
+    back = again(infer(g))
+    assert [n.id for n in back.nodes()] == [axis.id, x.id, split.id, 13]
+    assert back.inputs_of(13) == (Value(12, 1), Value(12, 0))
+    assert back.node(12).specs == infer(g).node(12).specs
+
+
+def test_internal_attributes_and_every_kind_of_spec() -> None:
+    g = Graph()
+    x = parameter(g, (1, 3, None, 8), np.float32, "x")
+    w = constant(g, np.ones((3, 2, 3, 3), np.float32), "w")
+    node = g.add(ConvolutionBackpropData(strides=(2, 1), semantics="document"), [x, w], name="d")
+    node.declared = (Spec(None, None),)
+    node.declared_inputs = (Spec(f32, (1, Interval(2, 9), DYNAMIC, Interval(4, None))),)
+    node.specs = (
+        Spec(f32, (Interval(-5, 3), Interval(-4, None), 0)),
+        Spec(i64, (2,), np.array([Interval(-(2**63), None), 3], object)),
+        Spec(i64, (3,), np.array([1, 2, 3])),
+        Spec(f32, (20,), np.arange(20, dtype=np.float32)),
+    )
+    back = again(g).node(node.id)
+    assert back.op == node.op
+    assert (back.declared, back.declared_inputs) == (node.declared, node.declared_inputs)
+    assert [s.shape for s in back.specs or ()] == [s.shape for s in node.specs]
+    assert list(back.spec(1).value) == list(node.spec(1).value)  # type: ignore[call-overload]
+    assert np.array_equal(back.spec(3).value, node.spec(3).value)  # type: ignore[arg-type]
+
+
+def test_no_outputs_differs_from_not_inferred() -> None:
+    g = Graph()
+    g.add(Opaque("Sink", "opset1"), name="a", specs=())
+    g.add(Opaque("Sink", "opset1"), name="b")
+    assert [n.specs for n in again(g).nodes()] == [(), None]
+
+
+VALUES: list[tuple[str, Any]] = [
+    ("f32", np.array([0.1, np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38], np.float32)),
+    ("f32", np.array([0x7FC00001, 0xFFC00000, 0x7F800001], np.uint32).view(np.float32)),
+    ("f64", np.array([0.1, 5e-324, -0.0, np.nan])),
+    ("f16", np.array([65504, 6e-8, -0.0, np.inf], np.float16)),
+    ("i64", np.array([2**63 - 1, -(2**63)])),
+    ("u64", np.array([2**64 - 1], np.uint64)),
+    ("boolean", np.array([[True], [False]])),
+    ("u1", np.array([1, 0, 1], np.uint8)),
+    ("i4", np.array([-8, 7, 0], np.int8)),
+    ("u3", np.array([7, 0, 5], np.uint8)),
+    ("string", np.array(["", 'a"\n', "ü"], object)),
+    ("f32", np.zeros((0, 3), np.float32)),
+    ("f32", np.float32(2.5)),
+    ("f32", np.linspace(-1, 1, 100, dtype=np.float32).reshape(4, 25)),
+    ("string", np.array([f"word {i}" for i in range(40)], object)),
+]
+
+
+@pytest.mark.parametrize(("name", "values"), VALUES)
+def test_constants_are_bit_exact(name: str, values: Any) -> None:
+    dtype, values = ELEMENT_TYPES[name], np.asarray(values)
+    op = Const(dtype, values.shape, ArrayData.of(values, dtype))
+    node = again(const_graph(op)).node(0)
+    assert isinstance(node.op, Const)
+    assert bytes(node.op.data.raw()) == bytes(op.data.raw())
+    assert node.op.data.array().shape == values.shape
+    known = node.spec().value
+    assert known is not None
+    assert known.dtype == dtype.container
+
+
+@pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"])
+def test_every_small_float_is_bit_exact(name: str) -> None:
+    dtype = ELEMENT_TYPES[name]
+    count = 2 ** min(dtype.bits, 8)
+    values = np.arange(count, dtype=np.uint8)
+    wide = values.astype(np.uint16) * 257 if dtype.bits == 16 else values
+    array = wide.view(dtype.container)
+    for start in range(0, count, 13):
+        part = array[start : start + 13]
+        op = Const(dtype, part.shape, ArrayData.of(part, dtype))
+        node = again(const_graph(op)).node(0)
+        assert isinstance(node.op, Const)
+        assert bytes(node.op.data.raw()) == op.data.raw()
+
+
+def test_padding_bits_of_packed_constants_survive() -> None:
+    raw = b"\xff"  # three u1 elements and five bits that mean nothing
+    data = FileData(MemoryWeights(raw), 0, 1, ELEMENT_TYPES["u1"], (3,))
+    node = again(const_graph(Const(ELEMENT_TYPES["u1"], (3,), data))).node(0)
+    assert isinstance(node.op, Const)
+    assert bytes(node.op.data.raw()) == raw
+
+
+def test_missing_weights_stay_missing() -> None:
+    data = FileData(NoWeights("lost.bin"), 64, 400, f32, (10, 10))
+    node = again(const_graph(Const(f32, (10, 10), data))).node(0)
+    assert isinstance(node.op, Const)
+    assert not node.op.data.available
+    assert 'missing("lost.bin", 64, 400)' in dump(const_graph(Const(f32, (10, 10), data)))
+
+
+def test_opaque_operations_keep_everything() -> None:
+    op = Opaque(
+        "We ird-1",
+        "com.custom.v1",
+        (("k", 'v"'),),
+        (Spec(f32, (1,)), Spec(i64, ())),
+        (Section("body", b"<b>\xff</b>"), Section("port_map", "<ü/>".encode())),
+        ArrayData.of(np.arange(99, dtype=np.uint8)),
+        True,
+    )
+    g = Graph()
+    g.add(op, name="loop")
+    back = again(g).node(0).op
+    assert isinstance(back, Opaque)
+    assert (back.type, back.version, back.data, back.declared) == (
+        op.type,
+        op.version,
+        op.data,
+        op.declared,
+    )
+    assert (back.sections, back.stateful) == (op.sections, True)
+    assert back.weights is not None
+    assert bytes(back.weights.raw()) == bytes(range(99))
+
+
+def test_random_layers_before_and_after_lowering() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        layer = random_layer(rng)
+        x = numbers(rng, layer.data_shape, np.float32)
+        w = numbers(rng, layer.filter_shape, np.float32)
+        g = infer(build_layer(layer, x, w, shape_source="const")[0])
+        again(g)
+        again(lower(g).graph)
+
+
+def test_elided_constants_are_for_reading_only() -> None:
+    g = const_graph(Const(f32, (100,), ArrayData.of(np.zeros(100, np.float32))))
+    text = dump(g, constants="elide")
+    assert "data = elided(400)" in text
+    with pytest.raises(InputError, match="printed without its constants"):
+        parse(text)
+
+
+def small() -> str:
+    g = Graph()
+    x = parameter(g, (1, 3, 4, 4), np.float32, "x")
+    w = constant(g, np.ones((3, 2, 3, 3), np.float32), "w")
+    result(g, Value(g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="deconv").id))
+    return dump(infer(g))
+
+
+def test_comments_and_free_layout() -> None:
+    text = small()
+    loose = text.replace(" = ", "\n  =\n").replace("{\n", '{ // a comment % " { \n', 1)
+    assert dump(parse(loose)) == text
+
+
+def test_nodes_of_a_text_know_their_lines() -> None:
+    node = parse(small(), file="net.irtext").find("deconv")[0]
+    assert str(node.location) == "net.irtext:4:3"
+
+
+BROKEN = [
+    ("", "", "1:1", 'expected "graph", found the end of the text'),
+    ("graph 1", "graph 2", "1:7", "version 2 of the text form is unknown"),
+    ("strides", "stride", "4:", 'ConvolutionBackpropData has no field "stride"'),
+    ("[2, 2]", '["a"]', "4:", '"strides" of ConvolutionBackpropData cannot be'),
+    ("[2, 2]", "[2, 2", "4:", '"pads_begin" is not a value'),
+    ("[2, 2]", "[2 2]", "4:", 'expected ",", found "2"'),
+    ("(%0, %1)", "(%0, %9)", "4:", "there is no node %9"),
+    ("(%0, %1)", "(%0, %1#3)", "4:", "%1 has 1 outputs, not #3"),
+    ("%1 ", "%0 ", "3:3", "node %0 exists already"),
+    ("ConvolutionBack", "ConvolutionBcak", "4:", "there is no operation ConvolutionBcakpropData"),
+    ("opset1.Result", "opset99.Result", "5:", "there is no operation Result of opset99"),
+    ("element_type = f32", "element_type = f33", "2:", '"f33" is not a value'),
+    (", element_type = f32", "", "2:", 'Parameter needs "element_type"'),
+    ('b"', 'b"!', "3:", "malformed base64"),
+    ("{shape", "{;shape", "2:", "unexpected ';'"),
+    ('b"', 'b"A', "3:", "malformed base64"),
+    ("shape = [3, 2, 3, 3]", "shape = [3, 2, 3, 4]", "3:", ""),
+    ("shape = [1, 3, 4, 4]", "shape = " + "[" * 500, "2:", "nested too deeply"),
+    ("shape = [1, 3, 4, 4]", "shape = [" + "9" * 5000 + "]", "2:", "more than 400 digits"),
+    ("}\n", "} x", "7:", "expected the end of the text"),
+    ('"x"', '"\\q"', "2:", "malformed string"),
+    ("<tensor", "<tensr", "", 'a node has no "tensr_names"'),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "place", "message"), BROKEN, ids=lambda v: str(v)[:20])
+def test_errors_have_line_and_column(old: str, new: str, place: str, message: str) -> None:
+    text = small()
+    assert old in text
+    broken = new if not old else text.replace(old, new) if old != "}\n" else text + " x"
+    with pytest.raises(InputError) as caught:
+        parse(broken)
+    [d] = caught.value.diagnostics
+    assert (d.code, d.severity) == ("E702", "error")
+    assert message in d.message
+    assert str(d.location).startswith(f"<text>:{place}")
+    assert d.location is not None
+    assert d.location.column is not None
