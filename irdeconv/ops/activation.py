@@ -24,7 +24,7 @@ UnaryFunction = Callable[[Array], Array]
 
 
 def wide(fn: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute f16, bf16 and f8 in float32 and integers in float64; round or truncate once."""
+    """Compute f16, bf16 and f8 in float32 and integers in float64; round to nearest once."""
 
     def computed(x: Array, *args: Any) -> Array:
         dtype = x.dtype
@@ -32,7 +32,7 @@ def wide(fn: Callable[..., Array]) -> Callable[..., Array]:
             if dtype in (np.float32, np.float64):
                 return fn(x, *args)
             if dtype.kind in "iu":
-                return fn(x.astype(np.float64), *args).astype(dtype)
+                return np.rint(fn(x.astype(np.float64), *args)).astype(dtype)
             return fn(x.astype(np.float32), *args).astype(dtype)
 
     return computed

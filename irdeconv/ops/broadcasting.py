@@ -30,6 +30,11 @@ class _Broadcast(Op):
     partial: ClassVar[bool] = True
     mode: str = "numpy"
 
+    @property
+    def is_explicit(self) -> bool:
+        """Whether `axes_mapping` says where the data's axes go."""
+        return self.mode in ("explicit", "none")
+
     def infer(self, data: Spec, target_shape: Spec, axes_mapping: Spec | None = None) -> Spec:
         want_rank(target_shape.shape, 1, 1, 1, "target_shape")
         target = elements(target_shape, 1, "target_shape")
@@ -41,7 +46,7 @@ class _Broadcast(Op):
             return Spec(data.dtype, self._both(data.shape, sizes))
         if data.shape is None:
             return Spec(data.dtype, sizes)
-        if self.mode != "explicit":
+        if not self.is_explicit:
             _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
         elif axes_mapping is not None:
             axes = elements(axes_mapping, 2, "axes_mapping")
@@ -49,7 +54,7 @@ class _Broadcast(Op):
         return Spec(data.dtype, sizes)
 
     def _check_mapping(self, given: bool) -> None:
-        if given != (self.mode == "explicit"):
+        if given != (self.is_explicit):
             rule = "only" if given else "a third input, axes_mapping, with"
             raise OpError(
                 f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
@@ -97,7 +102,7 @@ class _Broadcast(Op):
         if target_shape.dtype == object:
             raise TypeError("Broadcast to a partly known shape")
         target = tuple(int(v) for v in target_shape)
-        if self.mode == "explicit" and axes_mapping is not None:
+        if self.is_explicit and axes_mapping is not None:
             shape = [1] * len(target)
             for axis, d in zip(axes_mapping, data.shape, strict=True):
                 shape[int(axis)] = d
@@ -127,17 +132,17 @@ def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
 
 @op("Broadcast", until=2)
 class Broadcast1(_Broadcast):
-    """Repeat data to `target_shape`; modes numpy (alias none), pdpd, explicit with `axes_mapping`.
+    """Repeat data to `target_shape`; modes numpy, pdpd, explicit (or none).
 
     data: any type; target_shape, axes_mapping: integer vectors; explicit: data axis i runs along
-    output axis axes_mapping[i].  [movement/Broadcast-1]
+    output axis axes_mapping[i], the other modes ignore a mapping.  [movement/Broadcast-1]
     """
 
     mode: Literal["numpy", "none", "pdpd", "explicit"] = "numpy"
 
     def _check_mapping(self, given: bool) -> None:
-        # OpenVINO's first version ignores a mapping that the mode has no use for.
-        super()._check_mapping(given and self.mode == "explicit")
+        # A mapping that the mode has no use for is ignored.
+        super()._check_mapping(given and self.is_explicit)
 
 
 @op("Broadcast", since=3)

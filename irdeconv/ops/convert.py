@@ -10,14 +10,14 @@ from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
 from irdeconv.ops import ranges
-from irdeconv.spec import Array, Interval, Spec
+from irdeconv.spec import Array, Dim, Interval, Spec
 
 
 def convert(values: Array, dtype: ElementType) -> Array:
     """Return values as another element type: the same array where nothing changes.
 
-    Numbers to boolean: not 0. Real to integer: towards zero. Integers to narrower ones keep their
-    low bits, packed types included. Packed types are held in their containers.
+    Numbers to boolean: not 0. Real to integer: towards zero. Integers to narrower types keep their
+    low bits (300 becomes the u8 44), packed types included; packed types are held in containers.
     """
     if values.dtype == object:
         return ranges.each(_dim_to(dtype), values)
@@ -31,15 +31,17 @@ def convert(values: Array, dtype: ElementType) -> Array:
 
 
 def _to_integer(values: Array, dtype: ElementType) -> Array:
-    """Truncate and saturate; NaN becomes 0."""
+    """Truncate within 64 bits (beyond: the nearest end; NaN becomes 0)."""
     if values.dtype == np.bool_:
         return values
-    info = np.iinfo(dtype.container)
-    wide = values if values.dtype.itemsize >= 4 else values.astype(np.float32)
-    out = np.trunc(np.nan_to_num(wide, nan=0.0))
-    cut = np.clip(out, float(info.min), float(info.max))
-    # The largest 64-bit integer is no float: the cast of what was cut there would wrap around.
-    return np.where(out >= float(info.max), info.max, cut.astype(dtype.container))
+    whole = np.uint64 if dtype.container == np.uint64 else np.int64
+    info = np.iinfo(whole)
+    out = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
+    # The largest 64-bit integers are no floats: a cast of what lies beyond would wrap around.
+    negative = out < 0 if whole is np.uint64 else np.zeros(out.shape, bool)
+    inside = np.where((out >= float(info.max)) | negative, 0, np.maximum(out, float(info.min)))
+    top = np.where(out >= float(info.max), info.max, inside.astype(whole))
+    return np.where(negative, out.astype(np.int64).astype(whole), top) if negative.any() else top
 
 
 def _low_bits(values: Array, dtype: ElementType) -> Array:
@@ -58,10 +60,23 @@ def _dim_to(dtype: ElementType) -> Any:
         if isinstance(v, Interval):
             if dtype.kind == "bool":
                 raise TypeError("a partly known value as boolean")
-            return v
-        return real(v) if dtype.is_real else int(v)
+            return v if dtype.is_real else _narrowed(v, dtype)
+        return real(v) if dtype.is_real else int(convert(np.array(int(v)), dtype))
 
     return apply
+
+
+def _narrowed(v: Interval, dtype: ElementType) -> Dim:
+    """Return the values of a narrow type where the interval leaves it: low bits are kept.
+
+    Sizes are taken to fit 32 bits.
+    """
+    if dtype.bits >= 32:
+        return v
+    lowest = -(2 ** (dtype.bits - 1)) if dtype.kind == "int" else 0
+    highest = lowest + 2**dtype.bits - 1
+    inside = v.lo >= lowest and v.hi is not None and v.hi <= highest
+    return v if inside else Interval(lowest, highest)
 
 
 def _check(source: ElementType | None, target: ElementType) -> None:
@@ -73,7 +88,8 @@ def _check(source: ElementType | None, target: ElementType) -> None:
 class Convert(Op):
     """Change the element type to `destination_type`, the shape stays.
 
-    Real to integer truncates and saturates; to boolean: not 0.  [type/Convert-1]
+    Real to integer truncates, narrower integers keep the low bits; to boolean: not 0.
+    [type/Convert-1]
     """
 
     partial: ClassVar[bool] = True

@@ -14,7 +14,8 @@ import numpy as np
 
 from irdeconv.dtypes import boolean
 from irdeconv.errors import OpError
-from irdeconv.op import Op, op
+from irdeconv.geometry import Semantics
+from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, one_type, want_type
 from irdeconv.spec import (
@@ -186,12 +187,20 @@ SquaredDifference = binary(
 
 @op("Divide")
 class Divide(Binary):
-    """a / b (a, b broadcast), numbers of one type; the same type.
+    """a / b (a, b broadcast), numbers of one type; the same type.  [arithmetic/Divide-1]
 
-    Integers round down with `m_pythondiv`, else towards zero.  [arithmetic/Divide-1]
+    Integers: the document rounds down with `m_pythondiv`, else towards zero. OpenVINO's runtime
+    always rounds towards zero, which models converted from ONNX rely on; so does `semantics`
+    "runtime".
     """
 
     m_pythondiv: bool = True
+    semantics: Semantics = attribute("runtime", internal=True)
+
+    @property
+    def rounds_down(self) -> bool:
+        """Whether integer quotients below zero go down instead of towards zero."""
+        return self.m_pythondiv and self.semantics == "document"
 
     def evaluate(self, a: Array, b: Array) -> Array:
         if a.dtype == object or b.dtype == object:
@@ -199,7 +208,7 @@ class Divide(Binary):
         with np.errstate(all="ignore"):
             if a.dtype.kind not in "iu":
                 return np.divide(a, b)
-            if self.m_pythondiv:
+            if self.rounds_down:
                 return np.floor_divide(a, b)
             down = np.floor_divide(a, b)
             out: Array = np.add(down, (down < 0) & (down * b != a), dtype=a.dtype)
@@ -210,7 +219,7 @@ class Divide(Binary):
         if real or real is None:
             return ranges.each(ranges.divide_real, a, b)
         return ranges.each(
-            ranges.divide_floor if self.m_pythondiv else ranges.divide_truncate, a, b
+            ranges.divide_floor if self.rounds_down else ranges.divide_truncate, a, b
         )
 
 

@@ -18,7 +18,7 @@ from irdeconv.spec import Array, Spec, merge
 class NormalizeL2(Op):
     """x / sqrt(sum of squares over `axes`, `eps` added or as its lower bound), floating-point.
 
-    Without axes every element is divided by itself.  [normalization/NormalizeL2-1]
+    Without axes every element but 0 is divided by itself.  [normalization/NormalizeL2-1]
     """
 
     eps: float = attribute(0.0, documented=True)
@@ -36,8 +36,10 @@ class NormalizeL2(Op):
         return wide(self._normalize)(data, chosen)
 
     def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        if not axes:
+            return np.where(x == 0, x, x.dtype.type(1))
         eps = x.dtype.type(self.eps)
-        squares = np.sum(x * x, axes, keepdims=True) if axes else x * x
+        squares = np.sum(x * x, axes, keepdims=True)
         return x / np.sqrt(squares + eps if self.eps_mode == "add" else np.maximum(squares, eps))
 
 
@@ -53,11 +55,17 @@ def standardize(
     return centred / (np.sqrt(spread + small) if inside else np.sqrt(spread) + small)
 
 
+def _standardized(
+    data: Array, axes: tuple[int, ...], variance: bool, eps: float, *, inside: bool
+) -> Array:
+    return wide(lambda x: standardize(x, axes, variance, eps, inside=inside))(data)
+
+
 @op("MVN", since=2, until=5)
 class MVN2(Op):
     """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
 
-    Divides by sqrt(variance) + eps with `normalize_variance`; floating-point.
+    Divides by sqrt(variance + eps) with `normalize_variance`; floating-point.
     [normalization/MVN-1]
     """
 
@@ -71,12 +79,7 @@ class MVN2(Op):
 
     def evaluate(self, data: Array) -> Array:
         axes = tuple(range(1 if self.across_channels else 2, data.ndim))
-        return wide(standardize_outside)(data, axes, self.normalize_variance, self.eps)
-
-
-def standardize_outside(x: Array, axes: tuple[int, ...], variance: bool, eps: float) -> Any:
-    """Standardize with eps added to the standard deviation."""
-    return standardize(x, axes, variance, eps, inside=False)
+        return _standardized(data, axes, self.normalize_variance, self.eps, inside=True)
 
 
 @op("MVN", since=6)
@@ -101,11 +104,8 @@ class MVN(Op):
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
 
-        def compute(x: Array) -> Any:
-            inside = self.eps_mode == "inside_sqrt"
-            return standardize(x, chosen, self.normalize_variance, self.eps, inside=inside)
-
-        return wide(compute)(data)
+        inside = self.eps_mode == "inside_sqrt"
+        return _standardized(data, chosen, self.normalize_variance, self.eps, inside=inside)
 
 
 _NAMES = ("data", "gamma", "beta", "mean", "variance")

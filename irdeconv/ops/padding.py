@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import elements, one_type, want_rank
 from irdeconv.spec import (
@@ -17,6 +18,7 @@ from irdeconv.spec import (
     Shape,
     Spec,
     bounds,
+    ints,
     non_negative,
 )
 
@@ -131,21 +133,25 @@ class _Pad(Op):
 class Pad1(_Pad):
     """Extend each axis by pads_begin and pads_end elements as `pad_mode` says.
 
-    data: any type; pads: integer vectors, not negative, one value an axis; pad_value: a scalar of
-    the data's type, 0 by default.  [movement/Pad-1]
+    data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
+    type, 0 by default. Negative pads crop as from opset12 on, which the runtime accepts although
+    the document does not.  [movement/Pad-1]
     """
 
     pad_mode: PadMode = "constant"
 
-    def _check(self, axis: int, size: Dim, pad: Dim, port: int) -> None:
-        high = bounds(pad)[1]
-        if high is not None and high < 0:
-            raise OpError(
-                f"pad {pad} of axis {axis} is negative; Pad crops from opset12 on",
-                code="E305",
-                port=port,
-            )
-        super()._check(axis, size, pad, port)
+    def remarks(
+        self, data: Spec, pads_begin: Spec, pads_end: Spec, pad_value: Spec | None = None
+    ) -> Iterator[Problem]:
+        for port, pads in ((1, pads_begin), (2, pads_end)):
+            values = ints(pads)
+            if values is not None and any(v < 0 for v in values):
+                yield Problem(
+                    "W301",
+                    f"pads {list(values)} are negative, which Pad allows from opset12 on",
+                    "warning",
+                    port=port,
+                )
 
 
 @op("Pad", since=12)

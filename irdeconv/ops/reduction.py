@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
-from irdeconv.errors import OpError
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
 from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
@@ -59,7 +59,7 @@ class Reduction(Op):
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes, data.ndim)
         if not chosen:
-            return type(self).fn(data[..., np.newaxis], -1, False)
+            return data
         return type(self).fn(data, chosen, self.keep_dims)
 
 
@@ -89,7 +89,8 @@ def _numpy(name: str) -> Reducer:
 
 def _mean(x: Array, axes: Any, keep: bool) -> Array:
     if x.dtype.kind not in "iu":
-        return np.asarray(np.mean(x, axis=axes, keepdims=keep))
+        total = np.sum(x, axis=axes, keepdims=keep)
+        return np.asarray(total if x.size == 0 else np.mean(x, axis=axes, keepdims=keep))
     total = np.sum(x, axis=axes, keepdims=keep)
     count = x.size // max(total.size, 1)
     # Integer means are cut towards zero.
@@ -97,15 +98,16 @@ def _mean(x: Array, axes: Any, keep: bool) -> Array:
 
 
 def _extreme(name: str, lowest: bool) -> Reducer:
-    """Return max or min; over nothing it is the type's lowest or highest value."""
+    """Return max or min; over nothing it is the type's lowest or highest finite value."""
     ufunc = getattr(np, name)
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
-        start: float = -np.inf if lowest else np.inf
-        if x.dtype.kind in "iu":
-            info = np.iinfo(x.dtype)
-            start = info.min if lowest else info.max
-        return np.asarray(ufunc(x, axis=axes, keepdims=keep, initial=start))
+        if x.size:
+            return np.asarray(ufunc(x, axis=axes, keepdims=keep))
+        info: Any = (np.iinfo if x.dtype.kind in "iu" else ml_dtypes.finfo)(x.dtype)
+        return np.asarray(
+            ufunc(x, axis=axes, keepdims=keep, initial=info.min if lowest else info.max)
+        )
 
     return reduce
 
@@ -153,9 +155,3 @@ ReduceLogicalOr = reduction(
 def mean_axes(axes: tuple[int, ...], rank: int, port: int) -> tuple[int, ...]:
     """Return sorted axes counted from 0."""
     return tuple(sorted({axis_of(a, rank, port=port) for a in axes}))
-
-
-def check_not_empty(axes: tuple[int, ...], port: int) -> None:
-    """Require at least one axis; E305."""
-    if not axes:
-        raise OpError("no axes are given; at least one is needed", code="E305", port=port)

@@ -105,9 +105,7 @@ class Reshape(Op):
         size = math.prod(shape)
         if -1 in pattern:
             at = list(pattern).index(-1)
-            rest = math.prod(out[:at] + out[at + 1 :])
-            fits = size % rest == 0 if rest else size == 0
-            out[at] = size // rest if rest else 0
+            out[at], fits = self._fill(shape, pattern, out, at)
         else:
             fits = math.prod(out) == size
         if not fits:
@@ -117,6 +115,17 @@ class Reshape(Op):
                 port=1,
             )
         return tuple(out)
+
+    def _fill(
+        self, shape: tuple[int, ...], pattern: Sequence[int], out: list[int], at: int
+    ) -> tuple[int, bool]:
+        """Return what -1 stands for and whether it is whole; copied dimensions cancel, even 0."""
+        copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
+        size = math.prod(d for i, d in enumerate(shape) if i not in copied)
+        rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
+        if rest == 0:
+            return 0, size == 0
+        return size // rest, size % rest == 0
 
     def _check(self, pattern: Sequence[int]) -> None:
         if list(pattern).count(-1) > 1 or any(v < -1 for v in pattern):

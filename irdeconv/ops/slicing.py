@@ -376,10 +376,18 @@ def _gather_batched(data: Array, indices: Array, axis: int, batch: int) -> Array
     return out
 
 
+def _outside(indices: Array) -> Array:
+    """Put negative indices beyond every axis, where versions before opset8 look for them."""
+    if indices.dtype == object or not indices.size or indices.min() >= 0:
+        return indices
+    return np.where(indices < 0, np.iinfo(np.int64).max, indices)
+
+
 @op("Gather", until=6)
 class Gather1(_Gather):
     """Take `indices` along `axis` (a scalar input): [.., A, ..] -> [.., *indices, ..].
 
+    Indices outside the axis, negative ones too, give 0.
     [movement/Gather-1]
     """
 
@@ -387,14 +395,14 @@ class Gather1(_Gather):
         return self._infer(data, indices, axis, 0)
 
     def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        return self._evaluate(data, indices, axis, 0)
+        return self._evaluate(data, _outside(indices), axis, 0)
 
 
 @op("Gather", since=7, until=7)
 class Gather7(_Gather):
     """Take `indices` along `axis`, separately for each of the first `batch_dims` axes.
 
-    [movement/Gather-7]
+    Indices outside the axis, negative ones too, give 0.  [movement/Gather-7]
     """
 
     batch_dims: int = 0
@@ -403,7 +411,7 @@ class Gather7(_Gather):
         return self._infer(data, indices, axis, self.batch_dims)
 
     def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        return self._evaluate(data, indices, axis, self.batch_dims)
+        return self._evaluate(data, _outside(indices), axis, self.batch_dims)
 
 
 @op("Gather", since=8)
