@@ -47,17 +47,7 @@ class BackpropData(SugarOp):
     def check(self) -> Iterator[Problem]:
         yield from core.positive("strides", self.strides)
         yield from core.positive("dilations", self.dilations)
-        given = {name: len(getattr(self, name)) for name in LISTS if getattr(self, name)}
-        if len(set(given.values())) > 1:
-            longest = max(given, key=lambda k: given[k])
-            for name, count in given.items():
-                if count != given[longest]:
-                    yield Problem(
-                        "E304",
-                        f"{name} has {count} values, {longest} has {given[longest]}",
-                        attribute=name,
-                        hint="every list needs one value per spatial axis",
-                    )
+        yield from core.equal_lengths(self, LISTS)
 
     @property
     def groups_axis(self) -> int:

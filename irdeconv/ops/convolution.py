@@ -15,7 +15,7 @@ from irdeconv.geometry_conv import AutoPad
 from irdeconv.kernels.convolution import convolution
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
-from irdeconv.ops.core import positive
+from irdeconv.ops.core import equal_lengths, positive
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, is_static, merge
 
 LISTS = ("strides", "pads_begin", "pads_end", "dilations")
@@ -53,16 +53,7 @@ class ConvolutionBase(Op):
     def check(self) -> Iterator[Problem]:
         yield from positive("strides", self.strides)
         yield from positive("dilations", self.dilations)
-        given = {name: len(getattr(self, name)) for name in LISTS if getattr(self, name)}
-        longest = max(given, key=lambda k: given[k], default="")
-        for name, count in given.items():
-            if count != given[longest]:
-                yield Problem(
-                    "E304",
-                    f"{name} has {count} values, {longest} has {given[longest]}",
-                    attribute=name,
-                    hint="every list needs one value per spatial axis",
-                )
+        yield from equal_lengths(self, LISTS)
 
     def infer(self, data: Spec, filter: Spec) -> Spec:
         want_type(data, "number", 0, "data")

@@ -138,6 +138,22 @@ def positive(name: str, values: Ints) -> Iterator[Problem]:
             )
 
 
+def equal_lengths(op: Op, names: tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a problem for every given per-axis list whose length is not that of most of them."""
+    given = {name: len(getattr(op, name)) for name in names if getattr(op, name)}
+    counts = list(given.values())
+    usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
+    others = " and ".join(name for name, count in given.items() if count == usual)
+    for name, count in given.items():
+        if count != usual:
+            yield Problem(
+                "E304",
+                f"{name} has {count} values, {others} {usual}",
+                attribute=name,
+                hint="every list needs one value per spatial axis",
+            )
+
+
 def _expect_rank(spec: Spec, rank: int, name: str, port: int) -> None:
     if spec.shape is not None and len(spec.shape) != rank:
         raise OpError(f"{name} has rank {len(spec.shape)}, not {rank}", code="E301", port=port)
