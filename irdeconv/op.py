@@ -334,6 +334,10 @@ def lookup(type: str, version: str) -> type[Op] | None:
     return REGISTRY.get((type, version))
 
 
+# What an absent list means, axis by axis.
+_PER_AXIS = {"strides": "1", "dilations": "1", "kernel": "nothing"}
+
+
 def parse_attributes(
     cls: type[Op], data: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[Problem]]:
@@ -348,7 +352,7 @@ def parse_attributes(
             problems.append(
                 Problem(
                     "W100",
-                    f'{cls.type} has no attribute "{xml}"; OpenVINO ignores it',
+                    f'there is no attribute "{xml}"; OpenVINO ignores it',
                     "warning",
                     attribute=xml,
                     hint=hint,
@@ -363,13 +367,13 @@ def parse_attributes(
         if a.xml in data:
             continue
         if a.required:
-            problems.append(Problem("E105", f'{cls.type} needs the attribute "{a.xml}"'))
+            problems.append(Problem("E105", f'the attribute "{a.xml}" is missing'))
         elif a.documented:
             problems.append(
                 Problem(
                     "W101",
-                    f'{cls.type} has no "{a.xml}", which the specification requires; '
-                    f"OpenVINO takes {a.kind.format(a.default) or 'its default'}",
+                    f'"{a.xml}" is missing, which the specification requires; '
+                    f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
                     "warning",
                 )
             )
