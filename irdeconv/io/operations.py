@@ -58,6 +58,9 @@ class OperationReader:
         return lookup(written, layer.version or "")
 
     def _check_layer(self, layer: Layer) -> None:
+        name, kind, version = layer.name, layer.type, layer.version
+        if name is not None and kind and version and not layer.extra and name.isprintable():
+            return
         for name in ("name", "type", "version"):
             text = getattr(layer, name)
             if text is None:
@@ -67,7 +70,7 @@ class OperationReader:
                 self._context.add(
                     "E105", f'the attribute "{name}" is missing', layer.anchor, layer=layer
                 )
-            elif not text.isprintable() and any(_control(c) for c in text):
+            elif any(_control(c) for c in text):
                 self._context.add(
                     "E109", f"its {name} contains a control character: {text!a}", layer.anchor,
                     attribute=name, layer=layer,

@@ -15,6 +15,11 @@ from irdeconv.spec import Spec
 def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
     """Report missing and surplus ports; whether the operation can take the inputs it has."""
     layer, sources = wiring.layers[index], wiring.sources[index]
+    if None not in sources:
+        if isinstance(op, Opaque):
+            return True
+        if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
+            return True
     fed = [i for i, value in enumerate(sources) if value is not None]
     dense = fed == list(range(len(fed)))
     quiet = index in wiring.doubtful

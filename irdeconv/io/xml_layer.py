@@ -29,6 +29,7 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
+_PORT = ("id", "precision", "names")
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 
 
@@ -77,19 +78,16 @@ class LayerReader:
         self.unexpected(e, self._anchor(), known, inside)
         self._skip(e)
 
-    def _limit(self, count: int, limit: int, code: str, what: str) -> None:
-        if count > limit:
-            self._out.add(
-                code,
-                f"more than {limit} {what}",
-                location=Location(self._source, self._anchor()),
-                hint="raise the limit if the file is trusted",
-            )
-            raise TooLarge
+    def _exceeded(self, code: str, message: str) -> None:
+        place = Location(self._source, self._anchor())
+        hint = "raise the limit if the file is trusted"
+        self._out.add(code, message, location=place, hint=hint)
+        raise TooLarge
 
     def _layer(self, e: Element) -> Layer:
         self._layers += 1
-        self._limit(self._layers, self._limits.layers, "E601", "layers")
+        if self._layers > self._limits.layers:
+            self._exceeded("E601", f"more than {self._limits.layers} layers")
         anchor = self._anchor()
         parts = _Parts()
         for child in e:
@@ -144,23 +142,22 @@ class LayerReader:
                 self._unexpected(e, ("port",), str(group.tag))
                 continue
             sub = self._sub
-            own = dict(e.items())
-            port = own.pop("id", None), own.pop("precision", None), own.pop("names", None)
-            out.append(Port(*port, self._dims(e), tuple(own.items()), sub))
+            get = e.get
+            number, precision, names = get("id"), get("precision"), get("names")
+            known = (number is not None) + (precision is not None) + (names is not None)
+            extra = () if len(e.attrib) == known else _others(e, _PORT)
+            out.append(Port(number, precision, names, self._dims(e), extra, sub))
         return tuple(out)
 
     def _dims(self, port: Element) -> tuple[str, ...]:
-        count = len(port)
-        if not count:
-            return ()
-        # The usual port has nothing but <dim>s: one call into lxml instead of one for each.
-        texts: tuple[str, ...] = tuple(port.itertext("dim", with_tail=False))
-        if len(texts) == count:
-            self._sub += count
-            return texts
-        out = []
+        out: list[str] = []
+        sub = self._sub
         for e in port:
-            self._sub += 1
+            sub += 1
+            if e.tag == "dim" and not len(e):
+                out.append(e.text or "")
+                continue
+            self._sub = sub
             if e.tag == "dim":
                 out.append(e.text or "")
                 self._skip(e)
@@ -168,6 +165,8 @@ class LayerReader:
                 self._skip(e)
             else:
                 self._unexpected(e, ("dim", "rt_info"), "port")
+            sub = self._sub
+        self._sub = sub
         return tuple(out)
 
     def _entries(self, group: Element) -> Iterable[MapEntry]:
@@ -182,17 +181,20 @@ class LayerReader:
 
     def _edge(self, e: Element) -> Edge:
         self._edges += 1
-        self._limit(self._edges, self._limits.edges, "E601", "edges")
+        if self._edges > self._limits.edges:
+            self._exceeded("E601", f"more than {self._limits.edges} edges")
         anchor = self._anchor()
-        own = dict(e.items())
-        ends = [own.pop(name, None) for name in _EDGE]
-        extra: Pairs = tuple(own.items())
+        get = e.get
+        a, b, c, d = get("from-layer"), get("from-port"), get("to-layer"), get("to-port")
+        known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
+        extra = () if len(e.attrib) == known else _others(e, _EDGE)
         self._skip(e)
-        return Edge(ends[0], ends[1], ends[2], ends[3], extra, anchor)
+        return Edge(a, b, c, d, extra, anchor)
 
     def _body(self, body: Element) -> Document:
         self._depth += 1
-        self._limit(self._depth, self._limits.depth, "E603", "nested bodies")
+        if self._depth > self._limits.depth:
+            self._exceeded("E603", f"bodies are nested more than {self._limits.depth} deep")
         anchor, layers, edges = self._anchor(), [], []
         for part in body:
             self._sub += 1
@@ -228,6 +230,10 @@ class _Parts:
         self.sections: list[RawSection] = []
         self.bodies: list[Body] = []
         self.maps: list[PortMap] = []
+
+
+def _others(e: Element, known: tuple[str, ...]) -> Pairs:
+    return tuple((k, v) for k, v in e.items() if k not in known)
 
 
 def _raw(e: Element) -> RawSection:

@@ -88,15 +88,18 @@ class _Stream:
             remove_comments=True,
             remove_pis=True,
         )
+        current: Element = None
         for _, e in events:
             parent = e.getparent()
-            if parent is None:
-                continue
-            root = parent.getparent()
-            if root is None:
-                self._end_of_section(e)
-            elif root.getparent() is None and parent.tag in self._counts:
+            if parent is current is not None:
                 self._take(e, parent)
+            elif parent is not None:
+                root = parent.getparent()
+                if root is None:
+                    self._end_of_section(e)
+                elif root.getparent() is None and parent.tag in self._counts:
+                    current = parent
+                    self._take(e, parent)
         rt_info = self._rest(events.root)
         self._check_net(prolog)
         return Document(
@@ -113,21 +116,28 @@ class _Stream:
 
         Only elements before `e` are removed: libxml2 has read ahead and still holds later ones.
         """
-        first = self._sections.setdefault(parent.tag, parent)
+        section, tag = parent.tag, e.tag
+        before = e.getprevious()
+        if before is not None and before is self._done:
+            parent.remove(before)
+        else:
+            self._unknown_before(e, parent)
+        item = self._counts[section]
+        self._counts[section] = item + 1
+        if tag != section[:-1]:
+            self._reader.unexpected(e, Anchor(section, item), (section[:-1],), section)
+        elif parent is self._sections.setdefault(section, parent):
+            if tag == "layer":
+                self._layers.append(self._reader.top_layer(e, item))
+            else:
+                self._edges.append(self._reader.top_edge(e, item))
+        self._done = e
+
+    def _unknown_before(self, e: Element, parent: Element) -> None:
         while (before := parent[0]) is not e:
             if before is not self._done:
                 self._unknown(before, parent.tag)
             parent.remove(before)
-        item = self._next(parent.tag)
-        if e.tag != parent.tag[:-1]:
-            self._reader.unexpected(e, Anchor(parent.tag, item), (parent.tag[:-1],), parent.tag)
-        elif parent is first:
-            if e.tag == "layer":
-                self._layers.append(self._reader.top_layer(e, item))
-            else:
-                self._edges.append(self._reader.top_edge(e, item))
-        e.clear(keep_tail=True)
-        self._done = e
 
     def _end_of_section(self, section: Element) -> None:
         for e in section:
@@ -136,13 +146,9 @@ class _Stream:
         self._done = None
 
     def _unknown(self, e: Element, section: str) -> None:
-        anchor = Anchor(section, self._next(section))
+        anchor = Anchor(section, self._counts[section])
+        self._counts[section] += 1
         self._reader.unexpected(e, anchor, (section[:-1],), section)
-
-    def _next(self, section: str) -> int:
-        item = self._counts[section]
-        self._counts[section] = item + 1
-        return item
 
     def _rest(self, root: Element) -> str | None:
         """Look at the other children of `<net>`; return the model's rt_info."""
