@@ -55,12 +55,18 @@ def exit_code(error: IrdeconvError) -> int:
 
 
 def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:
-    """Return 6 where a file cannot be read, 5 for a limit, 3 for lacking weights, else None."""
+    """Return the exit code that the codes of the errors themselves tell, None where none does.
+
+    6: a file cannot be read or written, 5: a limit, 4: nothing but unknown operations, 3: nothing
+    but lacking weights.
+    """
     codes = {d.code for d in diagnostics if d.severity == "error"}
     if codes & {"E100", "E701"}:
         return 6
     if any(c.startswith("E6") for c in codes):
         return 5
+    if codes and codes <= {"E206", "E207", "E214"}:
+        return 4
     return 3 if codes and all(c.startswith("E12") for c in codes) else None
 
 

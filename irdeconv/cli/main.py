@@ -77,7 +77,8 @@ def _run_verb(verb: str, args: list[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
     try:
-        options = parser.parse_args(args)
+        # Values may stand before or after the options.
+        options = parser.parse_intermixed_args(args)
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else 2
     console = Console(getattr(options, "format", "text"), quiet=options.quiet)

@@ -1,0 +1,346 @@
+"""The command line in process: results, exit codes, JSON, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer
+
+import irdeconv as ird
+from irdeconv.cli.main import VERBS, main
+
+LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
+    return path
+
+
+@pytest.fixture
+def open_net(tmp_path: Path) -> Path:
+    """The same with dynamic height and width."""
+    path = tmp_path / "open.xml"
+    w = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
+    write_ir(path, LAYER, w, data_shape=[1, 2, -1, -1])
+    return path
+
+
+@pytest.fixture
+def broken(net: Path) -> Path:
+    """A deconvolution whose data has the wrong number of channels."""
+    path = net.with_name("broken.xml")
+    path.write_text(net.read_text().replace('shape="1,2,4,4"', 'shape="1,5,4,4"'))
+    path.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
+    return path
+
+
+def command(*args: object) -> int:
+    return main([str(a) for a in args])
+
+
+def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+# Dispatch ----------------------------------------------------------------------------------------
+
+
+def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--help") == 0
+    assert all(verb in capsys.readouterr().out or verb for verb in VERBS)
+    assert command("--version") == 0
+    assert capsys.readouterr().out == f"irdeconv {ird.__version__}\n"
+    assert command() == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err[:6]) == ("", "usage:")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(verb, "--help") == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: irdeconv {verb}")
+    assert "--format {text,json" in out
+
+
+def test_did_you_mean(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for args, hint in [
+        (["valdate", net], 'did you mean "validate"?'),
+        (["validate", net, "--formt=json"], 'did you mean "--format"?'),
+        (["run", net, "--shape", "xx[1,2,4,4]"], 'did you mean "x"?'),
+        (["run", net, "xx=rand"], 'did you mean "x"?'),
+        (["run", net, "x=randd"], 'did you mean "rand"?'),
+        (["lower", net, "--form", "zero-insert"], 'did you mean "zero-insertion"?'),
+        (["run", net, "--dump", "decon", "--dump-dir", "d"], 'did you mean "deconv"?'),
+    ]:
+        assert command(*args) == 2, args
+        captured = capsys.readouterr()
+        assert hint in captured.err
+        assert captured.out == ""
+
+
+# Exit codes --------------------------------------------------------------------------------------
+
+
+def test_unreadable_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.xml"
+    bad.write_text("<net")
+    for verb in ("infer", "lower", "run", "inspect", "compare"):
+        assert command(verb, bad) == 3
+        assert "error[E101]" in capsys.readouterr().err
+        assert command(verb, tmp_path / "none.xml") == 6
+        assert "error[E100]" in capsys.readouterr().err
+    assert command("validate", bad) == 1
+    assert command("validate", tmp_path / "none.xml") == 6
+    assert command("validate", tmp_path) == 6
+
+
+def test_a_model_that_does_not_fit(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("infer", broken) == 3
+    assert "error[E302]" in capsys.readouterr().err
+    assert command("inspect", broken) == 0
+    captured = capsys.readouterr()
+    assert "error[E302]" in captured.err
+    assert "deconv" in captured.out
+
+
+def test_unknown_operations(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = net.read_text().replace(
+        'type="ConvolutionBackpropData" version="opset1"', 'type="Magic" version="mine"'
+    )
+    path = tmp_path / "magic.xml"
+    path.write_text(text)
+    path.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
+    assert command("run", path) == 4
+    assert 'error[E206]: Magic "deconv"' in capsys.readouterr().err
+    assert command("validate", path) == 1
+
+
+def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
+    net.with_suffix(".bin").unlink()
+    assert command("validate", net) == 0
+    assert command("run", net) == 3
+
+
+def test_output_that_cannot_be_written(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("lower", "infer", "run", "inspect"):
+        assert command(verb, net, "-o", net.parent / "no" / "out.xml") == 6
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_a_bug_asks_for_a_report(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("deep inside")
+
+    monkeypatch.setattr("irdeconv.api.read", fail)
+    assert command("infer", net) == 70
+    err = capsys.readouterr().err
+    assert "KeyError: 'deep inside'" in err
+    assert "please report it" in err
+    assert "--debug" in err
+    assert "Traceback" not in err
+    assert command("infer", net, "--debug") == 70
+    assert "Traceback" in capsys.readouterr().err
+    assert command("infer", net, "--format", "json") == 70
+    assert as_json(capsys)["exit_code"] == 70
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 5)])
+def test_interrupts_and_memory(
+    net: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("irdeconv.api.read", fail)
+    assert command("infer", net) == code
+
+
+# validate ----------------------------------------------------------------------------------------
+
+
+def test_validate_text(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", net) == 0
+    assert capsys.readouterr().out == f"{net}: valid, 0 errors, 0 warnings\n"
+    assert command("validate", net, broken) == 1
+    out = capsys.readouterr().out
+    assert "error[E302]: ConvolutionBackpropData" in out
+    assert " |     " in out
+    assert "   = note: " in out
+    assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
+
+
+def test_validate_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", "--format", "json", broken) == 1
+    found = as_json(capsys)
+    assert found["schema"] == "irdeconv/validate/1"
+    assert found["valid"] is False
+    assert found["errors"] == 1
+    [error] = [d for d in found["diagnostics"] if d["severity"] == "error"]
+    keys = {"code", "severity", "message", "file", "line", "column", "layer", "hint"}
+    assert keys <= set(error)
+    assert (error["code"], error["layer"], error["file"]) == ("E302", "deconv", str(broken))
+    assert isinstance(error["line"], int)
+
+
+def test_validate_sarif(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", "--format", "sarif", broken) == 1
+    log = as_json(capsys)
+    assert log["version"] == "2.1.0"
+    [run] = log["runs"]
+    rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["region"]["startLine"] >= 1
+        assert place["artifactLocation"]["uri"].endswith("broken.xml")
+    assert {r["level"] for r in run["results"]} >= {"error"}
+
+
+def test_validate_junit(net: Path, broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", "--format", "junit", net, broken) == 1
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    good, bad = root
+    assert (good.get("tests"), good.get("failures")) == ("1", "0")
+    assert bad.get("failures") == "1"
+    failure = bad.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "E302"
+
+
+def test_validate_strict(net: Path) -> None:
+    text = net.read_text().replace('strides="2,2"', 'strides="2,2" stride="2"')
+    net.write_text(text)
+    assert command("validate", net) == 0
+    assert command("validate", "--strict", net) == 1
+
+
+# infer, lower, inspect, compare -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["x[1,2,5,6]", "x:[1,2,5,6]", "[1,2,5,6]", "1,2,5,6", " x [ 1, 2, 5, 6 ]", "x[1,2,5..5,6]"],
+)
+def test_shapes_in_every_spelling(
+    open_net: Path, shape: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("infer", open_net, "--shape", shape, "--format", "json") == 0
+    found = as_json(capsys)
+    assert found["schema"] == "irdeconv/infer/1"
+    assert found["outputs"] == {"y": "f32[1,3,9,11]"}
+    statuses = {t["name"]: t["status"] for t in found["tensors"]}
+    assert statuses["deconv"] == "refined"
+
+
+def test_partly_open_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
+    assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
+
+
+@pytest.mark.parametrize("shape", ["x[1,2", "x[a]", "x[1,2,5,6],x[1]", "x", "", "x[1,2,5..3,1]"])
+def test_malformed_shapes(net: Path, shape: str) -> None:
+    assert command("infer", net, "--shape", shape) == 2
+
+
+def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
+    before = set(tmp_path.iterdir())
+    out = tmp_path / "out.xml"
+    assert command("infer", open_net) == 0
+    assert set(tmp_path.iterdir()) == before
+    assert command("infer", open_net, "--shape", "[1,2,4,4]", "-o", out) == 0
+    assert set(tmp_path.iterdir()) == before | {out, out.with_suffix(".bin")}
+    assert str(ird.read(out).results[0].declared_inputs[0]) == "f32[1,3,7,7]"
+
+
+def test_lower(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "low.xml"
+    assert command("lower", net, "-o", out) == 0
+    captured = capsys.readouterr()
+    assert "1 deconvolution of 1 lowered as zero-insertion" in captured.out
+    assert captured.err == f"wrote {out}\n"
+    assert "ConvolutionBackpropData" not in out.read_text()
+    assert command("compare", net, out) == 0
+    assert "the same" in capsys.readouterr().out
+    assert command("lower", net, "--format", "json") == 0
+    found = as_json(capsys)
+    assert found["schema"] == "irdeconv/lower/1"
+    assert found["layers"][0]["name"] == "deconv"
+
+
+@pytest.mark.parametrize("verb", ["lower", "infer"])
+def test_inputs_are_not_overwritten(net: Path, verb: str, tmp_path: Path) -> None:
+    link = tmp_path / "link.xml"
+    link.symlink_to(net)
+    before = net.read_bytes()
+    for target in (net, link, net.with_suffix(".XML").with_name("net.xml")):
+        assert command(verb, net, "-o", target) == 2
+    assert command(verb, net, "-o", "-") == 2
+    assert net.read_bytes() == before
+    assert command(verb, net, "-o", net, "--force") == 0
+    assert net.read_bytes() != before
+    assert command("validate", net) == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "start"), [("dot", "digraph"), ("html", "<!DOCTYPE html>"), ("ir", "graph 1 ")]
+)
+def test_inspect_formats(
+    net: Path, format: str, start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("inspect", net, "--lower", "--format", format) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(start)
+    out = tmp_path / "out"
+    assert command("inspect", net, "--lower", "--format", format, "-o", out) == 0
+    assert out.read_text() == shown
+
+
+def test_inspect_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("inspect", net, "--lower", "--format", "json") == 0
+    found = as_json(capsys)
+    assert found["schema"] == "irdeconv/inspect/1"
+    assert found["lowered"]["totals"]["deconvolutions"] == 0
+
+
+def test_compare_finds_a_difference(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.xml"
+    write_ir(other, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)[:, ::-1])
+    assert command("compare", net, other) == 1
+    assert "different: first at ConvolutionBackpropData 'deconv'" in capsys.readouterr().out
+    assert command("compare", net, other, "--format", "json") == 1
+    found = as_json(capsys)
+    assert (found["schema"], found["passed"]) == ("irdeconv/compare/1", False)
+    assert (found["first_difference"], found["seed"]) == ("deconv", 0)
+    assert command("compare", net, other, "--tolerance", "10") == 0
+    assert command("compare", net, other, "--tolerance", "-1") == 2
+
+
+def test_compare_with_the_own_lowering(open_net: Path) -> None:
+    assert command("compare", open_net) == 2  # the shape is open
+    assert command("compare", open_net, "--shape", "[1,2,3,5]", "--seed", "7") == 0
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("doctor") == 0
+    assert "numpy" in capsys.readouterr().out
+    assert command("doctor", "--format", "json") == 0
+    found = as_json(capsys)
+    assert found["schema"] == "irdeconv/doctor/1"
+    assert found["healthy"] is True
+    assert found["cpus"] >= 1
+    assert set(found["extras"]) >= {"openvino", "onnx", "onnxruntime", "numba", "pillow"}
+    assert found["required"]["numpy"]["version"] == np.__version__

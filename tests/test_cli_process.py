@@ -1,0 +1,174 @@
+"""The command as a process: start-up cost, pipes, terminals, stdin, signals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer
+
+import irdeconv
+
+LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+COMMAND = [sys.executable, "-m", "irdeconv"]
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, np.ones((2, 3, 3, 3), np.float32))
+    return path
+
+
+def process(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [*COMMAND, *map(str, args)], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def test_version_imports_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "irdeconv", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"irdeconv {irdeconv.__version__}\n"
+    loaded = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert not loaded & {"numpy", "networkx", "lxml", "rich", "ml_dtypes"}
+
+
+def test_version_is_fast() -> None:
+    def best(*command: str) -> float:
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *command], check=True, capture_output=True)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert best("-m", "irdeconv", "--version") < best("-c", "pass") + 0.15
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys, irdeconv; print(sorted(m for m in sys.modules if m[:3] in ('num', 'irde')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_exit_codes_reach_the_shell(net: Path) -> None:
+    assert process("validate", net).returncode == 0
+    assert process("validate", net.with_name("none.xml")).returncode == 6
+    assert process("validate").returncode == 2
+
+
+def test_stdin(net: Path) -> None:
+    done = process("validate", "-", input=net.read_text())
+    assert done.stdout.endswith("<stdin>: valid, 0 errors, 1 warning\n")
+    assert "<stdin>:1:" in done.stdout
+    weights = net.with_suffix(".bin")
+    done = process("run", "-", "--weights", weights, input=net.read_text())
+    assert (done.returncode, "[1, 3, 7, 7]" in done.stdout) == (0, True)
+
+
+def test_arrays_on_stdout(net: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", net, "x=ones", "-o", "-"], capture_output=True, check=True
+    )
+    (tmp_path / "out.npz").write_bytes(done.stdout)
+    with np.load(tmp_path / "out.npz") as archive:
+        assert archive["y"].shape == (1, 3, 7, 7)
+
+
+@pytest.mark.parametrize("format", ["text", "json", "dot", "html", "ir"])
+def test_a_closed_pipe_is_quiet(net: Path, format: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    args = ["inspect", net, "--format", format]
+    done = subprocess.run([*COMMAND, *args], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_closed_pipe_keeps_the_verdict(tmp_path: Path) -> None:
+    (tmp_path / "bad.xml").write_text("<net")
+    reading, writing = os.pipe()
+    os.close(reading)
+    args = [*COMMAND, "validate", tmp_path / "bad.xml"]
+    done = subprocess.run(args, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_is_an_output_error(net: Path) -> None:
+    with open("/dev/full", "w") as full:
+        args = [*COMMAND, "inspect", net]
+        done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 6
+    assert done.stderr == "irdeconv: error: No space left on device\n"
+
+
+def on_terminal(*args: object, **environment: str) -> str:
+    """Run the command with a terminal as stdout and return what it shows."""
+    mine, theirs = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    env |= {"TERM": "xterm", **environment}
+    command = [*COMMAND, *map(str, args)]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=env):
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(mine, 4096)
+            except OSError:  # how Linux reports that the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(mine)
+    return shown.decode()
+
+
+def test_colours_only_on_a_terminal_that_wants_them(net: Path) -> None:
+    assert "\x1b[1;32mvalid\x1b[0m" in on_terminal("validate", net)
+    assert "\x1b" not in on_terminal("validate", net, NO_COLOR="1")
+    assert "\x1b" not in on_terminal("validate", net, TERM="dumb")
+    assert "\x1b[" in on_terminal("validate", net, NO_COLOR="")
+    assert "\x1b" not in process("validate", net).stdout
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(net: Path) -> None:
+    net.write_text(net.read_text().replace('name="deconv"', 'name="&#x9b;31mred"'))
+    done = process("inspect", net)
+    assert done.returncode == 3
+    assert "\x9b" not in done.stderr
+    assert "\\x9b31mred" in done.stderr
+
+
+def test_ascii_output(net: Path) -> None:
+    net.write_text(net.read_text().replace('name="deconv"', 'name="d\u00e9conv"'), "utf-8")
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = process("inspect", net, env=env)
+    assert (done.returncode, "d\\xe9conv" in done.stdout) == (0, True)
+    assert process("inspect", net, "--format", "json", env=env).returncode == 0
+
+
+def test_interrupt(tmp_path: Path) -> None:
+    fifo = tmp_path / "never.xml"
+    os.mkfifo(fifo)
+    with subprocess.Popen([*COMMAND, "validate", fifo], stderr=subprocess.PIPE) as running:
+        writer = os.open(fifo, os.O_WRONLY)  # returns when the command has opened it
+        running.send_signal(signal.SIGINT)
+        assert running.wait(20) == 130
+        os.close(writer)
+        assert running.stderr is not None
+        assert b"Traceback" not in running.stderr.read()

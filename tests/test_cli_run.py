@@ -1,0 +1,242 @@
+"""`irdeconv run` and `demo`: inputs of every kind, outputs, dumps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer
+
+import irdeconv as ird
+from irdeconv.cli.console import Console
+from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
+from irdeconv.cli.main import main
+from irdeconv.cli.samples import samples
+from irdeconv.dtypes import ELEMENT_TYPES, f32
+from irdeconv.graph import Graph
+from irdeconv.ops.basic import Parameter
+from irdeconv.spec import Spec
+
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(1, 3, 4, 4)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, W)
+    return path
+
+
+def command(*args: object) -> int:
+    return main([str(a) for a in args])
+
+
+def outputs(net: Path, *args: object, name: str = "out.npz") -> dict[str, Any]:
+    out = net.with_name(name)
+    assert command("run", net, "-o", out, *args) == 0
+    with np.load(out) as archive:
+        return dict(archive)
+
+
+def expected(net: Path, x: Any) -> Any:
+    return ird.run(ird.read(net), [x])["y"]
+
+
+def test_npy_and_npz(net: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "named.npz", x=X)
+    np.savez(tmp_path / "ordered.npz", X)
+    want = expected(net, X)
+    for item in ("x=@{}/x.npy", "{}/x.npy", "@{}/x.npy", "{}/named.npz", "{}/ordered.npz"):
+        got = outputs(net, item.format(tmp_path))
+        assert list(got) == ["y"]
+        assert np.array_equal(got["y"], want), item
+    assert np.array_equal(outputs(net, "-i", f"x=@{tmp_path}/named.npz")["y"], want)
+    direct = outputs(net, "--form", "none", f"{tmp_path}/x.npy")["y"]
+    assert np.allclose(direct, want, rtol=1e-5)
+
+
+def test_npy_output(net: Path, tmp_path: Path) -> None:
+    assert command("run", net, "x=ones", "-o", tmp_path / "y.npy") == 0
+    assert np.array_equal(np.load(tmp_path / "y.npy"), expected(net, np.ones_like(X)))
+
+
+def test_seed_is_printed_and_decides(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = outputs(net)["y"]
+    assert "input x: rand, seed 0" in capsys.readouterr().err
+    assert np.array_equal(outputs(net, "x=rand", "--seed", "0")["y"], first)
+    assert not np.array_equal(outputs(net, "--seed", "1")["y"], first)
+    assert not np.array_equal(outputs(net, "randn")["y"], first)
+    assert np.array_equal(outputs(net, "zeros")["y"], np.zeros_like(first))
+
+
+def test_bad_inputs(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "small.npy", X[:, :, 1:])
+    np.save(tmp_path / "words.npy", np.array(["a"]))
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    (tmp_path / "broken.npy").write_bytes(b"no array")
+    (tmp_path / "broken.npz").write_bytes(b"no archive")
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    cases = ["small.npy", "words.npy", "objects.npy", "broken.npy", "broken.npz", "two.npz"]
+    for name in cases:
+        assert command("run", net, f"x=@{tmp_path / name}") == 2, name
+        assert command("run", net, tmp_path / name) == 2, name
+    assert command("run", net, "x=rand", "x=ones") == 2
+    assert "given twice" in capsys.readouterr().err
+    assert command("run", net, "x=@none.npy") == 6
+
+
+def test_text_and_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("run", net, "ones", "-q") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "[1, 2, 7, 7]" in captured.out
+    assert command("run", net, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["seed"]) == ("irdeconv/run/1", 0)
+    assert found["outputs"]["y"]["shape"] == [1, 2, 7, 7]
+
+
+def test_dump_into_the_npz(net: Path) -> None:
+    got = outputs(net, "--dump", "deconv", "--form", "none")
+    assert set(got) == {"y", "dump/deconv"}
+    assert np.array_equal(got["dump/deconv"], got["y"])
+    kinds = outputs(net, "--dump", "type:Convolution", "--dump", "type:Pad")
+    assert len(kinds) == 3
+    everything = outputs(net, "--dump", "all")
+    assert len(everything) > len(kinds)
+
+
+def test_dump_into_a_folder(net: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    assert command("run", net, "--dump", "y", "--form", "none", "--dump-dir", folder) == 0
+    [file] = folder.iterdir()
+    assert file.name.endswith("_deconv.npy")
+    assert np.load(file).shape == (1, 2, 7, 7)
+    assert command("run", net, "--dump", "all") == 2  # nowhere to put it
+
+
+def test_names_that_look_like_syntax() -> None:
+    g = Graph()
+    for name in ("a=b", "a", "file"):
+        g.add(Parameter((2,), f32), name=name)
+    got = gather(ird.infer(g), ["a=b=ones", "a=zeros", "file=arange"], 0, Console())
+    assert [v.tolist() for v in got.values()] == [[1, 1], [0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+@pytest.mark.parametrize("name", [t for t in ELEMENT_TYPES if t != "string"])
+def test_generators_fit_every_element_type(kind: str, name: str) -> None:
+    dtype = ELEMENT_TYPES[name]
+    values = generate(kind, Spec(dtype, (3, 50)), 0, 0, "x")
+    assert values.dtype == dtype.container
+    assert values.shape == (3, 50)
+    if dtype.is_packed and dtype.is_integral:
+        top = 2 ** (dtype.bits - (dtype.kind == "int")) - 1
+        assert -top <= int(values.min()) <= int(values.max()) <= top
+
+
+def test_generated_inputs_differ_from_each_other() -> None:
+    spec = Spec(f32, (8,))
+    a, b = (generate("rand", spec, 0, i, "x") for i in (0, 1))
+    assert not np.array_equal(a, b)
+
+
+def test_bfloat16_from_npy(tmp_path: Path) -> None:
+    values = np.array([1.5, -2], ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", values)
+    back = typed(np.load(tmp_path / "x.npy"), Spec(ELEMENT_TYPES["bf16"], (2,)))
+    assert back.dtype == values.dtype
+    assert back.tolist() == values.tolist()
+
+
+def test_images_need_pillow(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    assert command("run", net, f"x=@{tmp_path}/cat.png") == 2
+    assert "needs Pillow" in capsys.readouterr().err
+
+
+class Picture:
+    """As much of a Pillow image as the command uses: 2 x 2 pixels, resized by repetition."""
+
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
+    size = (2, 2)
+
+    def __enter__(self) -> Picture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def convert(self, mode: str) -> Picture:
+        assert mode == "RGB"
+        return self
+
+    def resize(self, size: tuple[int, int]) -> Any:
+        return self.pixels.repeat(size[1] // 2, 0).repeat(size[0] // 2, 1)
+
+
+def test_images_fill_the_input(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = SimpleNamespace(open=lambda path: Picture(), UnidentifiedImageError=ValueError)
+    monkeypatch.setitem(sys.modules, "PIL", SimpleNamespace(Image=stub))
+    monkeypatch.setitem(sys.modules, "PIL.Image", stub)
+    got = outputs(net, "x=@cat.png")["y"]
+    x = Picture().resize((4, 4)).transpose(2, 0, 1)[None] / np.float32(255)
+    assert np.allclose(got, expected(net, x))
+
+
+@pytest.fixture
+def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of samples instead of the packaged ones: net and deep/other."""
+    (net.parent / "samples" / "deep").mkdir(parents=True)
+    for name in ("net", "deep/other"):
+        write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
+    monkeypatch.setattr("irdeconv.cli.samples.folder", lambda: net.parent / "samples")
+    return net.parent
+
+
+def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo") == 0
+    captured = capsys.readouterr().out
+    assert "ok   net: 1 deconvolution, " in captured
+    assert "2 samples, form zero-insertion: 2 of 2 agree" in captured
+    assert command("demo", "net") == 0
+    assert "1 of 1 agree" in capsys.readouterr().out
+    assert command("demo", "--list") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
+    assert command("demo", "nett") == 2
+    assert 'did you mean "net"?' in capsys.readouterr().err
+
+
+def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo", "--format", "json", "-o", folder / "kept") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["passed"], found["seed"]) == ("irdeconv/demo/1", True, 0)
+    assert [s["name"] for s in found["samples"]] == ["deep/other", "net"]
+    assert all(s["comparisons"]["read back"]["passed"] for s in found["samples"])
+    kept = sorted(f.name for f in (folder / "kept").glob("*.xml"))
+    assert kept == ["deep_other.lowered.xml", "net.lowered.xml"]
+
+
+def test_demo_fails_where_anything_differs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write_doubled(graph: Graph, path: Path) -> None:
+        write_ir(Path(path), LAYER, W * 2)
+
+    monkeypatch.setattr("irdeconv.api.write", write_doubled)
+    assert command("demo", "net") == 1
+    out = capsys.readouterr().out
+    assert "FAIL net" in out
+    assert "read back differs first at deconv" in out
