@@ -21,6 +21,7 @@ from irdeconv.ops import (
     slicing,
     softmax,
     splitting,
+    strided,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "slicing",
     "softmax",
     "splitting",
+    "strided",
 ]

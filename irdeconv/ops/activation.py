@@ -96,13 +96,12 @@ def _activation(name: str, fn: UnaryFunction, what: str, since: int = 1) -> type
 
 
 def sigmoid(x: Array) -> Any:
-    """Return 1 / (1 + exp(-x)) without overflow."""
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, e) / (1 + e)
+    """Return 1 / (1 + exp(-x)); exp may overflow to infinity, which gives the right 0."""
+    return 1 / (1 + np.exp(-x))
 
 
 def _softplus(x: Array) -> Any:
-    return np.logaddexp(x, x.dtype.type(0))
+    return _relu(x) + np.log1p(np.exp(-np.abs(x)))
 
 
 def _hsigmoid(x: Array) -> Any:
@@ -187,8 +186,8 @@ class Elu(Unary):
     def evaluate(self, data: Array) -> Array:
         return wide(self._compute)(data)
 
-    def _compute(self, x: Array) -> Array:
-        return np.where(x > 0, x, x.dtype.type(self.alpha) * np.expm1(np.minimum(x, 0)))
+    def _compute(self, x: Array) -> Any:
+        return _relu(x) + x.dtype.type(self.alpha) * np.expm1(np.minimum(x, 0))
 
 
 @op("Clamp")
@@ -334,7 +333,9 @@ class PReLU(Op):
     def evaluate(self, data: Array, slope: Array) -> Array:
         if slope.ndim == 1 and data.ndim > 1 and slope.shape[0] == data.shape[1]:
             slope = slope.reshape(-1, *(1,) * (data.ndim - 2))
-        return np.where(data < 0, quiet(np.multiply)(data, slope), data)
+        # Two clipped terms are several times as fast as a selection by sign.
+        zero = data.dtype.type(0)
+        return quiet(np.add)(np.maximum(data, zero), np.minimum(data, zero) * slope)
 
 
 @op("HardSigmoid")
@@ -370,4 +371,4 @@ class Selu(Op):
 
     def evaluate(self, data: Array, alpha: Array, lambda_: Array) -> Array:
         a, scale = float(alpha.reshape(-1)[0]), float(lambda_.reshape(-1)[0])
-        return wide(lambda x: scale * np.where(x > 0, x, a * np.expm1(np.minimum(x, 0))))(data)
+        return wide(lambda x: scale * (_relu(x) + a * np.expm1(np.minimum(x, 0))))(data)

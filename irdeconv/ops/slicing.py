@@ -1,9 +1,8 @@
-"""Parts of tensors: Slice, StridedSlice, Gather."""
+"""Parts of tensors: Slice, Gather."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -21,7 +20,7 @@ from irdeconv.ops.checks import (
 )
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape
 
-_FAR = 2**62  # bounds of slices beyond it mean "to the end"
+FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
 
 def slice_size(size: Dim, start: Dim, stop: Dim, step: int) -> Dim:
@@ -46,7 +45,7 @@ def _mixed(v: Dim) -> bool:
 
 def _ends(v: Dim) -> tuple[int, int]:
     low, high = bounds(v)
-    return low, _FAR if high is None else high
+    return low, FAR if high is None else high
 
 
 def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int | None]:
@@ -57,7 +56,7 @@ def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int 
     """
     lo, hi = bounds(size)
     near = [abs(start), abs(stop), abs(start) + abs(stop), abs(abs(start) - abs(stop))]
-    far = max(v for v in (*near, lo) if v < _FAR) + 4 * abs(step) + 1
+    far = max(v for v in (*near, lo) if v < FAR) + 4 * abs(step) + 1
     last = far if hi is None else hi
     places = {lo, last} | {p + d for p in near for d in range(-2, 3)}
     counts = [_count(p, start, stop, step) for p in places if lo <= p <= last]
@@ -89,14 +88,14 @@ class Slice(Op):
         for s, port, name in given:
             want_rank(s.shape, 1, 1, port, name)
         lists = [elements(*g) for g in given]
-        _one_length(lists, [g[2] for g in given])
+        want_one_length(lists, [g[2] for g in given])
         if data.shape is None:
             return Spec(data.dtype, None)
         shape = list(data.shape)
         starts, stops, steps = lists[:3]
         chosen = self._axes(lists, len(shape), axes is not None)
         if chosen is None or starts is None or stops is None or steps is None:
-            return Spec(data.dtype, tuple(_shrunk(d) for d in shape))
+            return Spec(data.dtype, tuple(shrunk(d) for d in shape))
         for axis, a, b, by in zip(chosen, starts, stops, steps, strict=True):
             shape[axis] = _sliced(shape[axis], a, b, by)
         return Spec(data.dtype, tuple(shape))
@@ -117,27 +116,30 @@ class Slice(Op):
         chosen = range(count) if axes is None else [int(a) for a in axes]
         index = [slice(None)] * data.ndim
         for axis, a, b, s in zip(axes_of(chosen, data.ndim, 4), start, stop, step, strict=True):
-            index[axis] = slice(int(a), int(b), _step(int(s)))
+            index[axis] = slice(int(a), int(b), nonzero(int(s)))
         return data[tuple(index)]
 
 
-def _shrunk(d: Dim) -> Dim:
+def shrunk(d: Dim) -> Dim:
+    """Return the sizes that a part of an axis may have."""
     return Interval.of(0, bounds(d)[1])
 
 
 def _sliced(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
     if isinstance(step, Interval):
-        return _shrunk(size)
-    return slice_size(size, start, stop, _step(step))
+        return shrunk(size)
+    return slice_size(size, start, stop, nonzero(step))
 
 
-def _step(step: int, port: int = 3) -> int:
+def nonzero(step: int, port: int = 3) -> int:
+    """Return the step; E305 where it is 0."""
     if step == 0:
         raise OpError("a step is 0", code="E305", port=port)
     return step
 
 
-def _one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str]) -> None:
+def want_one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str]) -> None:
+    """Require that the lists of which the length is known have one; E302."""
     known = [
         (len(v), name, port)
         for port, (v, name) in enumerate(zip(lists, names, strict=True), 1)
@@ -151,147 +153,6 @@ def _one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str]) -
                 code="E302",
                 port=port,
             )
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What a StridedSlice does with one axis: the input axis (None: a new one), and how."""
-
-    axis: int | None
-    begin: Dim | None = None
-    end: Dim | None = None
-    step: int | None = 1
-    shrink: bool = False
-    unknown: bool = False
-
-
-@op("StridedSlice")
-class StridedSlice(Op):
-    """Take begin:end:strides of the axes in order; masks say otherwise where they hold a 1.
-
-    `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
-    `shrink_axis_mask`: one element, the axis goes; `ellipsis_mask`: all axes that are not named.
-    data: any type; begin, end, strides: integer vectors, strides 1 by default.
-    [movement/StridedSlice-1]
-    """
-
-    partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
-
-    begin_mask: tuple[int, ...] = ()
-    end_mask: tuple[int, ...] = ()
-    new_axis_mask: tuple[int, ...] = ()
-    shrink_axis_mask: tuple[int, ...] = ()
-    ellipsis_mask: tuple[int, ...] = ()
-
-    def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
-        given = [(begin, 1, "begin"), (end, 2, "end")]
-        if strides is not None:
-            given.append((strides, 3, "strides"))
-        for s, port, name in given:
-            want_rank(s.shape, 1, 1, port, name)
-        lists = [elements(*g) for g in given]
-        _one_length(lists, [g[2] for g in given])
-        if data.shape is None or lists[0] is None or lists[1] is None:
-            return Spec(data.dtype, None)
-        steps = (1,) * len(lists[0]) if strides is None else lists[2]
-        if steps is None:
-            return Spec(data.dtype, None)
-        parts = self._parts(len(data.shape), lists[0], lists[1], steps)
-        out = [_part_size(data.shape, p) for p in parts]
-        return Spec(data.dtype, tuple(d for d in out if d is not None))
-
-    def evaluate(
-        self, data: Array, begin: Array, end: Array, strides: Array | None = None
-    ) -> Array:
-        b, e = (tuple(int(v) for v in x) for x in (begin, end))
-        s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
-        index: list[int | slice | None] = []
-        for p in self._parts(data.ndim, b, e, s):
-            if p.axis is None:
-                index.append(None)
-            elif p.shrink:
-                index.append(_element(data.shape[p.axis], p))
-            else:
-                index.append(slice(p.begin, p.end, p.step))
-        return np.asarray(data[tuple(index)], data.dtype)
-
-    def _parts(
-        self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
-    ) -> list[_Part]:
-        """Return what happens to each axis; the axes that are not named stay whole."""
-        count = len(begin)
-        new = _set(self.new_axis_mask, count)
-        ellipsis = sorted(_set(self.ellipsis_mask, count))
-        if len(ellipsis) > 1:
-            raise OpError(
-                f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1",
-                code="E304",
-                attribute="ellipsis_mask",
-            )
-        named = count - len(new | set(ellipsis))
-        if named > rank:
-            raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)
-        parts: list[_Part] = []
-        axis = 0
-        for i in range(count):
-            if i in ellipsis:
-                parts += [_Part(a) for a in range(axis, axis + rank - named)]
-                axis += rank - named
-            elif i in new:
-                parts.append(_Part(None))
-            else:
-                parts.append(self._part(i, axis, begin[i], end[i], steps[i]))
-                axis += 1
-        return parts + [_Part(a) for a in range(axis, rank)]
-
-    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _Part:
-        shrink = _bit(self.shrink_axis_mask, i)
-        if isinstance(step, Interval):
-            return _Part(axis, None, None, None, shrink)
-        return _Part(
-            axis,
-            None if _bit(self.begin_mask, i) else begin,
-            None if _bit(self.end_mask, i) else end,
-            _step(step),
-            shrink,
-        )
-
-
-def _bit(mask: tuple[int, ...], i: int) -> bool:
-    return i < len(mask) and mask[i] == 1
-
-
-def _set(mask: tuple[int, ...], count: int) -> set[int]:
-    return {i for i in range(count) if _bit(mask, i)}
-
-
-def _part_size(shape: Shape, part: _Part) -> Dim | None:
-    """Return the output dimension of a part; None where the axis goes."""
-    if part.axis is None:
-        return 1
-    size = shape[part.axis]
-    if part.shrink:
-        if not isinstance(size, Interval) and not isinstance(part.begin, Interval):
-            _element(size, part)
-        return None
-    if part.step is None:
-        return _shrunk(size)
-    low, high = (0, _FAR) if part.step > 0 else (_FAR, -_FAR)
-    begin = low if part.begin is None else part.begin
-    return slice_size(size, begin, high if part.end is None else part.end, part.step)
-
-
-def _element(size: int, part: _Part) -> int:
-    """Return the index that a shrunk axis keeps; E305 outside the axis."""
-    step = part.step or 1
-    index = part.begin if part.begin is not None else (0 if step > 0 else -1)
-    assert not isinstance(index, Interval)
-    if not -size <= index < size:
-        raise OpError(
-            f"begin {index} is outside axis {part.axis} of size {size}", code="E305", port=1
-        )
-    return index
 
 
 class _Gather(Op):
@@ -351,6 +212,8 @@ class _Gather(Op):
 def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
     """Take `indices` along an axis; negative ones count from the end, outside ones give 0."""
     size = data.shape[axis]
+    if batch == 0 and indices.size and indices.min() >= 0 and indices.max() < size:
+        return np.take(data, indices, axis)
     wrapped = np.where(indices < 0, indices + size, indices)
     inside = (wrapped >= 0) & (wrapped < size)
     safe = wrapped if inside.all() else np.where(inside, wrapped, 0)

@@ -1,0 +1,155 @@
+"""StridedSlice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import elements, want_rank
+from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, want_one_length
+from irdeconv.spec import Array, Dim, Interval, Shape, Spec
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a StridedSlice does with one axis: the input axis (None: a new one), and how."""
+
+    axis: int | None
+    begin: Dim | None = None
+    end: Dim | None = None
+    step: int | None = 1
+    shrink: bool = False
+    unknown: bool = False
+
+
+@op("StridedSlice")
+class StridedSlice(Op):
+    """Take begin:end:strides of the axes in order; masks say otherwise where they hold a 1.
+
+    `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
+    `shrink_axis_mask`: one element, the axis goes; `ellipsis_mask`: all axes that are not named.
+    data: any type; begin, end, strides: integer vectors, strides 1 by default.
+    [movement/StridedSlice-1]
+    """
+
+    partial: ClassVar[bool] = True
+    is_view: ClassVar[bool] = True
+
+    begin_mask: tuple[int, ...] = ()
+    end_mask: tuple[int, ...] = ()
+    new_axis_mask: tuple[int, ...] = ()
+    shrink_axis_mask: tuple[int, ...] = ()
+    ellipsis_mask: tuple[int, ...] = ()
+
+    def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
+        given = [(begin, 1, "begin"), (end, 2, "end")]
+        if strides is not None:
+            given.append((strides, 3, "strides"))
+        for s, port, name in given:
+            want_rank(s.shape, 1, 1, port, name)
+        lists = [elements(*g) for g in given]
+        want_one_length(lists, [g[2] for g in given])
+        if data.shape is None or lists[0] is None or lists[1] is None:
+            return Spec(data.dtype, None)
+        steps = (1,) * len(lists[0]) if strides is None else lists[2]
+        if steps is None:
+            return Spec(data.dtype, None)
+        parts = self._parts(len(data.shape), lists[0], lists[1], steps)
+        out = [_part_size(data.shape, p) for p in parts]
+        return Spec(data.dtype, tuple(d for d in out if d is not None))
+
+    def evaluate(
+        self, data: Array, begin: Array, end: Array, strides: Array | None = None
+    ) -> Array:
+        b, e = (tuple(int(v) for v in x) for x in (begin, end))
+        s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
+        index: list[int | slice | None] = []
+        for p in self._parts(data.ndim, b, e, s):
+            if p.axis is None:
+                index.append(None)
+            elif p.shrink:
+                index.append(_element(data.shape[p.axis], p))
+            else:
+                index.append(slice(p.begin, p.end, p.step))
+        return np.asarray(data[tuple(index)], data.dtype)
+
+    def _parts(
+        self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
+    ) -> list[_Part]:
+        """Return what happens to each axis; the axes that are not named stay whole."""
+        count = len(begin)
+        new = _set(self.new_axis_mask, count)
+        ellipsis = sorted(_set(self.ellipsis_mask, count))
+        if len(ellipsis) > 1:
+            raise OpError(
+                f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1",
+                code="E304",
+                attribute="ellipsis_mask",
+            )
+        named = count - len(new | set(ellipsis))
+        if named > rank:
+            raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)
+        parts: list[_Part] = []
+        axis = 0
+        for i in range(count):
+            if i in ellipsis:
+                parts += [_Part(a) for a in range(axis, axis + rank - named)]
+                axis += rank - named
+            elif i in new:
+                parts.append(_Part(None))
+            else:
+                parts.append(self._part(i, axis, begin[i], end[i], steps[i]))
+                axis += 1
+        return parts + [_Part(a) for a in range(axis, rank)]
+
+    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _Part:
+        shrink = _bit(self.shrink_axis_mask, i)
+        if isinstance(step, Interval):
+            return _Part(axis, None, None, None, shrink)
+        return _Part(
+            axis,
+            None if _bit(self.begin_mask, i) else begin,
+            None if _bit(self.end_mask, i) else end,
+            nonzero(step),
+            shrink,
+        )
+
+
+def _bit(mask: tuple[int, ...], i: int) -> bool:
+    return i < len(mask) and mask[i] == 1
+
+
+def _set(mask: tuple[int, ...], count: int) -> set[int]:
+    return {i for i in range(count) if _bit(mask, i)}
+
+
+def _part_size(shape: Shape, part: _Part) -> Dim | None:
+    """Return the output dimension of a part; None where the axis goes."""
+    if part.axis is None:
+        return 1
+    size = shape[part.axis]
+    if part.shrink:
+        if not isinstance(size, Interval) and not isinstance(part.begin, Interval):
+            _element(size, part)
+        return None
+    if part.step is None:
+        return shrunk(size)
+    low, high = (0, FAR) if part.step > 0 else (FAR, -FAR)
+    begin = low if part.begin is None else part.begin
+    return slice_size(size, begin, high if part.end is None else part.end, part.step)
+
+
+def _element(size: int, part: _Part) -> int:
+    """Return the index that a shrunk axis keeps; E305 outside the axis."""
+    step = part.step or 1
+    index = part.begin if part.begin is not None else (0 if step > 0 else -1)
+    assert not isinstance(index, Interval)
+    if not -size <= index < size:
+        raise OpError(
+            f"begin {index} is outside axis {part.axis} of size {size}", code="E305", port=1
+        )
+    return index
