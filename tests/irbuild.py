@@ -1,0 +1,122 @@
+"""Little IR files as text, written line by line so that tests can name lines and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+PRECISIONS = {"f32": "FP32", "f16": "FP16", "i64": "I64", "i32": "I32", "boolean": "BOOL"}
+
+
+def port(id: int | str, dims: Iterable[Any] = (), precision: str = "FP32", more: str = "") -> str:
+    """Return one `<port>`."""
+    text = "".join(f"<dim>{d}</dim>" for d in dims)
+    return f'<port id="{id}" precision="{precision}"{more}>{text}</port>'
+
+
+def layer(
+    id: int | str,
+    name: str,
+    kind: str,
+    data: str | None = None,
+    *,
+    inputs: Iterable[str] = (),
+    outputs: Iterable[str] = (),
+    version: str = "opset1",
+    body: str = "",
+    more: str = "",
+) -> str:
+    """Return a `<layer>` on lines of its own: the start tag, data, ports."""
+    lines = [f'<layer id="{id}" name="{name}" type="{kind}" version="{version}"{more}>']
+    if data is not None:
+        lines.append(f"<data {data}/>")
+    inputs, outputs = list(inputs), list(outputs)
+    if inputs:
+        lines.append("<input>" + "".join(inputs) + "</input>")
+    if outputs:
+        lines.append("<output>" + "".join(outputs) + "</output>")
+    if body:
+        lines.append(body)
+    return "\n".join([*lines, "</layer>"])
+
+
+def parameter(id: int, name: str, dims: Iterable[Any] = (2, 3), element_type: str = "f32") -> str:
+    dims = list(dims)
+    shape = ",".join(str(d) for d in dims)
+    return layer(
+        id,
+        name,
+        "Parameter",
+        f'shape="{shape}" element_type="{element_type}"',
+        outputs=[port(0, dims, PRECISIONS[element_type])],
+    )
+
+
+def const(
+    id: int, name: str, dims: Iterable[Any], offset: int, size: int, element_type: str = "f32"
+) -> str:
+    dims = list(dims)
+    shape = ",".join(str(d) for d in dims)
+    return layer(
+        id,
+        name,
+        "Const",
+        f'element_type="{element_type}" shape="{shape}" offset="{offset}" size="{size}"',
+        outputs=[port(0, dims, PRECISIONS[element_type])],
+    )
+
+
+def relu(id: int, name: str, dims: Iterable[Any] = (2, 3)) -> str:
+    dims = list(dims)
+    return layer(id, name, "ReLU", inputs=[port(0, dims)], outputs=[port(1, dims)])
+
+
+def add(id: int, name: str, dims: Iterable[Any] = (2, 3)) -> str:
+    dims = list(dims)
+    return layer(id, name, "Add", inputs=[port(0, dims), port(1, dims)], outputs=[port(2, dims)])
+
+
+def result(id: int, name: str, dims: Iterable[Any] = (2, 3)) -> str:
+    return layer(id, name, "Result", inputs=[port(0, dims)])
+
+
+def edges(*ends: tuple[Any, Any, Any, Any]) -> str:
+    return "\n".join(
+        f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>'
+        for a, b, c, d in ends
+    )
+
+
+def net(
+    layers: Iterable[str],
+    *ends: tuple[Any, Any, Any, Any],
+    version: Any = 11,
+    rest: str = "",
+) -> str:
+    """Return a file: line 3 is the start tag of the first layer."""
+    return (
+        f'<net name="m" version="{version}">\n<layers>\n'
+        + "\n".join(layers)
+        + f"\n</layers>\n<edges>\n{edges(*ends)}\n</edges>\n{rest}</net>\n"
+    )
+
+
+def chain(*, version: Any = 11) -> str:
+    """Return x -> ReLU -> Add with a constant -> Result."""
+    return net(
+        [
+            parameter(0, "x"),
+            relu(1, "r"),
+            const(2, "c", (2, 3), 0, 24),
+            add(3, "a"),
+            result(4, "y"),
+        ],
+        (0, 0, 1, 0),
+        (1, 1, 3, 0),
+        (2, 0, 3, 1),
+        (3, 2, 4, 0),
+        version=version,
+    )
+
+
+CHAIN_BYTES = bytes(24)
