@@ -33,36 +33,44 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = {f: validate_file(f, args.weights) for f in dict.fromkeys(args.files)}
     everything = [d for ds in found.values() for d in ds]
     if console.format == "json":
-        console.json("validate", _json(found))
+        console.json("validate", _json(found, args.strict))
     elif console.format == "sarif":
         console.raw(sarif(everything))
     elif console.format == "junit":
         console.raw(junit(found))
     else:
-        _text(found, console)
-    bad = [d for d in everything if d.severity == "error" or (args.strict and d.code[0] == "W")]
+        _text(found, console, args.strict)
     refused = code_of(everything)
-    return 0 if not bad else refused if refused in (5, 6) else 1
+    if valid(everything, args.strict):
+        return 0
+    return refused if refused in (5, 6) else 1
 
 
-def _text(found: dict[str, list[Diagnostic]], console: Console) -> None:
+def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
+    """Whether there are no errors and, with `strict`, no warnings."""
+    errors, warnings = tally(diagnostics)
+    return not errors and not (strict and warnings)
+
+
+def _text(found: dict[str, list[Diagnostic]], console: Console, strict: bool) -> None:
     from irdeconv.cli.diagnostics import parts
 
     for file, diagnostics in found.items():
         for d in diagnostics:
             console.text(*parts(d))
         errors, warnings = tally(diagnostics)
-        verdict = ("invalid", "bold red") if errors else ("valid", "bold green")
+        good = valid(diagnostics, strict)
+        verdict = ("valid", "bold green") if good else ("invalid", "bold red")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
         name = "<stdin>" if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
 
 
-def _json(found: dict[str, list[Diagnostic]]) -> dict[str, object]:
+def _json(found: dict[str, list[Diagnostic]], strict: bool) -> dict[str, object]:
     everything = [d for ds in found.values() for d in ds]
     errors, warnings = tally(everything)
     return {
-        "valid": not errors,
+        "valid": valid(everything, strict),
         "errors": errors,
         "warnings": warnings,
         "files": [
