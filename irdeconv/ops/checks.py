@@ -29,8 +29,10 @@ def want_type(spec: Spec, types: Types, port: int, name: str) -> None:
         raise OpError(f"{name} is {spec.dtype}; it must be {text}", code="E303", port=port)
 
 
-def one_type(*specs: Spec, names: Sequence[str], first: int = 0) -> ElementType | None:
-    """Return the element type that all inputs share, `first` being the first one's port; E303."""
+def one_type(
+    *specs: Spec, names: Sequence[str], ports: Sequence[int] | None = None
+) -> ElementType | None:
+    """Return the element type that all inputs share; E303 names the port (0, 1, ... by default)."""
     found: ElementType | None = None
     at = 0
     for i, s in enumerate(specs):
@@ -43,7 +45,7 @@ def one_type(*specs: Spec, names: Sequence[str], first: int = 0) -> ElementType 
                 f"{names[at]} is {found} and {names[i]} is {s.dtype}; "
                 "both must have one element type",
                 code="E303",
-                port=first + i,
+                port=i if ports is None else ports[i],
             )
     return found
 

@@ -268,7 +268,7 @@ class Select(Op):
 
     def infer(self, cond: Spec, then: Spec, otherwise: Spec) -> Spec:
         want_type(cond, "boolean", 0, "cond")
-        dtype = one_type(then, otherwise, names=("then", "otherwise"), first=1)
+        dtype = one_type(then, otherwise, names=("then", "otherwise"), ports=(1, 2))
         rule = self.auto_broadcast
         shape = broadcast_shapes(then.shape, otherwise.shape, rule, port=2)
         if rule == "pdpd":

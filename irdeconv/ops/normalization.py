@@ -111,20 +111,22 @@ class MVN(Op):
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
 
 
-def _infer_batch_norm(data: Spec, parameters: tuple[Spec, ...], first: int) -> Spec:
-    """Check that every parameter is a vector of one value for each channel."""
-    want_type(data, "real", first if first else 0, "data")
-    dtype = one_type(data, *parameters, names=_NAMES)
-    want_rank(data.shape, 2, None, 0, "data")
+def _infer_batch_norm(inputs: tuple[Spec, ...], ports: tuple[int, ...]) -> Spec:
+    """Check that every parameter is a vector of one value for each channel; data comes first."""
+    data, *parameters = inputs
+    want_type(data, "real", ports[0], "data")
+    dtype = one_type(*inputs, names=_NAMES, ports=ports)
+    want_rank(data.shape, 2, None, ports[0], "data")
     channels = None if data.shape is None else data.shape[1]
-    for name, s in zip(_NAMES[1:], parameters, strict=True):
-        want_rank(s.shape, 1, 1, 0, name)
+    for port, name, s in zip(ports[1:], _NAMES[1:], parameters, strict=True):
+        want_rank(s.shape, 1, 1, port, name)
         if s.shape is None or channels is None:
             continue
         if merge(s.shape[0], channels) is None:
             raise OpError(
                 f"{name} has {s.shape[0]} values for {channels} channels (axis 1 of the data)",
                 code="E302",
+                port=port,
             )
     return Spec(dtype, data.shape)
 
@@ -146,7 +148,7 @@ class BatchNormInference1(Op):
     epsilon: float = attribute(0.0, documented=True)
 
     def infer(self, gamma: Spec, beta: Spec, data: Spec, mean: Spec, variance: Spec) -> Spec:
-        return _infer_batch_norm(data, (gamma, beta, mean, variance), 2)
+        return _infer_batch_norm((data, gamma, beta, mean, variance), (2, 0, 1, 3, 4))
 
     def evaluate(
         self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
@@ -165,7 +167,7 @@ class BatchNormInference(Op):
     epsilon: float = attribute(0.0, documented=True)
 
     def infer(self, data: Spec, gamma: Spec, beta: Spec, mean: Spec, variance: Spec) -> Spec:
-        return _infer_batch_norm(data, (gamma, beta, mean, variance), 0)
+        return _infer_batch_norm((data, gamma, beta, mean, variance), (0, 1, 2, 3, 4))
 
     def evaluate(
         self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array

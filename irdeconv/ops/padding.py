@@ -63,7 +63,7 @@ class _Pad(Op):
         self, data: Spec, pads_begin: Spec, pads_end: Spec, pad_value: Spec | None = None
     ) -> Spec:
         if pad_value is not None:
-            one_type(data, pad_value, names=("data", "", "", "pad_value"))
+            one_type(data, pad_value, names=("data", "pad_value"), ports=(0, 3))
             want_rank(pad_value.shape, 0, 0, 3, "pad_value")
         begin = elements(pads_begin, 1, "pads_begin")
         end = elements(pads_end, 2, "pads_end")

@@ -1,0 +1,228 @@
+"""What operations say about inputs and attributes that do not fit: code, port, numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from op_cases import Tensor, boolean, count, f32, i32, i64
+
+import irdeconv.ops
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.errors import OpError
+from irdeconv.op import infer_op, lookup, parse_attributes
+from irdeconv.spec import DYNAMIC, Spec, parse_shape
+
+assert irdeconv.ops
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operation that must refuse: expected code, port (or attribute) and parts of the text."""
+
+    op: str
+    attributes: dict[str, str]
+    inputs: tuple[Tensor | str, ...]
+    code: str
+    where: int | str | None
+    says: tuple[str, ...]
+
+
+def row(
+    op: str,
+    attributes: str,
+    inputs: list[Tensor | str],
+    code: str,
+    where: int | str | None,
+    *says: str,
+) -> Row:
+    pairs = (p.split("=") for p in attributes.split())
+    return Row(op, dict(pairs), tuple(inputs), code, where, says)
+
+
+def spec(given: Tensor | str) -> Spec:
+    """Return the spec of `f32[2,?]` or of a tensor with its value."""
+    if isinstance(given, Tensor):
+        return given.spec
+    name, _, shape = given.partition("[")
+    return Spec(ELEMENT_TYPES[name], parse_shape(shape.rstrip("]")))
+
+
+A = count((3, 4))
+ROWS = [
+    row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
+    row("Add-1", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean", "number"),
+    row("Add-1", "", ["f32[2,3]", "f32[2,4]"], "E302", 1, "[2,3]", "[2,4]", "3 and 4"),
+    row("Add-1", "auto_broadcast=none", ["f32[2,1]", "f32[2,4]"], "E302", 1, "none"),
+    row("Add-1", "auto_broadcast=pdpd", ["f32[3]", "f32[2,3]"], "E302", 1, "rank 2", "rank 1"),
+    row("Add-1", "auto_broadcast=pdpd", ["f32[2,1]", "f32[2,3]"], "E302", 1, "pdpd"),
+    row("LogicalAnd-1", "", ["f32[2]", "f32[2]"], "E303", 0, "boolean"),
+    row("Select-1", "", ["f32[2]", "f32[2]", "f32[2]"], "E303", 0, "cond"),
+    row("Select-1", "", ["boolean[2]", "f32[2]", "i32[2]"], "E303", 2, "f32", "i32"),
+    row("Convert-1", "destination_type=f32", ["string[2]"], "E303", 0, "string"),
+    row("Sigmoid-1", "", ["boolean[2]"], "E303", 0, "boolean"),
+    row("HSwish-4", "", ["i32[2]"], "E303", 0, "i32", "floating-point"),
+    row("Swish-4", "", ["f32[2]", "f32[1]"], "E301", 1, "rank 1"),
+    row("PReLU-1", "", ["f32[1,3,4]", "f32[5]"], "E302", 1, "[5]", "[1,3,4]"),
+    row("SoftMax-8", "axis=2", ["f32[1,3]"], "E304", "axis", "axis 2", "rank 2"),
+    row("FakeQuantize-1", "levels=2", ["f32[3]", "f32[2]", *["f32[]"] * 3], "E302", 1, "[3]"),
+    row("Concat-1", "axis=0", ["f32[1,2]", "f32[1,3]"], "E302", 1, "[1,3]", "axis 1"),
+    row("Concat-1", "axis=0", ["f32[1,2]", "f32[2]"], "E301", 1, "rank 1", "rank 2"),
+    row("Concat-1", "axis=2", ["f32[1,2]", "f32[1,2]"], "E304", "axis", "axis 2"),
+    row("Concat-1", "axis=0", ["f32[1]", "i32[1]"], "E303", 1, "f32", "i32"),
+    row("ShapeOf-3", "output_type=f32", ["f32[2]"], "E304", "output_type", "f32"),
+    row("Reshape-1", "", ["f32[2,3]", i64([4])], "E305", 1, "6 elements", "[4]"),
+    row("Reshape-1", "", ["f32[2,3]", i64([-1, -1])], "E305", 1, "at most one"),
+    row("Reshape-1", "", ["f32[2,3]", i64([-2])], "E305", 1, "[-2]"),
+    row("Reshape-1", "special_zero=true", ["f32[6]", i64([6, 0])], "E305", 1, "rank 1"),
+    row("Reshape-1", "", ["f32[2,3]", f32([6])], "E303", 1, "f32"),
+    row("Squeeze-1", "", ["f32[2,3]", i64([0])], "E305", 1, "dimension 2"),
+    row("Squeeze-1", "", ["f32[2,3]", i64([5])], "E305", 1, "axis 5"),
+    row("Unsqueeze-1", "", ["f32[2]", i64([1, 1])], "E305", 1, "twice"),
+    row("Transpose-1", "", ["f32[2,3]", i64([0])], "E302", 1, "1 values", "rank 2"),
+    row("Transpose-1", "", ["f32[2,3]", i64([0, 0])], "E305", 1, "twice"),
+    row("Broadcast-3", "", ["f32[2]", i64([3])], "E302", 1, "[2]", "[3]"),
+    row("Broadcast-3", "", ["f32[2,2]", i64([2])], "E302", 1, "more axes"),
+    row("Broadcast-3", "mode=bidirectional", ["f32[2]", i64([3])], "E302", 1, "2 and 3"),
+    row("Broadcast-3", "mode=explicit", ["f32[2]", i64([2])], "E300", "mode", "axes_mapping"),
+    row(
+        "Broadcast-3", "mode=explicit", ["f32[2,3]", i64([3, 2]), i64([1, 0])], "E305", 2, "[1, 0]"
+    ),
+    row("Broadcast-3", "", ["f32[1]", i64([-2])], "E305", 1, "-2"),
+    row("Pad-12", "", ["f32[2,3]", i64([1]), i64([1, 1])], "E302", 1, "1 values", "rank 2"),
+    row("Pad-12", "", ["f32[2]", i64([-3]), i64([0])], "E306", 1, "size 2", "-1"),
+    row("Pad-12", "pad_mode=reflect", ["f32[2]", i64([2]), i64([0])], "E305", 1, "at most 1"),
+    row("Pad-12", "pad_mode=symmetric", ["f32[2]", i64([0]), i64([3])], "E305", 2, "at most 2"),
+    row("Pad-12", "", ["f32[2]", i64([0]), i64([0]), "i32[]"], "E303", 3, "f32", "i32"),
+    row("DepthToSpace-1", "block_size=2", ["f32[1,6,2,2]"], "E302", "block_size", "6", "4"),
+    row("SpaceToDepth-1", "block_size=2", ["f32[1,1,2,3]"], "E302", "block_size", "3", "2"),
+    row("ShuffleChannels-1", "group=4", ["f32[1,6]"], "E302", "group", "6", "4"),
+    row("Split-1", "num_splits=2", ["f32[3]", i64(0)], "E302", "num_splits", "3", "2"),
+    row("Split-1", "num_splits=2", ["f32[4]", i64(1)], "E305", 1, "axis 1"),
+    row("VariadicSplit-1", "", ["f32[4]", i64(0), i64([3, 2])], "E305", 2, "5", "4"),
+    row("VariadicSplit-1", "", ["f32[4]", i64(0), i64([1, 2])], "E305", 2, "3", "4"),
+    row("VariadicSplit-1", "", ["f32[4]", i64(0), i64([-1, -1])], "E305", 2, "at most one"),
+    row("Gather-8", "", ["f32[2]", f32([0]), i64(0)], "E303", 1, "f32"),
+    row("Gather-8", "", ["f32[2]", i64([0]), i64(1)], "E305", 2, "axis 1"),
+    row("Gather-8", "batch_dims=2", ["f32[2,2]", i64([0]), i64(0)], "E304", "batch_dims", "2"),
+    row("Gather-8", "batch_dims=1", ["f32[2,3]", i64([0]), i64(0)], "E304", "batch_dims", "axis 0"),
+    row("Gather-8", "batch_dims=1", ["f32[2,3]", "i64[3,1]", i64(1)], "E302", 1, "[2,3]"),
+    row("Slice-8", "", [A, i64([0]), i64([1]), i64([0])], "E305", 3, "step"),
+    row(
+        "Slice-8", "", [A, i64([0]), i64([1, 2]), i64([1])], "E302", 2, "start has 1", "stop has 2"
+    ),
+    row("Slice-8", "", [A, *[i64([1, 1])] * 3, i64([0, -2])], "E305", 4, "twice"),
+    row("Slice-8", "", [A, i64(0), i64([1]), i64([1])], "E301", 1, "rank 0"),
+    row("StridedSlice-1", "", [A, i64([0]), i64([1]), i64([0])], "E305", 3, "step"),
+    row("StridedSlice-1", "", [A, *[i64([0] * 3)] * 2], "E302", 1, "3 axes", "rank 2"),
+    row("StridedSlice-1", "shrink_axis_mask=1", [A, i64([3]), i64([4])], "E305", 1, "begin 3"),
+    row("StridedSlice-1", "ellipsis_mask=1,1", [A, *[i64([0, 0])] * 2], "E304", "ellipsis_mask"),
+    row("Range-4", "output_type=f32", [f32(0), f32(1), f32(0)], "E305", 2, "step is 0"),
+    row("ReduceSum-1", "", ["f32[2]", i64([1])], "E305", 1, "axis 1", "rank 1"),
+    row("ReduceSum-1", "", ["f32[2]", "i64[1,1]"], "E301", 1, "rank 2"),
+    row("ReduceLogicalOr-1", "", ["f32[2]", i64([0])], "E303", 0, "boolean"),
+    row("MatMul-1", "", ["f32[2,3]", "f32[4,5]"], "E302", 1, "3 columns", "4"),
+    row("MatMul-1", "", ["f32[2,2,3]", "f32[3,3,5]"], "E302", 1, "2 and 3"),
+    row("MatMul-1", "", ["f32[]", "f32[3]"], "E301", 0, "rank 0"),
+    row("NormalizeL2-1", "eps=1 eps_mode=add", ["f32[2]", i64([2])], "E305", 1, "axis 2"),
+    row("BatchNormInference-5", "epsilon=0", ["f32[1,3]", *["f32[2]"] * 4], "E302", 1, "2", "3"),
+    row("Reverse-1", "mode=mask", ["f32[2]", boolean([1, 1])], "E302", 1, "2 values"),
+    row("Tile-1", "", ["f32[2]", "f32[1]"], "E303", 1, "f32"),
+]
+
+
+@pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
+def test_refusal(r: Row) -> None:
+    kind, _, number = r.op.rpartition("-")
+    cls = lookup(kind, f"opset{number}")
+    assert cls is not None
+    values, problems = parse_attributes(cls, r.attributes)
+    assert [p for p in problems if p.severity == "error"] == []
+    with pytest.raises(OpError) as caught:
+        infer_op(cls(**values), tuple(spec(i) for i in r.inputs))
+    found = caught.value.problem
+    assert found.code == r.code
+    assert (found.attribute if isinstance(r.where, str) else found.port) == r.where
+    for part in r.says:
+        assert part in found.message
+
+
+CHECKS = [
+    ("Split-1", {"num_splits": "0"}, "num_splits"),
+    ("FakeQuantize-1", {"levels": "1"}, "levels"),
+    ("DepthToSpace-1", {"block_size": "0"}, "block_size"),
+    ("ShuffleChannels-1", {"group": "0"}, "group"),
+]
+
+
+@pytest.mark.parametrize(("op", "given", "name"), CHECKS)
+def test_attribute_check(op: str, given: dict[str, str], name: str) -> None:
+    kind, _, number = op.rpartition("-")
+    cls = lookup(kind, f"opset{number}")
+    assert cls is not None
+    values, _ = parse_attributes(cls, given)
+    (found,) = cls(**values).check()
+    assert (found.code, found.attribute) == ("E210", name)
+
+
+def test_negative_pads_before_opset12_are_remarked() -> None:
+    cls = lookup("Pad", "opset1")
+    assert cls is not None
+    specs = [spec(s) for s in ("f32[3]", i64([-1]), i64([0]))]
+    (found,) = cls().remarks(*specs)
+    assert (found.code, found.port) == ("W301", 1)
+
+
+def test_document_divides_integers_down() -> None:
+    cls = lookup("Divide", "opset1")
+    assert cls is not None
+    a, b = np.array([-7, 7, 6]), np.array([2, -2, -3])
+    document = cls(semantics="document")  # type: ignore[call-arg]
+    assert list(document.evaluate(a, b)) == [-4, -4, -2]
+    towards_zero = cls(m_pythondiv=False, semantics="document")  # type: ignore[call-arg]
+    assert list(towards_zero.evaluate(a, b)) == [-3, -3, -2]
+    assert list(cls().evaluate(a, b)) == [-3, -3, -2]
+
+
+def test_packed_integers_keep_their_low_bits() -> None:
+    for name, want in (
+        ("u4", [1, 13, 15]),
+        ("i4", [1, -3, -1]),
+        ("u1", [1, 1, 1]),
+        ("u2", [1, 1, 3]),
+    ):
+        cls = lookup("Convert", "opset1")
+        assert cls is not None
+        op = cls(destination_type=ELEMENT_TYPES[name])  # type: ignore[call-arg]
+        assert op.evaluate(np.array([17, -3, 15])).tolist() == want  # type: ignore[union-attr]
+
+
+def test_real_to_integer_beyond_the_range() -> None:
+    cls = lookup("Convert", "opset1")
+    assert cls is not None
+    x = f32([float("nan"), 1e30, -1e30]).values
+    assert cls(destination_type=ELEMENT_TYPES["i64"]).evaluate(x).tolist() == [  # type: ignore
+        0,
+        2**63 - 1,
+        -(2**63),
+    ]
+    big = cls(destination_type=ELEMENT_TYPES["u64"])  # type: ignore[call-arg]
+    assert big.evaluate(f32([2.0**63, -1]).values).tolist() == [  # type: ignore[union-attr]
+        2**63,
+        2**64 - 1,
+    ]
+
+
+def test_unknown_ranks_follow_from_list_lengths() -> None:
+    unknown = Spec(ELEMENT_TYPES["f32"], None)
+    for op, inputs, want in (
+        ("Transpose", [unknown, spec("i64[3]")], (DYNAMIC,) * 3),
+        ("Pad", [unknown, spec("i64[2]"), spec("i64[2]")], (DYNAMIC,) * 2),
+        ("Reshape", [unknown, i64([4, -1]).spec], (4, DYNAMIC)),
+        ("Broadcast", [unknown, i32([4, 2]).spec], (4, 2)),
+    ):
+        cls = lookup(op, "opset12")
+        assert cls is not None
+        (out,) = infer_op(cls(), tuple(inputs))
+        assert out.shape == want
