@@ -13,15 +13,18 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from irdeconv.kernels.arithmetic import accumulator, store
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.scatter import blocks, scatter
 from irdeconv.spec import Array
 
-COLUMN_BYTES = 1 << 20  # patches of one block: large enough for the product, small enough for cache
-COLUMN_WIDTH = 384  # ... but never a narrower product than this many output positions
-TAP_BYTES = 1 << 18  # one block of the per-tap kernel
+PER_CHANNEL_OUTPUTS = 4  # with more outputs per input channel a matrix product is faster
+COLUMN_BYTES = 1 << 22  # patches of one block
+COLUMN_WIDTH = 800  # ... but never a narrower product than this many output positions
+ROW_BYTES = 1 << 22  # rows of patches that share their overlap
+CHANNEL_BYTES = 1 << 20  # copies of the channels that are convolved each by itself
 
 
 def output_sizes(
@@ -86,10 +89,12 @@ def convolve(
     plain = all(k == 1 for k in w.shape[3:]) and all(s == 1 for s in strides)
     if plain and not any(pads_begin) and x.shape[2:] == out.shape[2:] and out.flags.c_contiguous:
         _pointwise(x, w, out)
+    elif w.shape[2] == 1 and w.shape[1] <= PER_CHANNEL_OUTPUTS:
+        _per_channel(x, w, strides, dilations, pads_begin, out)
     elif all(s == 1 for s in strides) and w.shape[1] * 2 < w.shape[2]:
         _few_outputs(x, w, dilations, pads_begin, out)
-    elif w.shape[2] == 1:
-        _per_tap(x, w, strides, dilations, pads_begin, out)
+    elif _shares_rows(w, strides, dilations, out):
+        _rows(x, w, strides, dilations, pads_begin, out)
     else:
         _patches(x, w, strides, dilations, pads_begin, out)
 
@@ -222,7 +227,16 @@ def _patches(
                 trailing(out[n0 : n0 + b], cut)[...] = y.swapaxes(0, 1)
 
 
-def _per_tap(
+def _shares_rows(w: Array, strides: Sequence[int], dilations: Sequence[int], out: Array) -> bool:
+    """Whether copying less outweighs packing the filter for every row of the output."""
+    g, m, _, *kernel = w.shape
+    if g > 1 or dilations[0] > 1 or len(kernel) < 2 or strides[0] >= kernel[0]:
+        return False
+    saved = 0.25 * (1 - strides[0] / kernel[0])
+    return bool(saved * math.prod(out.shape[3:]) > 0.35 * m)
+
+
+def _rows(
     x: Array,
     w: Array,
     strides: Sequence[int],
@@ -230,26 +244,91 @@ def _per_tap(
     pads_begin: Sequence[int],
     out: Array,
 ) -> None:
-    """Multiply and add tap by tap: one input channel per group, nothing for a matrix product."""
+    """Gather patches along all axes but the first, whose windows overlap in memory.
+
+    Row h of the buffer holds `[C, taps of the other axes, *O[1:]]`; K neighbouring rows are the
+    columns of one output row, so nothing is copied K times along the first axis.
+    """
+    _, m, c, first, *kernel = w.shape
+    n, count, *rest = out.shape[0], *out.shape[2:]
+    taps, size = math.prod(kernel), math.prod(rest)
+    span = (count - 1) * strides[0] + first
+    frame = _Frame((span, *rest), (1, *kernel), (1, *strides[1:]), (1, *dilations[1:]), pads_begin)
+    matrix = w[0].reshape(m, c, first, taps).swapaxes(1, 2).reshape(m, -1)
+    step = c * taps * size
+    block = min(count, max(1, ROW_BYTES // (step * strides[0] * x.itemsize)))
+    buffer = np.empty(((block - 1) * strides[0] + first) * step, x.dtype)
+    shape, item = (first * c * taps, size), x.itemsize
+    for image, start in itertools.product(range(n), range(0, count, block)):
+        b = min(block, count - start)
+        height = (b - 1) * strides[0] + first
+        rows = buffer[: height * step].reshape(height, c, taps, *rest)
+        data = frame.fill(x[image : image + 1])
+        for t, k in enumerate(np.ndindex(*kernel)):
+            at = (start * strides[0], *(0 for _ in rest))
+            rows[:, :, t] = frame.tap(data, (0, *k), at, (height, *rest))[0].swapaxes(0, 1)
+        offsets = (strides[0] * step * item, size * item, item)
+        right = as_strided(buffer, (b, *shape), offsets, writeable=False)
+        target = out[image, :, start : start + b].swapaxes(0, 1)
+        if out.flags.c_contiguous:
+            np.matmul(matrix, right, out=target.reshape(b, m, size))
+        else:
+            target[...] = np.matmul(matrix, right).reshape(target.shape)
+
+
+def _per_channel(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    out: Array,
+) -> None:
+    """Convolve with one input channel per group, where a matrix product has nothing to sum.
+
+    The input is copied once per tap of the last axis, so that rows of the output are contiguous;
+    the other axes' taps are overlapping views. einsum then multiplies and adds in one pass.
+    """
     g, m, _, *kernel = w.shape
     n, sizes = x.shape[0], out.shape[2:]
-    frame = _Frame(sizes, kernel, strides, dilations, pads_begin)
-    limit = max(1, TAP_BYTES // x.itemsize)
-    channels = max(1, min(g, limit // (m * math.prod(sizes))))
-    factors = w.reshape(g, m, -1, *(1 for _ in kernel))
-    for n0, g0 in itertools.product(range(n), range(0, g, channels)):
-        part = slice(g0, min(g0 + channels, g))
-        data = frame.fill(x[n0 : n0 + 1, part])
-        rows = out[n0, g0 * m : part.stop * m].reshape(-1, m, *sizes)
-        for start, block in blocks(sizes, max(1, limit // m)):
-            cut = tuple(slice(s, s + z) for s, z in zip(start, block, strict=True))
-            total = np.empty((part.stop - g0, m, *block), x.dtype)
-            product = np.empty_like(total)
-            for t, k in enumerate(np.ndindex(*kernel)):
-                taken = frame.tap(data, k, start, block)[0][:, None]
-                if t == 0:
-                    np.multiply(taken, factors[part, :, t], out=total)
-                else:
-                    np.multiply(taken, factors[part, :, t], out=product)
-                    np.add(total, product, out=total)
-            trailing(rows, cut)[...] = total
+    axes = list(zip(sizes[:-1], strides[:-1], dilations[:-1], kernel[:-1], strict=True))
+    spans = [(o - 1) * s + d * (k - 1) + 1 for o, s, d, k in axes]
+    outer = [_clip(*a, 1, 0) for a in zip(x.shape[2:-1], pads_begin[:-1], spans, strict=True)]
+    size = kernel[-1] * math.prod(spans) * sizes[-1] * x.itemsize
+    group = max(1, min(g, CHANNEL_BYTES // size))
+    copies = np.zeros((group, kernel[-1], *spans, sizes[-1]), x.dtype)
+    view, labels = _overlapping(copies, axes, sizes)
+    rank = len(kernel)
+    factors = [0, 1, *range(3, rank + 2), 2]  # groups, outputs, outer taps, last tap
+    for image, g0 in itertools.product(range(n), range(0, g, group)):
+        part = slice(g0, min(g0 + group, g))
+        count = part.stop - g0
+        for k in range(kernel[-1]):
+            last = _clip(x.shape[-1], pads_begin[-1], sizes[-1], strides[-1], k * dilations[-1])
+            source = trailing(x[image, part], [*(s for _, s in outer), last[1]])
+            trailing(copies[:count, k], [*(t for t, _ in outer), last[0]])[...] = source
+        total = np.einsum(view[:count], labels, w[part, :, 0], factors, [0, 1, *labels[rank + 1 :]])
+        out[image, g0 * m : part.stop * m] = total.reshape(count * m, *sizes)
+
+
+def _overlapping(
+    copies: Array, axes: Sequence[tuple[int, int, int, int]], sizes: Sequence[int]
+) -> tuple[Array, list[int]]:
+    """Return the view `[groups, last tap, *outer taps, *O]` of the copies and its einsum labels.
+
+    Where the last outer axis has stride 1 its rows follow each other, and both axes become one.
+    """
+    steps = copies.strides
+    taps = [k for _, _, _, k in axes]
+    tap_steps = [d * step for (_, _, d, _), step in zip(axes, steps[2:], strict=False)]
+    outputs = list(sizes)
+    output_steps = [
+        *(s * step for (_, s, _, _), step in zip(axes, steps[2:], strict=False)),
+        steps[-1],
+    ]
+    if axes and axes[-1][1] == 1:
+        outputs[-2:] = [outputs[-2] * outputs[-1]]
+        del output_steps[-2]
+    shape = (*copies.shape[:2], *taps, *outputs)
+    view = as_strided(copies, shape, (*steps[:2], *tap_steps, *output_steps), writeable=False)
+    return view, [0, *range(2, len(shape) + 1)]

@@ -18,8 +18,10 @@ import numpy as np
 from irdeconv.kernels.arithmetic import accumulator, store
 from irdeconv.kernels.convolution import convolve
 from irdeconv.kernels.resampling import trailing, window
-from irdeconv.kernels.scatter import fits_merged, merged, scatter, single
+from irdeconv.kernels.scatter import fits_merged, interleaved, merged, scatter, single
 from irdeconv.spec import Array
+
+WIDE_STRIDE = 16  # from here on a row of one tap per residue is worth an addition along it
 
 
 def deconvolution(
@@ -64,6 +66,8 @@ def deconvolve(
     """Choose a kernel and write the deconvolution into `out`; all of one type, nothing empty."""
     if all(i == 1 for i in x.shape[2:]):
         single(x, w, dilations, pads_begin, out)
+    elif w.shape[1] == 1 and strides[-1] >= WIDE_STRIDE and all(d == 1 for d in dilations):
+        interleaved(x, w, strides, pads_begin, out)
     elif _prefers_phases(x, w, strides, dilations):
         _phases(x, w, strides, dilations, pads_begin, out)
     elif all(d == 1 for d in dilations) and fits_merged(x, w):
@@ -77,11 +81,13 @@ def _prefers_phases(x: Array, w: Array, strides: Sequence[int], dilations: Seque
     _, c, m, *kernel = w.shape
     if all(k <= s for k, s in zip(kernel, strides, strict=True)):
         return False
+    if c == 1:
+        return True
     taps, residues = math.prod(kernel), math.prod(strides)
     flat = all(d == 1 for d in dilations) and fits_merged(x, w)
     positions = x.shape[0] * math.prod(x.shape[2:])
-    adds = 0.16 * m * taps + 0.24 * m * residues if flat else 0.39 * m * taps
-    gather = 0.25 * c * taps + 0.24 * m * residues
+    adds = 0.40 * m * taps + 0.24 * m * residues if flat else 0.60 * m * taps
+    gather = 0.25 * c * taps + 0.39 * m * residues
     # The phases' filters are copied in another order, with large strides.
     return bool(positions * gather + 2.5 * c * m * taps < positions * adds)
 

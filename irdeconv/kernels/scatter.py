@@ -8,6 +8,8 @@ it lies in memory. What differs is how the terms are added:
 - `single`: inputs of one position, whose terms are the result;
 - `merged`: taps that differ by multiples of S meet in the same residue of the output, so all
   residues are summed at once on contiguous planes and each is written once;
+- `interleaved`: one input channel per group, wide strides: outer products straight into the rows of
+  the result, without a matrix product (there is nothing to sum);
 - `scatter`: every tap's plane is added to the output in place, block by block.
 """
 
@@ -138,6 +140,37 @@ def _write_residues(sums: Array, strides: Sequence[int], begin: Sequence[int], o
         ]
         plane = sums[(slice(None), *r)]
         trailing(out, (q[1] for q in pairs))[...] = trailing(plane, (q[0] for q in pairs))
+
+
+def interleaved(
+    x: Array, w: Array, strides: Sequence[int], begin: Sequence[int], out: Array
+) -> None:
+    """Deconvolve one input channel per group with dilation 1 and a wide stride along the last axis.
+
+    Position p*S + r of the scatter lies at [p, r] of an array `[M/g, *(I+Q-1, S)]`.
+    """
+    g, _, m, *kernel = w.shape
+    rank, sizes = len(kernel), x.shape[2:]
+    shifts = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+    grown = [i + q - 1 for i, q in zip(sizes, shifts, strict=True)]
+    full = np.empty((m, *itertools.chain(*zip(grown, strides, strict=True))), x.dtype)
+    flat = full.reshape(m, *(p * s for p, s in zip(grown, strides, strict=True)))
+    lying = tuple(range(1, 2 * rank, 2))  # axes of the data among [m, p, r, p, r, ...]
+    standing = tuple(range(2, 2 * rank + 1, 2))
+    for image, group in itertools.product(range(x.shape[0]), range(g)):
+        full[...] = 0
+        data = np.expand_dims(x[image, group], (0, *standing))
+        for q in np.ndindex(*shifts):
+            taps = [
+                slice(a * s, min(a * s + s, k)) for a, s, k in zip(q, strides, kernel, strict=True)
+            ]
+            factor = np.expand_dims(trailing(w[group, 0], taps), lying)
+            where: list[slice] = []
+            for a, i, t in zip(q, sizes, taps, strict=True):
+                where += [slice(a, a + i), slice(t.stop - t.start)]
+            view = trailing(full, where)
+            view += data * factor
+        out[image, group * m : (group + 1) * m] = window(flat, begin, out.shape[2:])
 
 
 def reach(start: int, count: int, shift: int, stride: int, size: int) -> tuple[slice, slice]:
