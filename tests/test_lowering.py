@@ -1,0 +1,293 @@
+"""What lowering makes of a graph: its language, names, places, filters, shapes and report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer, build, constant, expected, numbers, parameter, random_layer, result
+
+import irdeconv as ird
+from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
+from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import REGISTRY
+from irdeconv.ops import core
+from irdeconv.ops.basic import Result
+from irdeconv.spec import Interval
+
+F32 = np.float32
+ENDS = {"Parameter", "Result", "Const"}
+DATA = {"ZeroInsertion", "Pad", "Convolution", "GroupConvolution"}
+FILTER = {"Slice", "Transpose", "Squeeze", "Unsqueeze"}
+SIZES = {"ShapeOf", "Gather", "Concat", "Convert", "Add", "Subtract", "Multiply", "Divide"}
+SIZES |= {"Maximum", "FloorMod"}
+
+
+def types(graph: Graph) -> set[str]:
+    return {n.type for n in graph.nodes()}
+
+
+def two_d(**changes: Any) -> Layer:
+    """g = 2, C/g = 3, M/g = 2, other numbers on each axis."""
+    layer = Layer(
+        batch=2,
+        size=(3, 4),
+        groups=2,
+        c=3,
+        m=2,
+        kernel=(3, 2),
+        strides=(2, 3),
+        dilations=(1, 2),
+        pads_begin=(1, 0),
+        pads_end=(0, 2),
+        output_padding=(1, 0),
+    )
+    return replace(layer, **changes)
+
+
+def arrays(layer: Layer, seed: int = 5, dtype: Any = F32) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    x = numbers(rng, layer.data_shape, dtype)
+    return x, numbers(rng, layer.filter_shape, dtype)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_constant_layers_become_three_operations(seed: int) -> None:
+    layer = random_layer(np.random.default_rng([7, seed]), budget=300)
+    if min(layer.output_size) < 0:
+        layer = replace(layer, pads_begin=(0,) * layer.axes, pads_end=(0,) * layer.axes)
+    graph, _ = build(layer, *arrays(layer))
+    low = ird.lower(graph)
+    assert types(low.graph) <= ENDS | DATA
+    (record,) = low.report
+    convolution = "Convolution" if (layer.groups or 1) == 1 else "GroupConvolution"
+    assert record.nodes[-1] == convolution
+    assert record.nodes[:-1] in (("ZeroInsertion", "Pad"), ("ZeroInsertion",), ("Pad",), ())
+    assert ("ZeroInsertion" in record.nodes) == (set(layer.strides) != {1})
+    (conv,) = low.graph.nodes(convolution)
+    assert set(conv.op.strides) == {1}  # type: ignore[attr-defined]
+    assert set(conv.op.pads_begin + conv.op.pads_end) == {0}  # type: ignore[attr-defined]
+    assert conv.op.dilations == layer.dilations  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_dynamic_layers_add_only_filter_and_size_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng([8, seed])
+    layer = random_layer(rng, budget=300)
+    graph, _ = build(
+        layer,
+        *arrays(layer),
+        filter_input=bool(seed % 2),
+        shape_source=str(rng.choice(["input", "computed"])),
+        data_shape=[None] * (layer.axes + 2),
+    )
+    low = ird.lower(graph).graph
+    assert types(low) <= ENDS | DATA | FILTER | SIZES
+    low.lint()
+    assert ird.dump(ird.lower(low).graph) == ird.dump(low)
+
+
+def test_names_places_origins_and_tensor_names_are_kept(tmp_path: Path) -> None:
+    layer = two_d()
+    write_ir(tmp_path / "net.xml", layer, arrays(layer)[1])
+    graph = ird.read(tmp_path / "net.xml")
+    low = ird.lower(graph).graph
+    (old,), (new,) = graph.find("deconv"), low.find("deconv")
+    assert new.type == "GroupConvolution"
+    assert new.tensor_names == old.tensor_names == (("y",),)
+    assert low.inputs == graph.inputs == ["x"]
+    assert low.outputs == graph.outputs == ["y"]
+    made = [n for n in low.nodes() if n.type in DATA]
+    assert [n.name for n in made] == ["deconv/ZeroInsertion", "deconv/Pad", "deconv"]
+    for n in made:
+        assert n.origins == ("deconv",)
+        assert str(n.location) == str(old.location)
+    names = [n.name for n in low.nodes()]
+    assert len(set(names)) == len(names)
+
+
+def test_names_that_tell_the_type_tell_the_new_one() -> None:
+    g = Graph()
+    x, w = parameter(g, (1, 1, 3), F32, "x"), constant(g, np.ones((1, 1, 2), F32), "w")
+    node = g.add(Conv(strides=(2,)), [x, w], name="up.0/ConvolutionBackpropData")
+    result(g, Value(node.id))
+    low = ird.lower(g)
+    assert [n.name for n in low.graph.nodes("Convolution")] == ["up.0/Convolution"]
+    assert [r.name for r in low.report] == ["up.0/ConvolutionBackpropData"]
+
+
+def test_the_source_graph_is_untouched() -> None:
+    layer = two_d()
+    graph, feeds = build(layer, *arrays(layer))
+    before = ird.dump(graph)
+    ird.lower(graph)
+    ird.run(graph, feeds)
+    assert ird.dump(graph) == before
+
+
+def values(graph: Graph, node: Node) -> Any:
+    return node.op.data.array()  # type: ignore[attr-defined]
+
+
+def test_a_shared_filter_stays_intact() -> None:
+    """One constant feeds two unlike deconvolutions and an output."""
+    g = Graph()
+    w = np.arange(1, 13, dtype=F32).reshape(2, 2, 3)
+    x = parameter(g, (1, 2, 4), F32, "x")
+    shared = constant(g, w, "w")
+    g.node(shared.node).tensor_names = (("w",),)
+    a = g.add(Conv(strides=(2,)), [x, shared], name="a")
+    b = g.add(Conv(strides=(3,), pads_begin=(1,)), [x, shared], name="b")
+    result(g, Value(a.id), "ya")
+    result(g, Value(b.id), "yb")
+    g.add(Result(), [shared], name="w/sink")
+    low = ird.lower(g).graph
+    assert np.array_equal(values(low, low.node(shared.node)), w)
+    feeds = {"x": np.arange(8, dtype=F32).reshape(1, 2, 4)}
+    direct, lowered = ird.run(g, feeds, form=None), ird.run(low, feeds, form=None)
+    assert np.array_equal(lowered["w"], w)
+    for name in ("ya", "yb"):
+        assert np.array_equal(direct[name], lowered[name])
+    assert np.array_equal(w, np.arange(1, 13, dtype=F32).reshape(2, 2, 3))
+
+
+def test_the_lowered_filter_is_flipped_and_regrouped() -> None:
+    w = np.arange(24, dtype=F32).reshape(2, 3, 2, 2)  # g, C/g, M/g, K
+    layer = two_d(size=(3,), kernel=(2,), strides=(2,), dilations=(1,), pads_begin=(0,))
+    layer = replace(layer, pads_end=(0,), output_padding=(0,))
+    graph, _ = build(layer, arrays(layer)[0], w)
+    low = ird.lower(graph).graph
+    (conv,) = low.nodes("GroupConvolution")
+    new = values(low, low.node(low.inputs_of(conv.id)[1].node))
+    assert new.shape == (2, 2, 3, 2)  # g, M/g, C/g, K
+    for g, m, c, k in np.ndindex(*new.shape):
+        assert new[g, m, c, k] == w[g, c, m, 1 - k]
+
+
+@pytest.mark.parametrize("groups", [None, 2])
+def test_compressed_filters_stay_compressed(groups: int | None) -> None:
+    layer = two_d(groups=groups)
+    x, w = arrays(layer)
+    g = Graph()
+    data = parameter(g, x.shape, F32, "x")
+    half = constant(g, w.astype(np.float16), "half")
+    convert = REGISTRY["Convert", "opset1"](destination_type=ELEMENT_TYPES["f32"])  # type: ignore[call-arg]
+    full = g.add(convert, [half], name="full")
+    full.rt_info = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
+    node = g.add(layer.op, [data, Value(full.id)], name="deconv")
+    result(g, Value(node.id))
+    low = ird.lower(g).graph
+    (kept,) = low.nodes("Convert")
+    assert kept.rt_info == full.rt_info
+    source = low.node(low.inputs_of(kept.id)[0].node)
+    assert str(source.spec()) == f"f16[{'2,2,3' if groups else '2,3'},3,2]"
+    floats = [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]]
+    assert floats == []
+    y = ird.run(g, {"x": x}, form="zero-insertion")["y"]
+    assert np.array_equal(y, expected(layer, x, w))
+
+
+@pytest.mark.parametrize("groups", [None, 1, 3])
+def test_filters_that_are_no_constants(groups: int | None) -> None:
+    layer = two_d(groups=groups)
+    x, w = arrays(layer)
+    graph, feeds = build(layer, x, w, filter_input=True)
+    low = ird.lower(graph).graph
+    assert {"Slice", "Transpose"} <= types(low)
+    for weights in (w, -w[..., ::-1]):
+        feeds["w"] = np.ascontiguousarray(weights)
+        y = ird.run(low, feeds, form=None)["y"]
+        assert np.array_equal(y, expected(layer, x, feeds["w"]))
+
+
+def test_unknown_batch_and_sizes_keep_what_is_known() -> None:
+    layer = two_d()
+    x, w = arrays(layer)
+    graph, _ = build(layer, x, w, data_shape=(None, 6, None, 4))
+    low = ird.lower(graph).graph
+    (conv,) = low.find("deconv")
+    batch, channels, height, width = conv.spec().shape or ()
+    assert isinstance(batch, Interval)
+    assert isinstance(height, Interval)
+    assert (batch.hi, channels, height.hi, width) == (None, 4, None, 10)
+    # Pads do not depend on the data's size, so they are constants.
+    assert types(low) <= ENDS | DATA
+
+
+def test_the_report_counts_products() -> None:
+    layer = two_d()
+    graph, _ = build(layer, *arrays(layer))
+    (record,) = ird.lower(graph).report
+    assert layer.output_size == (7, 10)
+    assert record.to_dict() == {
+        "name": "deconv",
+        "type": "GroupConvolutionBackpropData",
+        "form": "zero-insertion",
+        "reason": None,
+        "macs_direct": 2 * 6 * 12 * 2 * 6,  # N * C * I * M/g * K
+        "macs_lowered": 2 * 4 * 70 * 3 * 6,  # N * M * O * C/g * K
+        "nodes": ["ZeroInsertion", "Pad", "GroupConvolution"],
+    }
+
+
+def test_the_report_of_unknown_sizes_has_no_products() -> None:
+    layer = two_d()
+    graph, _ = build(layer, *arrays(layer), data_shape=(None, 6, None, None))
+    (record,) = ird.lower(graph).report
+    assert (record.macs_direct, record.macs_lowered) == (None, None)
+
+
+def test_the_report_of_a_graph_without_deconvolutions() -> None:
+    g = Graph()
+    result(g, parameter(g, (1, 2), F32, "x"))
+    low = ird.lower(g)
+    assert len(low.report) == 0
+    assert str(low.report) == "no deconvolutions"
+    assert low.report.to_dict() == {"form": "zero-insertion", "layers": [], "diagnostics": []}
+    assert types(low.graph) == {"Parameter", "Result"}
+
+
+def test_the_canonical_operation_is_lowered_too() -> None:
+    layer = two_d()
+    x, w = arrays(layer)
+    g = Graph()
+    inputs = [parameter(g, x.shape, F32, "x"), constant(g, w, "w")]
+    ends = [f - b - o for f, (b, o) in zip(map(layer.full, range(2)), layer.window(), strict=True)]
+    inputs.append(constant(g, np.array([b for b, _ in layer.window()], np.int64), "begin"))
+    inputs.append(constant(g, np.array(ends, np.int64), "end"))
+    node = g.add(core.Deconvolution(layer.strides, layer.dilations), inputs, name="deconv")
+    result(g, Value(node.id))
+    want = expected(layer, x, w)
+    assert np.array_equal(ird.run(g, {"x": x}, form=None)["y"], want)
+    assert np.array_equal(ird.run(g, {"x": x}, form="zero-insertion")["y"], want)
+
+
+def test_an_unknown_form_is_named_with_the_known_ones() -> None:
+    graph, _ = build(two_d(), *arrays(two_d()))
+    with pytest.raises(ird.UsageError, match="zero-insertion") as raised:
+        ird.lower(graph, form="zero-insertoin")
+    (d,) = raised.value.diagnostics
+    assert d.code == "E700"
+    assert d.hint is not None
+    assert "zero-insertion" in d.hint
+
+
+def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
+    g = Graph()
+    for name in ("a", "b"):
+        x = parameter(g, (), F32, f"{name}/x")
+        w = parameter(g, (), F32, f"{name}/w")
+        for v in (x, w):
+            old = g.node(v.node).op
+            g.replace_op(v.node, replace(old, shape=None))  # type: ignore[call-arg]
+        node = g.add(GroupConv(), [x, w], name=name)
+        result(g, Value(node.id), f"{name}/y")
+    with pytest.raises(ird.LoweringError) as raised:
+        ird.lower(g)
+    assert [(d.code, d.layer) for d in raised.value.diagnostics] == [("E400", "a"), ("E400", "b")]
