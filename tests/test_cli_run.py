@@ -210,9 +210,9 @@ def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("demo") == 0
     captured = capsys.readouterr().out
     assert "ok   net: 1 deconvolution, " in captured
-    assert "2 samples, form zero-insertion: 2 of 2 agree" in captured
+    assert "2 samples, form zero-insertion, seed 0: 2 of 2 as they should be" in captured
     assert command("demo", "net") == 0
-    assert "1 of 1 agree" in capsys.readouterr().out
+    assert "1 of 1 as they should be" in capsys.readouterr().out
     assert command("demo", "--list") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
     assert command("demo", "nett") == 2
@@ -240,3 +240,28 @@ def test_demo_fails_where_anything_differs(
     out = capsys.readouterr().out
     assert "FAIL net" in out
     assert "read back differs first at deconv" in out
+
+
+def test_demo_wants_broken_samples_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = folder / "samples" / "broken" / "bad.xml"
+    bad.parent.mkdir()
+    bad.write_text("<net")
+    assert command("demo", "broken/bad") == 0
+    assert "ok   broken/bad: refused, 1 error" in capsys.readouterr().out
+    write_ir(bad, LAYER, W)
+    assert command("demo", "broken/bad") == 1
+    assert "FAIL broken/bad: accepted" in capsys.readouterr().out
+
+
+def test_demo_closes_open_shapes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_ir(folder / "samples" / "net.xml", LAYER, W, data_shape=[-1, 3, -1, 4])
+    assert command("demo", "net", "--format", "json") == 0
+    [sample] = json.loads(capsys.readouterr().out)["samples"]
+    assert sample["inputs"] == {"x": [8, 3, 8, 4]}
+
+
+def test_the_packaged_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo") == 0
+    assert "as they should be" in capsys.readouterr().out

@@ -19,6 +19,7 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from irdeconv.errors import Diagnostic
     from irdeconv.graph import Graph
     from irdeconv.spec import Array
     from irdeconv.verify.compare import Comparison
@@ -64,10 +65,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
     result = api.compare(a, b, feeds, tolerance=args.tolerance)
     if console.wants_json:
         names = {"a": args.file, "b": args.other or f"lowered ({args.form})"}
-        console.json("compare", {**names, "seed": args.seed, **result.to_dict()})
+        found = [d.to_dict() for d in _diagnostics(result)]
+        content = {**names, "seed": args.seed, **result.to_dict(), "diagnostics": found}
+        console.json("compare", content)
     else:
         _text(result, console, everything=args.all)
     return 0 if result.passed else 1
+
+
+def _diagnostics(result: Comparison) -> list[Diagnostic]:
+    from irdeconv.errors import Diagnostic
+
+    different = [t for t in result.tensors if not t.passed]
+    out = [Diagnostic("E504", "error", str(t), layer=t.name) for t in different]
+    missing = (Diagnostic("E504", "error", f'output "{n}" is missing') for n in result.missing)
+    return [*out, *missing]
 
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
