@@ -176,7 +176,10 @@ Minimum = binary(
 Power = binary("Power", _power, _row("a to the power b", _ANY, "arithmetic/Power-1"))
 Mod = binary("Mod", _modulo, _row("Remainder of a / b, sign of a", _ANY, "arithmetic/Mod-1"))
 FloorMod = binary(
-    "FloorMod", np.remainder, _row("Remainder of a / b, sign of b", _ANY, "arithmetic/FloorMod-1")
+    "FloorMod",
+    np.remainder,
+    _row("Remainder of a / b, sign of b", _ANY, "arithmetic/FloorMod-1"),
+    scalar=ranges.floor_modulo,
 )
 SquaredDifference = binary(
     "SquaredDifference",
@@ -223,17 +226,21 @@ class Divide(Binary):
         )
 
 
-def _comparison(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
+def _comparison(
+    name: str, fn: BinaryFunction, what: str, scalar: Callable[[Any, Any], bool]
+) -> type[Binary]:
     doc = _row(what, "one type", f"comparison/{name}-1", "boolean")
-    return binary(name, fn, doc, accepts="any", gives_boolean=True)
+    return binary(name, fn, doc, accepts="any", gives_boolean=True, scalar=scalar)
 
 
-Equal = _comparison("Equal", np.equal, "a == b")
-NotEqual = _comparison("NotEqual", np.not_equal, "a != b")
-Less = _comparison("Less", np.less, "a < b")
-LessEqual = _comparison("LessEqual", np.less_equal, "a <= b")
-Greater = _comparison("Greater", np.greater, "a > b")
-GreaterEqual = _comparison("GreaterEqual", np.greater_equal, "a >= b")
+Equal = _comparison("Equal", np.equal, "a == b", ranges.equal)
+NotEqual = _comparison("NotEqual", np.not_equal, "a != b", lambda a, b: not ranges.equal(a, b))
+Less = _comparison("Less", np.less, "a < b", ranges.less)
+LessEqual = _comparison("LessEqual", np.less_equal, "a <= b", lambda a, b: not ranges.less(b, a))
+Greater = _comparison("Greater", np.greater, "a > b", lambda a, b: ranges.less(b, a))
+GreaterEqual = _comparison(
+    "GreaterEqual", np.greater_equal, "a >= b", lambda a, b: not ranges.less(a, b)
+)
 
 
 def _logical(name: str, fn: BinaryFunction, what: str) -> type[Binary]:

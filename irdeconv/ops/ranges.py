@@ -117,6 +117,33 @@ def _whole(low: float, high: float) -> Scalar:
     return _around([low, high])
 
 
+def floor_modulo(a: Scalar, b: Scalar) -> Scalar:
+    """a modulo b of an integer tensor; TypeError for a divisor that may not be positive."""
+    if _is_real(a, b) or bounds(b)[0] <= 0:
+        raise TypeError("modulo of a partly known value")
+    return a % b
+
+
+def equal(a: Scalar, b: Scalar) -> bool:
+    """Whether a == b; TypeError where that is not known."""
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        (al, ah), (bl, bh) = _ends(a), _ends(b)
+        if al <= bh and bl <= ah:
+            raise TypeError("a comparison of partly known values")
+        return False
+    return bool(a == b)
+
+
+def less(a: Scalar, b: Scalar) -> bool:
+    """Whether a < b; TypeError where that is not known."""
+    (al, ah), (bl, bh) = _ends(a), _ends(b)
+    if ah < bl:
+        return True
+    if al >= bh:
+        return False
+    raise TypeError("a comparison of partly known values")
+
+
 def floor(v: Scalar) -> Scalar:
     """Round down; the bounds of a real interval are integers already."""
     return v if isinstance(v, Interval) else type(v)(math.floor(v))

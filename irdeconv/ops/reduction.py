@@ -11,6 +11,7 @@ import numpy as np
 
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
+from irdeconv.ops.ranges import holds_real
 from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
 
 Reducer = Callable[..., Array]
@@ -55,12 +56,16 @@ class Reduction(Op):
         return tuple(out)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
-        if data.dtype == object or axes.dtype == object:
+        if axes.dtype == object or (data.dtype == object and not self._adds_dims(data)):
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes, data.ndim)
         if not chosen:
             return data
         return type(self).fn(data, chosen, self.keep_dims)
+
+    def _adds_dims(self, data: Array) -> bool:
+        """Whether the values are partly known integers of which Python can make the sum."""
+        return type(self).partial and not holds_real(data)
 
 
 def _wide(fn: Reducer) -> Reducer:
@@ -68,6 +73,8 @@ def _wide(fn: Reducer) -> Reducer:
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
         dtype = x.dtype
+        if x.dtype == object:
+            return np.asarray(fn(x, axes, keep), object)
         with np.errstate(all="ignore"):
             if dtype.kind in "iu" and dtype.itemsize < 8:
                 x = x.astype(np.int64 if dtype.kind == "i" else np.uint64)
@@ -123,7 +130,13 @@ def _l2(x: Array, axes: Any, keep: bool) -> Array:
 
 
 def reduction(
-    name: str, fn: Reducer, what: str, *, since: int = 1, accepts: Types = "number"
+    name: str,
+    fn: Reducer,
+    what: str,
+    *,
+    since: int = 1,
+    accepts: Types = "number",
+    partial: bool = False,
 ) -> type[Reduction]:
     """Register a reduction."""
     types = "boolean" if accepts == "boolean" else "any numbers"
@@ -133,13 +146,14 @@ def reduction(
         "__module__": __name__,
         "fn": staticmethod(fn),
         "accepts": accepts,
+        "partial": partial,
     }
     return op(name, since=since)(type(name, (Reduction,), body))
 
 
-ReduceSum = reduction("ReduceSum", _wide(_numpy("sum")), "Sum")
+ReduceSum = reduction("ReduceSum", _wide(_numpy("sum")), "Sum", partial=True)
 ReduceMean = reduction("ReduceMean", _wide(_mean), "Arithmetic mean (integers: towards zero)")
-ReduceProd = reduction("ReduceProd", _wide(_numpy("prod")), "Product")
+ReduceProd = reduction("ReduceProd", _wide(_numpy("prod")), "Product", partial=True)
 ReduceMax = reduction("ReduceMax", _extreme("max", True), "Largest value")
 ReduceMin = reduction("ReduceMin", _extreme("min", False), "Smallest value")
 ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4)
