@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ops*", "dialects*"),
     ("graph",),
     ("io*", "text*", "passes*", "runtime*"),
-    ("verify*", "inspect*"),
+    ("verify*", "inspection*"),
     ("api",),
     ("cli*", "__main__"),
 )
