@@ -25,6 +25,12 @@ class ConstantReader:
 
     def read(self, layer: Layer) -> Const | None:
         """Return the operation, or None after reporting what is wrong."""
+        made = self._read(layer)
+        if made is None:
+            self._context.unplaced = True
+        return made
+
+    def _read(self, layer: Layer) -> Const | None:
         self._layer = layer
         data = layer.data or {}
         if layer.data is None:

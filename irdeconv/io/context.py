@@ -19,7 +19,8 @@ from irdeconv.source import Anchor, Location, SourceFile
 class Context:
     """Reading one file: its source, diagnostics, weights and options.
 
-    `used` gathers the parts of the weights file that constants cover, those of bodies as well.
+    `used` gathers the parts of the weights file that constants cover, those of bodies as well;
+    `unplaced` says that some constant does not tell its part.
     `unknown` counts layers of operations without details, by (type, version).
     """
 
@@ -29,6 +30,7 @@ class Context:
     limits: Limits
     semantics: Semantics
     used: list[tuple[int, int]] = field(default_factory=list)
+    unplaced: bool = False
     unknown: dict[tuple[str, str], list[Layer]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 

@@ -49,7 +49,7 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
         out.add(
             "E102",
             "the document has a DOCTYPE, which an IR never needs and which can pull in other files",
-            location=_place(source, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1),
+            location=_doctype_place(source, parser),
             hint="remove the <!DOCTYPE ...> and write entities as plain text",
         )
     except (expat.ExpatError, LookupError, ValueError) as e:
@@ -59,6 +59,16 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
 
 def _doctype(*_: object) -> None:
     raise _DoctypeSeen
+
+
+def _doctype_place(source: SourceFile, parser: expat.XMLParserType) -> Location:
+    """Return where `<!DOCTYPE` begins: expat tells where its name ends."""
+    start = source.data.rfind(b"<!DOCTYPE", 0, parser.CurrentByteIndex + 1)
+    if start < 0:
+        return _place(source, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+    before = source.data[:start]
+    column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+    return _place(source, before.count(b"\n") + 1, column)
 
 
 def _root(tag: str, attributes: dict[str, str]) -> None:

@@ -16,6 +16,8 @@ def check_weights(document: Document, context: Context) -> None:
     if size is None:
         _missing(document, context)
         return
+    if context.unplaced:
+        return
     end = max((stop for _, stop in context.used), default=0)
     if end < size:
         context.add(

@@ -29,6 +29,11 @@ class Wiring:
     sources: list[list[Value | None]] = field(default_factory=list)
     doubtful: set[int] = field(default_factory=set)
     broken: bool = False
+    # Layers whose ids or ports have been reported; an edge that misses them is no news.
+    odd: set[int] = field(default_factory=set)
+    # Whether some layer has no id of its own, and how many edges lead nowhere.
+    lost: bool = False
+    loose: int = 0
     # Port id -> position, for the inputs and the outputs of each layer.
     ports: list[tuple[Positions, Positions]] = field(default_factory=list)
 
@@ -47,7 +52,17 @@ def wire(document: Document, context: Context) -> Wiring:
             _connect(wiring, edge, ends, feeders, context)
         else:
             wiring.broken = True
+    _excuse_unfed(wiring)
     return wiring
+
+
+def _excuse_unfed(wiring: Wiring) -> None:
+    """Where edges lead nowhere, do not report as well the inputs that they were meant for."""
+    unfed = [i for i, row in enumerate(wiring.sources) for v in row if v is None]
+    unfed = [i for i in unfed if i not in wiring.doubtful]
+    wiring.broken = wiring.broken or bool(unfed)
+    if len(unfed) <= wiring.loose:
+        wiring.doubtful |= set(unfed)
 
 
 def _ids(ports: tuple[Port, ...]) -> tuple[str | None, ...]:
@@ -78,7 +93,7 @@ def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
     number = integer(layer.id)
     if number is None:
         wiring.doubtful.add(index)
-        wiring.broken = True
+        wiring.broken = wiring.lost = True
         if layer.id is None:
             context.add("E105", 'the attribute "id" is missing', layer.anchor, layer=layer)
         else:
@@ -90,7 +105,8 @@ def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
     first = wiring.ids.setdefault(number, index)
     if first != index:
         wiring.doubtful |= {index, first}
-        wiring.broken = True
+        wiring.odd |= {index, first}
+        wiring.broken = wiring.lost = True
         other = wiring.layers[first]
         context.add(
             "E200",
@@ -118,10 +134,12 @@ def _check_ports(wiring: Wiring, index: int, layer: Layer, context: Context) -> 
             text, number = port.id, integer(port.id)
             if text is None or number is None:
                 wiring.doubtful.add(index)
+                wiring.odd.add(index)
                 _bad_port_id(layer, port, context)
                 continue
             if number in mine:
                 wiring.doubtful.add(index)
+                wiring.odd.add(index)
                 context.add(
                     "E201", f"two {what} ports have the id {text}", layer.within(port.sub),
                     attribute="id", layer=layer,
@@ -168,9 +186,11 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
     if len(out) == 4:
         return out[0], out[1], out[2], out[3]
     # Whoever the edge was meant for lacks an input because of it.
-    target = wiring.ids.get(integer(edge.to_layer) or 0)
-    if target is not None:
-        wiring.doubtful.add(target)
+    target = integer(edge.to_layer)
+    if target in wiring.ids:
+        wiring.doubtful.add(wiring.ids[target])
+    else:
+        wiring.loose += 1
     return None
 
 
@@ -186,6 +206,7 @@ def _connect(
     source = _end(wiring, edge, from_layer, from_port, True, context)
     if target is None:
         wiring.broken = True
+        wiring.loose += 1
         return
     index, port = target
     if source is None:
@@ -215,6 +236,8 @@ def _end(
     """Return (layer, position of the port) of one end of an edge; None after reporting."""
     index = wiring.ids.get(number)
     side = "from" if start else "to"
+    if index is None and wiring.lost:
+        return None
     if index is None:
         context.add(
             "E202", f"an edge {side} layer {number}, which does not exist", edge.anchor,
@@ -225,7 +248,7 @@ def _end(
     position = (outputs if start else inputs).get(port)
     if position is not None:
         return index, position
-    if index in wiring.doubtful:  # its ports have been reported
+    if index in wiring.odd:
         return None
     layer = wiring.layers[index]
     if port in (inputs if start else outputs):
