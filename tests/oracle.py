@@ -91,3 +91,62 @@ def convolution(
                 total += _scalar(x, source) * _scalar(w, (group, inner, c, *k))
         y[(n, m, *o)] = total
     return y
+
+
+def _windows(
+    size: int, kernel: int, stride: int, dilation: int, pad: int, count: int
+) -> list[list[int]]:
+    """Return for every output position of one axis the input positions inside the data."""
+    found = []
+    for o in range(count):
+        sites = [o * stride + k * dilation - pad for k in range(kernel)]
+        found.append([s for s in sites if 0 <= s < size])
+    return found
+
+
+def max_pool(
+    x: Any,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    sizes: Sequence[int],
+) -> tuple[Any, Any]:
+    """Return maxima (None without data) and flat positions in the whole input (first wins)."""
+    axes = [
+        _windows(*row)
+        for row in zip(x.shape[2:], kernel, strides, dilations, pads_begin, sizes, strict=True)
+    ]
+    y = np.empty((*x.shape[:2], *sizes), object)
+    where = np.empty(y.shape, object)
+    for n, c, *o in _box(*y.shape):
+        best, at = None, None
+        for site in itertools.product(*(axes[a][v] for a, v in enumerate(o))):
+            value = _scalar(x, (n, c, *site))
+            if best is None or value > best:
+                best, at = value, int(np.ravel_multi_index((n, c, *site), x.shape))
+        y[(n, c, *o)], where[(n, c, *o)] = best, at
+    return y, where
+
+
+def avg_pool(
+    x: Any,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    sizes: Sequence[int],
+) -> tuple[Any, Any]:
+    """Return the sums of the windows and how many positions of each lie inside the data."""
+    axes = [
+        _windows(*row)
+        for row in zip(x.shape[2:], kernel, strides, dilations, pads_begin, sizes, strict=True)
+    ]
+    y = _zeros((*x.shape[:2], *sizes), x)
+    count = np.zeros(tuple(sizes), np.int64)
+    for n, c, *o in _box(*y.shape):
+        sites = list(itertools.product(*(axes[a][v] for a, v in enumerate(o))))
+        count[tuple(o)] = len(sites)
+        for site in sites:
+            y[(n, c, *o)] += _scalar(x, (n, c, *site))
+    return y, count

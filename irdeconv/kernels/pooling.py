@@ -113,13 +113,16 @@ def _lowest(x: Array) -> Any:
 def max_pool(x: Array, windows: Windows) -> Array:
     """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
-    A window without data gives the lowest finite value of the element type.  [pooling/MaxPool]
+    A window without data, or with nothing but -Inf, gives the lowest finite value of the element
+    type, as the runtimes do.  [pooling/MaxPool]
     """
     y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
     if 0 in x.shape:
         y[...] = _lowest(x)
     elif y.size:
         _pool(x, windows, np.maximum, _lowest(x), y)
+        if x.dtype.kind not in "iu":
+            np.maximum(y, _lowest(x), out=y)
     return y
 
 
@@ -140,6 +143,7 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
         larger = (value > best) | (where < 0)
         np.copyto(best, value, where=larger)
         np.copyto(where, number, where=larger)
+    np.maximum(y, _lowest(x), out=y)
     if x.size:
         corner = trailing(numbers, [slice(1)] * len(axes))
         np.copyto(found, corner, where=found < 0)

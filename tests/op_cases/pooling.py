@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from op_cases import Case, Tensor, case, count, f32, i8, i32, i64, u8
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -1,0 +1,135 @@
+"""Pooling kernels against the definition."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import oracle
+import pytest
+
+from irdeconv import geometry_conv
+from irdeconv.kernels import pooling
+
+
+def draw(seed: int) -> tuple[tuple[int, ...], pooling.Windows]:
+    r = random.Random(seed)
+    rank = r.randint(1, 3)
+    top = {1: 11, 2: 7, 3: 4}[rank]
+
+    def axis(low: int, high: int) -> tuple[int, ...]:
+        return tuple(r.randint(low, high) for _ in range(rank))
+
+    shape = (r.randint(1, 2), r.randint(1, 3), *axis(1, top))
+    rule = axis(1, 4), axis(1, 4), axis(1, 3), axis(0, 5)
+    return shape, pooling.Windows(*rule, axis(1, 5))
+
+
+def values(shape: tuple[int, ...], dtype: Any) -> Any:
+    return np.random.default_rng(0).integers(0, 20, shape).astype(dtype)
+
+
+@pytest.fixture(params=[1, 1 << 18])
+def plane_bytes(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "PLANE_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("plane_bytes")
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize("seed", range(25))
+def test_maxima_and_their_places(seed: int, dtype: Any) -> None:
+    shape, windows = draw(seed)
+    x = values(shape, dtype)
+    rule = windows.kernel, windows.strides, windows.dilations, windows.pads_begin, windows.sizes
+    best, where = oracle.max_pool(x, *rule)
+    lowest = np.finfo(dtype).min if dtype == np.float32 else np.iinfo(dtype).min
+    want = np.where(best == None, lowest, best).astype(dtype)  # noqa: E711 -- elementwise
+    assert (pooling.max_pool(x, windows) == want).all()
+    for axis in range(x.ndim):
+        y, found = pooling.max_pool_indices(x, windows, axis)
+        inside = int(np.prod(shape[axis:]))
+        known = np.array([w is not None for w in where.reshape(-1)]).reshape(where.shape)
+        assert y.dtype == dtype
+        assert (y == want).all()
+        assert (found[known] == where[known] % inside).all()
+
+
+@pytest.mark.usefixtures("plane_bytes")
+@pytest.mark.parametrize("exclude_pad", [True, False])
+@pytest.mark.parametrize("seed", range(25))
+def test_means(seed: int, exclude_pad: bool) -> None:
+    shape, windows = draw(seed)
+    rule = windows.kernel, windows.strides, windows.dilations, windows.pads_begin, windows.sizes
+    total, inside = oracle.avg_pool(values(shape, np.int32), *rule)
+    count = inside if exclude_pad else np.full(inside.shape, np.prod(windows.kernel))
+    for dtype in (np.float64, np.float32, np.int32):
+        y = pooling.avg_pool(values(shape, dtype), windows, exclude_pad=exclude_pad)
+        assert y.dtype == dtype
+        for got, s, n in zip(
+            y.flat, total.flat, np.broadcast_to(count, total.shape).flat, strict=True
+        ):
+            if n:
+                exact = int(s) / int(n)
+                assert got == (round(exact) if dtype == np.int32 else dtype(exact))
+
+
+def test_windows_without_data() -> None:
+    x = np.ones((1, 1, 2), np.float32)
+    windows = pooling.Windows((1,), (1,), (1,), (1,), (4,))
+    assert np.isnan(pooling.avg_pool(x, windows, exclude_pad=True)[0, 0]).tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert pooling.max_pool_indices(x, windows)[1].tolist() == [[[0, 0, 1, 0]]]
+
+
+def test_index_of_a_window_without_data_is_its_planes_first() -> None:
+    x = np.ones((1, 2, 3), np.float32)
+    windows = pooling.Windows((1,), (4,), (1,), (1,), (2,))  # positions -1 and 3
+    assert pooling.max_pool_indices(x, windows, 1)[1].tolist() == [[[0, 0], [3, 3]]]
+    assert pooling.max_pool_indices(x, windows, 2)[1].tolist() == [[[0, 0], [0, 0]]]
+
+
+def test_negative_infinity_gives_the_lowest_finite_value() -> None:
+    x = np.full((1, 1, 3), -np.inf, np.float32)
+    windows = pooling.Windows((2,), (1,), (1,), (1,), (4,))
+    y, found = pooling.max_pool_indices(x, windows)
+    assert (y == np.finfo(np.float32).min).all()
+    assert (pooling.max_pool(x, windows) == y).all()
+    assert found.tolist() == [[[0, 0, 1, 2]]]
+
+
+def test_narrow_floats_are_summed_in_f32() -> None:
+    for dtype, big in ((np.float16, 2048), (ml_dtypes.bfloat16, 256)):
+        x = np.array([big, 1, 1, big], dtype).reshape(1, 1, 4)
+        y = pooling.avg_pool(x, pooling.Windows((4,), (1,), (1,), (0,), (1,)), exclude_pad=True)
+        assert y.dtype == dtype
+        assert float(y.item()) == float(dtype((2 * big + 2) / 4))
+
+
+@pytest.mark.parametrize(
+    ("rounding", "size", "pad", "stride", "want"),
+    [
+        ("floor", 8, (1, 1), 3, 3),
+        ("ceil", 8, (1, 1), 3, 4),
+        ("ceil_torch", 8, (1, 1), 3, 3),
+        ("ceil", 6, (2, 0), 2, 4),
+        ("ceil_torch", 6, (2, 0), 2, 4),
+        ("floor", 6, (2, 0), 2, 3),
+    ],
+)
+def test_rounding(rounding: Any, size: int, pad: tuple[int, int], stride: int, want: int) -> None:
+    assert geometry_conv.steps(size, 3, stride, pad, rounding) == want
+
+
+@pytest.mark.parametrize(
+    ("rule", "want"), [("same_upper", (1, 2)), ("same_lower", (2, 1)), ("valid", (0, 0))]
+)
+def test_automatic_pads(rule: str, want: tuple[int, int]) -> None:
+    begin, end = geometry_conv.pads(rule, [7], [4], [1], [1], ([5], [5]))
+    assert (*begin, *end) == want
+    assert geometry_conv.pads("explicit", [7], [4], [1], [1], ([5], [6])) == ((5,), (6,))
