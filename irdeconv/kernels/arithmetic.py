@@ -1,4 +1,7 @@
-"""In which type a sum of products is computed, and how the sum becomes the result's type."""
+"""In which type a sum of products is computed, and how the sum becomes the result's type.
+
+The kernels follow IEEE 754 silently: Inf and NaN in the data are results, not warnings.
+"""
 
 from __future__ import annotations
 

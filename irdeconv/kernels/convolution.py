@@ -39,6 +39,7 @@ def output_sizes(
     return tuple(max((i + p - d * (k - 1) - 1) // s + 1, 0) for i, k, s, d, p in rows)
 
 
+@np.errstate(all="ignore")
 def convolution(
     x: Array,
     w: Array,

@@ -24,6 +24,7 @@ from irdeconv.spec import Array
 WIDE_STRIDE = 16  # from here on a row of one tap per residue is worth an addition along it
 
 
+@np.errstate(all="ignore")
 def deconvolution(
     x: Array,
     w: Array,

@@ -159,6 +159,7 @@ def weights(resize: Resize, size: int, rules: Rules) -> Weights:
     return _lerp(x, size)
 
 
+@np.errstate(all="ignore")
 def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
     """Resize the given axes of `x`.
 
@@ -235,8 +236,7 @@ def _dense(x: Array, matrix: Weights, axis: int) -> Array:
         rows: Array = np.ascontiguousarray(x).reshape(-1, size) @ full.T
         return rows.reshape(*x.shape[:-1], count)
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    with np.errstate(invalid="ignore"):
-        y: Array = np.matmul(full, x.reshape(*x.shape[: axis + 1], -1))
+    y: Array = np.matmul(full, x.reshape(*x.shape[: axis + 1], -1))
     return y.reshape(shape)
 
 

@@ -150,6 +150,7 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
     return y, np.maximum(found, 0) % max(math.prod(x.shape[axis:]), 1)
 
 
+@np.errstate(all="ignore")
 def avg_pool(x: Array, windows: Windows, *, exclude_pad: bool) -> Array:
     """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
@@ -166,8 +167,7 @@ def avg_pool(x: Array, windows: Windows, *, exclude_pad: bool) -> Array:
     count = _counts(x.shape[2:], windows, exclude_pad=exclude_pad)
     if kind in "iu":
         return np.rint(total / np.maximum(count, 1)).astype(x.dtype)
-    with np.errstate(invalid="ignore"):
-        np.divide(total, count.astype(dtype), out=total)
+    np.divide(total, count.astype(dtype), out=total)
     return total.astype(x.dtype, copy=False)
 
 
