@@ -120,3 +120,43 @@ def chain(*, version: Any = 11) -> str:
 
 
 CHAIN_BYTES = bytes(24)
+
+
+def loop(
+    *,
+    port_map: str | None = None,
+    back_edges: str = '<edge from-layer="2" to-layer="0"/>',
+    body_edges: tuple[tuple[int, int, int, int], ...] = ((0, 0, 1, 0), (1, 1, 2, 0)),
+) -> str:
+    """Return x -> TensorIterator(a ReLU, sliced along axis 0) -> Result."""
+    entries = port_map or (
+        '<input external_port_id="0" internal_layer_id="0" axis="0" start="0" end="-1" stride="1" '
+        'part_size="1"/>\n'
+        '<output external_port_id="1" internal_layer_id="2" axis="0"/>'
+    )
+    inner = "\n".join([parameter(0, "bx", (1, 3)), relu(1, "br", (1, 3)), result(2, "by", (1, 3))])
+    body = (
+        f"<port_map>\n{entries}\n</port_map>\n<back_edges>\n{back_edges}\n</back_edges>\n"
+        f"<body>\n<layers>\n{inner}\n</layers>\n<edges>\n{edges(*body_edges)}\n</edges>\n</body>"
+    )
+    iterator = layer(
+        1, "ti", "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3))], body=body
+    )
+    return net([parameter(0, "x"), iterator, result(2, "y")], (0, 0, 1, 0), (1, 1, 2, 0))
+
+
+def state(read: str = "v", assigned: str = "v") -> str:
+    """Return a model with a ReadValue and an Assign."""
+    data = 'variable_id="{}" variable_type="f32" variable_shape="2,3"'
+    ports = {"inputs": [port(0, (2, 3))], "outputs": [port(1, (2, 3))], "version": "opset6"}
+    return net(
+        [
+            parameter(0, "x"),
+            layer(1, "rv", "ReadValue", data.format(read), **ports),
+            layer(2, "as", "Assign", f'variable_id="{assigned}"', **ports),
+            result(3, "y"),
+        ],
+        (0, 0, 1, 0),
+        (1, 1, 2, 0),
+        (1, 1, 3, 0),
+    )

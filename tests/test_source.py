@@ -9,7 +9,8 @@ from irdeconv.source import Anchor, Location, SourceFile
 TEXT = """<?xml version="1.0"?>
 <net name="m" version="11">
   <layers><!-- a comment -->
-    <layer id="0" name="é" type="A"><data x="1" y="2"/><output><port id="0"><dim>5</dim></port></output></layer>
+    <layer id="0" name="é" type="A"><data x="1" y="2"/><output><port id="0"><dim>5</dim></port>\
+</output></layer>
     <layer id="1"
            name="b">
       <data

@@ -60,6 +60,7 @@ class _MapChecker:
         self._inputs = {integer(p.id): p for p in layer.inputs}
         self._outputs = {integer(p.id): p for p in layer.outputs}
         self._fed: dict[int, MapEntry] = {}
+        self._vague = False  # whether an entry does not tell which input of the body it feeds
 
     def _add(
         self,
@@ -118,14 +119,15 @@ class _MapChecker:
     def entry(self, entry: MapEntry) -> None:
         """Check an `<input>` or `<output>` of a port map."""
         self._unknown(entry, _ENTRY)
-        if not self._needed(entry, ("external_port_id", "internal_layer_id")):
-            return
-        numbers = self._numbers(entry, _ENTRY[:-1])
+        needed = self._needed(entry, ("external_port_id", "internal_layer_id"))
+        numbers = self._numbers(entry, _ENTRY[:-1]) if needed else None
         if numbers is None:
+            self._vague = True
             return
         inward = entry.tag == "input"
         kind = "Parameter" if inward else "Result"
         inner = self._internal(entry, numbers["internal_layer_id"], "internal_layer_id", kind)
+        self._vague = self._vague or inner is None
         if inner is not None and inward:
             if numbers["internal_layer_id"] in self._fed:
                 self._add(
@@ -223,7 +225,7 @@ class _MapChecker:
 
     def finish(self, port_map: PortMap) -> None:
         """Report inputs of the body that nothing feeds."""
-        if port_map.tag == "back_edges":
+        if port_map.tag == "back_edges" or self._vague:
             return
         anchor = Anchor(self._layer.anchor.section, self._layer.anchor.item, port_map.sub)
         for number, inner in self._inner.items():

@@ -103,7 +103,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Document:
-    """A `<net>` or a body: its layers and edges in file order."""
+    """A `<net>` or a body: its layers and edges in file order.
+
+    `complete` is false where `<layers>` or `<edges>` is missing, which has been reported.
+    """
 
     layers: tuple[Layer, ...]
     edges: tuple[Edge, ...]
@@ -112,3 +115,4 @@ class Document:
     rt_info: str | None = None
     extra: Pairs = field(default=())
     anchor: Anchor = Anchor()
+    complete: bool = True

@@ -28,7 +28,7 @@ def live_layers(wiring: Wiring) -> set[int]:
 
 def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
     """Report a missing Result, unused inputs, and layers that no result needs."""
-    if document.layers and not any(layer.type == "Result" for layer in document.layers):
+    if document.complete and not any(layer.type == "Result" for layer in document.layers):
         context.add(
             "E209",
             "the model has no Result, so nothing of it is computed"

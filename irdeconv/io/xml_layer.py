@@ -213,7 +213,13 @@ class LayerReader:
                 else:
                     self._unexpected(e, (part.tag[:-1],), str(part.tag))
         self._depth -= 1
-        return Document(tuple(layers), tuple(edges), str(body.tag), anchor=anchor)
+        complete = body.find("layers") is not None
+        if not complete:
+            place = Location(self._source, anchor)
+            self._out.add("E104", f"<{body.tag}> has no <layers>", location=place)
+        return Document(
+            tuple(layers), tuple(edges), str(body.tag), anchor=anchor, complete=complete
+        )
 
 
 class _Parts:

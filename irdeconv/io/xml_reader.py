@@ -96,7 +96,8 @@ class _Stream:
             elif parent is not None:
                 root = parent.getparent()
                 if root is None:
-                    self._end_of_section(e)
+                    if e.tag in self._counts:
+                        self._end_of_section(e)
                 elif root.getparent() is None and parent.tag in self._counts:
                     current = parent
                     self._take(e, parent)
@@ -109,6 +110,7 @@ class _Stream:
             prolog.attributes.get("version"),
             rt_info,
             tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
+            complete=all(events.root.find(tag) is not None for tag in self._counts),
         )
 
     def _take(self, e: Element, parent: Element) -> None:

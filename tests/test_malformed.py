@@ -1,0 +1,429 @@
+"""Broken IRs: one run reports everything, with code, line and column, and never raises."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+
+import irbuild as ib
+import pytest
+
+import irdeconv.dialects
+import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.io.limits import Limits
+from irdeconv.io.reading import Loaded, load
+
+Found = list[tuple[str, int, int]]
+
+
+def found(loaded: Loaded) -> Found:
+    out = []
+    for d in loaded.diagnostics:
+        assert d.location is not None, d
+        where = d.location.position or (0, 0)
+        out.append((d.code, *where))
+        assert d.render()
+    return sorted(out)
+
+
+def read(xml: str | bytes, weights: bytes | None = ib.CHAIN_BYTES) -> Loaded:
+    return load(xml if isinstance(xml, bytes) else xml.encode(), weights, name="net.xml")
+
+
+def test_the_control_is_clean() -> None:
+    loaded = read(ib.chain())
+    assert found(loaded) == []
+    assert loaded.graph is not None
+
+
+# What is replaced in the control, by what, and what is reported at the place of which text.
+EDITS = [
+    # net
+    ('version="11"', 'version="7"', [("E103", 'version="7"')]),
+    ('version="11"', 'version="ten"', [("E106", 'version="ten"')]),
+    (' version="11"', "", [("E105", "<net")]),
+    ("</net>", "<rt_infos/></net>", [("W102", "<rt_infos")]),
+    ("</net>", "<layers/></net>", [("E108", "<layers")]),
+    ("<net ", '<net xmlns="urn:x" ', [("E103", "xmlns")]),
+    ("<net ", "<!DOCTYPE net><net ", [("E102", "<!DOCTYPE")]),
+    # layers
+    ('id="1" name="r"', 'name="r"', [("E105", '<layer name="r"')]),
+    ('id="1" name="r"', 'id="one" name="r"', [("E106", 'id="one"')]),
+    ('id="1" name="r"', 'id="3" name="r"', [("E200", 'id="3" name="a"')]),
+    (' name="r"', "", [("E105", '<layer id="1"')]),
+    (' type="ReLU"', "", [("E105", '<layer id="1"')]),
+    ('type="ReLU" version="opset1"', 'type="ReLU"', [("E105", '<layer id="1"')]),
+    ('type="ReLU"', 'type="Relux"', [("E206", 'type="Relux"')]),
+    ('type="ReLU"', 'type="relu"', [("W103", 'type="relu"')]),
+    ('"ReLU" version="opset1"', '"Gelu" version="opset1"', [("E207", 'version="opset1">\n<input')]),
+    ('"ReLU" version="opset1"', '"ReLU" version="opset18"', [("E214", 'version="opset18"')]),
+    ('"ReLU" version="opset1"', '"ReLU" version="opset01"', [("E214", 'version="opset01"')]),
+    ('type="ReLU"', 'type="ReLU" type="Abs"', [("E101", 'type="Abs"')]),
+    ('name="r"', 'name="r" colour="red"', [("W100", "colour")]),
+    ('name="r"', 'name="x"', [("W200", 'name="x" type="ReLU"')]),
+    ('name="r"', 'name="r&#127;"', [("E109", 'name="r&')]),
+    ('name="r"', 'name="r&#1;"', [("E101", "&#1;")]),
+    ('<output><port id="1"', '<outputs/><output><port id="1"', [("W102", "<outputs")]),
+    ("</layers>", "<leyer/></layers>", [("W102", "<leyer")]),
+    ('<layer id="1"', '<leyer/><layer id="1"', [("W102", "<leyer")]),
+    ("</edges>", "<egde/></edges>", [("W102", "<egde")]),
+    # ports
+    ('<port id="1" precision="FP32"><dim>2</dim><dim>3</dim></port></output>',
+     '<port id="1"><dim>2</dim></port></output>', [("E105", '<port id="1"')]),
+    ('<output><port id="1" precision="FP32">', '<output><port id="1" precision="f32">',
+     [("E212", 'precision="f32"')]),
+    ('<output><port id="1" precision="FP32">', '<output><port id="1" precision="FP99">',
+     [("E212", 'precision="FP99"')]),
+    ("<dim>2", "<dim>-7", [("E213", "<dim>-7")]),
+    ("<dim>2", "<dim>five", [("E213", "<dim>five")]),
+    ("<dim>2", "<dim>2.9", [("W103", "<dim>2.9")]),
+    ("<dim>2", "<dim>1..4", [("W103", "<dim>1..4")]),
+    ("<dim>2", "<dim>99999999999999999999999999999999999999999999999",
+     [("E213", "<dim>9999")]),
+    ("<dim>2</dim>", "<dim>2</dim><din/>", [("W102", "<din/>")]),
+    ('<output><port id="1"', '<output><port id="1" name="t"', [("W100", 'name="t"')]),
+    ('<output><port id="1"', '<output><port id="0"',
+     [("E201", 'id="0" precision="FP32"><dim>2</dim><dim>3</dim></port></output>\n</layer>\n'
+       '<layer id="2"'), ("E202", 'from-port="1"')]),
+    ('</port><port id="1"', '</port><port id="0"', [("E201", 'id="0" precision="FP32">'
+      '<dim>2</dim><dim>3</dim></port></input>\n<output><port id="2"')]),
+    ('</port><port id="1"', "</port><port", [("E105", "<port precision")]),
+    ('</port><port id="1"', '</port><port id="x"', [("E106", 'id="x" precision')]),
+    # edges
+    (' to-port="1"/>', "/>", [("E105", '<edge from-layer="2"')]),
+    ('to-port="1"', 'to-port="b"', [("E106", 'to-port="b"')]),
+    ('<edge from-layer="1"', '<edge from-layer="77"', [("E202", 'from-layer="77"')]),
+    ('to-layer="4"', 'to-layer="44"', [("E202", 'to-layer="44"')]),
+    ('from-port="1"', 'from-port="0"  ', [("E202", 'from-port="0"  ')]),
+    ('from-port="1"', 'from-port="9"', [("E202", 'from-port="9"')]),
+    ('to-port="1"', 'to-port="2"', [("E202", 'to-port="2"')]),
+    ('to-port="1"', 'to-port="0" ', [("E203", '<edge from-layer="2"')]),
+    ("<edge ", '<edge from="0" ', [("W100", 'from="0"')]),
+    ('<edge from-layer="2" from-port="0" to-layer="3" to-port="1"/>', "",
+     [("E204", '<port id="1" precision="FP32"><dim>2</dim><dim>3</dim></port></input>')]),
+    ('from-layer="0" from-port="0" to-layer="1"', 'from-layer="1" from-port="1" to-layer="1"',
+     [("E205", '<layer id="1"'), ("W205", '<layer id="0"')]),
+    ('from-layer="0" from-port="0" to-layer="1"', 'from-layer="3" from-port="2" to-layer="1"',
+     [("E205", '<layer id="1"'), ("W205", '<layer id="0"')]),
+    # data
+    ('<data shape="2,3" element_type="f32"/>', "", [("E104", '<layer id="0"')]),
+    ('<data shape="2,3"', '<data shape="2,-7"', [("E213", 'shape="2,-7"')]),
+    ('<data shape="2,3"', '<data shape="2,,3"', [("E213", 'shape="2,,3"')]),
+    ('<data shape="2,3" element_type="f32"', '<data shape="2,3" element_type="f23"',
+     [("E212", 'element_type="f23"')]),
+    ('<data shape="2,3" element_type="f32"', '<data shape="2,3"', [("E105", '<layer id="0"')]),
+    ('<data shape="2,3" ', '<data shape="2,3" layout="N" ', [("W100", "layout")]),
+    # constants
+    (' offset="0"', "", [("E105", "<data element_type")]),
+    (' size="24"', "", [("E105", "<data element_type")]),
+    ('offset="0"', 'offset="abc"', [("E106", "offset=")]),
+    ('offset="0"', 'offset="1e3"', [("E106", "offset=")]),
+    ('offset="0"', 'offset="-1"', [("E107", "offset=")]),
+    ('offset="0"', 'offset="18446744073709551400"', [("E121", "offset=")]),
+    ('offset="0"', 'offset="18446744073709551617"', [("E106", "offset=")]),
+    ('offset="0"', 'offset="8"', [("E121", "size=")]),
+    ('size="24"', 'size="20"', [("E122", "size=")]),
+    ('size="24"', 'size="24" sise="24"', [("W100", "sise=")]),
+    ('element_type="f32" shape="2,3"', 'element_type="f33" shape="2,3"',
+     [("E212", 'element_type="f33"')]),
+    ('"f32" shape="2,3"', '"f32" shape="2,-3"', [("E107", 'shape="2,-3"')]),
+    ('"f32" shape="2,3"', '"f32" shape="2,3.5"', [("E106", 'shape="2,3.5"')]),
+    ('"f32" shape="2,3"', '"f32" shape="4294967296,4294967296"', [("E122", "size=")]),
+    ('"f32" shape="2,3"', '"string" shape="1"', [("E123", "offset=")]),
+]  # fmt: skip
+
+
+def place(text: str, part: str) -> tuple[int, int]:
+    at = text.index(part)
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), EDITS)
+def test_one_defect(old: str, new: str, expected: list[tuple[str, str]]) -> None:
+    xml = ib.chain()
+    assert xml.count(old) >= 1
+    xml = xml.replace(old, new, 1)
+    assert found(read(xml)) == sorted((code, *place(xml, part)) for code, part in expected)
+
+
+def codes(loaded: Loaded) -> list[str]:
+    return sorted(d.code for d in loaded.diagnostics)
+
+
+def test_all_defects_in_one_run() -> None:
+    xml = ib.chain()
+    edits = {
+        'type="ReLU"': 'type="Relux"',
+        'offset="0"': 'offset="-1"',
+        '<data shape="2,3"': '<data shape="2,x"',
+        'to-layer="4" to-port="0"': 'to-layer="4" to-port="5"',
+        "</net>": "<extra/></net>",
+    }
+    for old, new in edits.items():
+        xml = xml.replace(old, new, 1)
+    loaded = read(xml)
+    assert codes(loaded) == ["E107", "E202", "E206", "E213", "W102"]
+    assert loaded.graph is not None
+    assert [n.type for n in loaded.graph.nodes()] == [
+        "Parameter",
+        "Relux",
+        "Const",
+        "Add",
+        "Result",
+    ]
+    assert str(loaded.graph.node(2).spec()) == "f32[2,3]"  # as declared
+
+
+def test_messages_name_layer_numbers_and_hint() -> None:
+    xml = ib.chain().replace('type="ReLU"', 'type="Relux"').replace('size="24"', 'size="20"')
+    by_code = {d.code: d for d in read(xml).diagnostics}
+    unknown, size = by_code["E206"], by_code["E122"]
+    assert unknown.layer == "r"
+    assert unknown.hint == 'did you mean "ReLU"?'
+    assert size.message == 'Const "c": 6 elements of f32 take 24 bytes, size is 20'
+    assert "did you mean" not in str(size)
+
+
+def test_wrong_opset_names_the_right_ones() -> None:
+    xml = ib.chain().replace('"ReLU" version="opset1"', '"Gelu" version="opset1"')
+    (found_,) = read(xml).diagnostics
+    assert found_.message == 'Gelu "r": opset1 has no Gelu'
+    assert found_.hint == "it is in opset2 to opset16"
+
+
+@pytest.mark.parametrize("version", ["", ' version="opset1"', ' version="opset11"'])
+def test_conv_transpose_lists_the_spellings(version: str) -> None:
+    xml = ib.chain().replace('type="ReLU" version="opset1"', f'type="ConvTranspose"{version}')
+    (d,) = read(xml).diagnostics
+    assert d.severity == "error"
+    for spelled in ("onnx_opset1", "onednn_graph_1", "com.ms.internal.nhwc_11"):
+        assert f'version="{spelled}"' in (d.hint or "")
+
+
+def test_cycle_names_its_layers() -> None:
+    layers = [ib.parameter(0, "x"), ib.add(1, "a"), ib.relu(2, "b"), ib.relu(3, "c")]
+    layers += [ib.result(4, "y"), ib.relu(5, "behind"), ib.result(6, "z")]
+    wires = [(0, 0, 1, 0), (3, 1, 1, 1), (1, 2, 2, 0), (2, 1, 3, 0), (3, 1, 4, 0)]
+    wires += [(3, 1, 5, 0), (5, 1, 6, 0)]
+    loaded = read(ib.net(layers, *wires), b"")
+    assert loaded.graph is None
+    (d,) = loaded.diagnostics
+    assert (d.code, d.layer) == ("E205", "a")
+    assert d.message.endswith('a cycle: "a" -> "b" -> "c" -> "a"')
+
+
+def test_no_result() -> None:
+    loaded = read(ib.net([ib.parameter(0, "x"), ib.relu(1, "r")], (0, 0, 1, 0)), b"")
+    assert codes(loaded) == ["E209"]
+    assert codes(read("<net name='m' version='11'><layers/><edges/></net>", b"")) == ["E209"]
+    assert codes(read("<net name='m' version='11'></net>", b"")) == ["E104", "E104"]
+
+
+def test_dead_layers() -> None:
+    dead = ib.layer(9, "d", "FooBar", inputs=[ib.port(0)], outputs=[ib.port(1)])
+    layers = [ib.parameter(0, "x"), ib.result(1, "y"), ib.parameter(2, "unused"), dead]
+    layers += [ib.relu(3, "r")]
+    loaded = read(ib.net(layers, (0, 0, 1, 0), (0, 0, 9, 0), (9, 1, 3, 0)), b"")
+    assert [(d.code, d.severity, d.layer) for d in loaded.diagnostics] == [
+        ("W201", "warning", "d"),
+        ("W205", "warning", "unused"),
+        ("W201", "warning", "r"),
+    ]
+
+
+def test_tensor_names() -> None:
+    xml = ib.chain().replace('<port id="0" precision', '<port id="0" names="t" precision', 1)
+    xml = xml.replace(
+        '<output><port id="1" precision', '<output><port id="1" names="u,t" precision'
+    )
+    assert codes(read(xml)) == ["W206"]
+
+
+PORT_MAP = (
+    '<input external_port_id="{e}" internal_layer_id="{i}" {more}/>\n'
+    '<output external_port_id="1" internal_layer_id="2" axis="0"/>'
+)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected", "part"),
+    [
+        ({"e": "7"}, "E211", 'external_port_id="7"'),
+        ({"e": "1"}, "E211", 'external_port_id="1" internal_layer_id="0"'),
+        ({"e": "x"}, "E106", 'external_port_id="x"'),
+        ({"i": "9"}, "E211", 'internal_layer_id="9"'),
+        ({"i": "1"}, "E211", 'internal_layer_id="1"'),
+        ({"more": 'axis="9"'}, "E211", 'axis="9"'),
+        ({"more": 'axis="-3"'}, "E211", 'axis="-3"'),
+        ({"more": 'axis="0" stride="0"'}, "E211", 'stride="0"'),
+        ({"more": 'axis="0" part_size="0"'}, "E211", 'part_size="0"'),
+        ({"more": 'axis="0" start="5"'}, "E211", 'start="5"'),
+        ({"more": 'axis="0" stride="1" part_size="2"'}, "E211", 'part_size="2"'),
+        ({"more": 'axes="0"'}, "W100", 'axes="0"'),
+        ({"more": 'purpose="current"'}, "E211", 'purpose="current"'),
+    ],
+)
+def test_port_maps(entry: dict[str, str], expected: str, part: str) -> None:
+    port_map = PORT_MAP.format(**({"e": "0", "i": "0", "more": 'axis="0"'} | entry))
+    xml = ib.loop(port_map=port_map)
+    got = [f for f in found(read(xml, b"")) if f[0] not in ("W204",)]
+    assert (expected, *place(xml, part)) in got
+    assert len(got) == 1
+
+
+def test_bodies_are_checked() -> None:
+    assert set(codes(read(ib.loop(), b""))) <= {"W204"}
+    xml = ib.loop(body_edges=((0, 0, 1, 0), (7, 1, 2, 0)))
+    assert ("E202", *place(xml, 'from-layer="7"')) in found(read(xml, b""))
+    xml = ib.loop(back_edges='<edge from-layer="1" to-layer="0"/>')
+    assert ("E211", *place(xml, 'from-layer="1" to-layer="0"/>')) in found(read(xml, b""))
+    xml = ib.loop().replace('name="br" type="ReLU"', 'name="br" type="Nope"')
+    assert ("E206", *place(xml, 'type="Nope"')) in found(read(xml, b""))
+
+
+@pytest.mark.parametrize(
+    ("read_id", "assigned", "expected"),
+    [("v", "v", []), ("v", "w", [("E215", "error"), ("E215", "warning")])],
+)
+def test_variables(read_id: str, assigned: str, expected: list[tuple[str, str]]) -> None:
+    loaded = read(ib.state(read_id, assigned), b"")
+    got = [(d.code, d.severity) for d in loaded.diagnostics if d.code != "W204"]
+    assert sorted(got) == expected
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "E101"),
+        (b"  \n", "E101"),
+        (b"\0\0\0", "E101"),
+        (b"PK\x03\x04", "E101"),
+        (b"<net", "E101"),
+        (b"<net version='11'><layers>", "E101"),
+        (b"<model/>", "E103"),
+        (b"<?xml version='1.0' encoding='utf-99'?><net/>", "E101"),
+        (b"<net version='11' name='\xff\xfe'/>", "E101"),
+        (b"<!DOCTYPE n [<!ENTITY a 'b'>]><net name='&a;'/>", "E102"),
+        (b"<!-- x --><!DOCTYPE net SYSTEM 'file:///etc/hostname'><net/>", "E102"),
+        (b"<net version='11' name='&undefined;'/>", "E101"),
+    ],
+)
+def test_files_that_are_no_ir(data: bytes, code: str) -> None:
+    loaded = read(data)
+    assert loaded.graph is None
+    assert [d.code for d in loaded.diagnostics] == [code]
+    assert loaded.diagnostics[0].location is not None
+    assert loaded.diagnostics[0].location.line is not None
+
+
+def test_entities_do_not_expand() -> None:
+    laughs = "".join(f"<!ENTITY l{i} '{f'&l{i - 1};' * 10}'>" for i in range(1, 10))
+    xml = f"<!DOCTYPE net [<!ENTITY l0 'lol'>{laughs}]><net name='&l9;' version='11'/>"
+    assert codes(read(xml)) == ["E102"]
+
+
+def test_other_encodings() -> None:
+    xml = '<?xml version="1.0" encoding="utf-16"?>' + ib.chain()
+    assert found(read(xml.encode("utf-16"))) == []
+    xml = '<?xml version="1.0" encoding="iso-8859-1"?>' + ib.chain().replace('"r"', '"é"')
+    loaded = read(xml.encode("latin-1"))
+    assert found(loaded) == []
+    assert loaded.graph is not None
+    assert loaded.graph.node(1).name == "é"
+
+
+def test_depth_and_counts() -> None:
+    deep = "<a>" * 5000 + "</a>" * 5000
+    assert codes(read(ib.chain().replace("</net>", f"{deep}</net>"))) == ["E603"]
+    nested = "<body><layers><layer>" * 60 + "</layer></layers></body>" * 60
+    xml = ib.chain().replace("</layer>", f"{nested}</layer>", 1)
+    assert "E603" in codes(load(xml.encode(), b"", limits=Limits(depth=20)))
+    assert codes(load(ib.chain().encode(), b"", limits=Limits(layers=3))) == ["E601"]
+    assert codes(load(ib.chain().encode(), b"", limits=Limits(edges=3))) == ["E601"]
+    assert codes(load(ib.chain().encode(), b"", limits=Limits(xml_bytes=99))) == ["E600"]
+
+
+def test_repeated_problems_are_counted() -> None:
+    layers = [ib.layer(i, f"n{i}", "Nope", outputs=[ib.port(0)]) for i in range(1, 40)]
+    ends = [(i, 0, 100 + i, 0) for i in range(1, 40)]
+    results = [ib.result(100 + i, f"r{i}") for i in range(1, 40)]
+    loaded = load(ib.net(layers + results, *ends).encode(), b"", limits=Limits(reports=5))
+    assert codes(loaded) == ["E206"] * 6
+    assert loaded.diagnostics[-1].message == "34 more like this one are not shown"
+
+
+# Weights ---------------------------------------------------------------------------------------
+
+
+def test_missing_weights(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(ib.chain())
+    loaded = load(tmp_path / "m.xml")
+    assert codes(loaded) == ["W120"]
+    assert loaded.graph is not None
+    assert not loaded.graph.node(2).op.data.available  # type: ignore[attr-defined]
+
+
+def test_empty_and_long_weights() -> None:
+    assert codes(read(ib.chain(), b"")) == ["E121"]
+    assert codes(read(ib.chain(), bytes(124))) == ["W121"]
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(ib.chain())
+    (tmp_path / "m.bin").mkdir()
+    assert codes(load(tmp_path / "m.xml")) == ["E100", "W120"]
+    assert codes(load(tmp_path)) == ["E100"]
+    assert codes(load(tmp_path / "none.xml")) == ["E100"]
+    assert codes(load("a\0b.xml")) == ["E100"]
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "fifo")
+        assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100", "W120"]
+
+
+# Mutations -------------------------------------------------------------------------------------
+
+SEEDS = [ib.chain(), ib.loop(), ib.state()]
+WORDS = ["-1", "0", "99999999999999999999", "five", "", "&#9;", "\u2028", "opset1", "1,2,,", "é"]
+
+
+def mutate(text: str, rng: random.Random) -> bytes:
+    data = bytearray(text.encode())
+    kind = rng.randrange(5)
+    if kind == 0:
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+    elif kind == 1:
+        del data[rng.randrange(len(data)) :]
+    elif kind == 2:
+        attributes = list(re.finditer(r' [\w-]+="[^"]*"', text))
+        for m in sorted(rng.sample(attributes, 2), key=lambda m: -m.start()):
+            text = text[: m.start()] + text[m.end() :]
+        return text.encode()
+    elif kind == 3:
+        values = list(re.finditer(r'(?<=")[^"<>]*(?=")', text))
+        m = rng.choice(values)
+        return (text[: m.start()] + rng.choice(WORDS) + text[m.end() :]).encode()
+    else:
+        lines = text.splitlines(True)
+        rng.shuffle(lines) if rng.random() < 0.2 else lines.pop(rng.randrange(len(lines)))
+        if rng.random() < 0.3:
+            lines.append(rng.choice(lines))
+        return "".join(lines).encode()
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mutations_never_raise(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(60):
+        data = mutate(rng.choice(SEEDS), rng)
+        loaded = load(data, rng.choice([ib.CHAIN_BYTES, b"", None]))
+        found(loaded)
+        assert loaded.graph is not None or loaded.errors
+        if loaded.graph is not None:
+            loaded.graph.lint()
