@@ -78,7 +78,7 @@ def test_rejections(row: Any) -> None:
     [
         (Conv(strides=(2, 0)), "strides must be at least 1, but is 0 on spatial axis 1"),
         (Conv(dilations=(-1, 1)), "dilations must be at least 1, but is -1 on spatial axis 0"),
-        (Conv(strides=(2, 2), pads_end=(0,)), "pads_end has 1 values, strides has 2"),
+        (Conv(strides=(2, 2), pads_end=(0,)), "strides has 2 values, pads_end 1"),
     ],
 )
 def test_attributes_are_checked_alone(op: Any, words: str) -> None:
