@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import lru_cache
 from typing import Any
 
 from irdeconv.constant import FileData
@@ -41,7 +42,7 @@ class OperationReader:
         if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
             return self._constants.read(layer) or self.opaque(layer, declared)
         cls = lookup(layer.type, layer.version) or self._other_case(layer)
-        if cls is None:
+        if cls is None or _left_out(layer.type, layer.version):
             self._check_known(layer, live)
             return self.opaque(layer, declared)
         return self._known(layer, cls, declared) or self.opaque(layer, declared)
@@ -209,6 +210,13 @@ def report_unknown(context: Context) -> None:
             layers[0].anchor,
             layer=layers[0],
         )
+
+
+@lru_cache(maxsize=4096)
+def _left_out(kind: str, version: str) -> bool:
+    """Whether OpenVINO lacks the operation in just this opset, as ShuffleChannels in opset2."""
+    number, have = _OPSET.fullmatch(version), opsets(kind)
+    return bool(have) and number is not None and int(number[1]) not in have
 
 
 _INTERNAL: dict[type[Op], tuple[str, ...]] = {}

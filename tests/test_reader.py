@@ -1,0 +1,269 @@
+"""What a well-formed IR becomes: nodes, names, specs, constants, order, sections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import irbuild as ib
+import numpy as np
+import pytest
+
+import irdeconv.dialects
+import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.errors import OpError
+from irdeconv.graph import Graph, Value
+from irdeconv.io.port_specs import split_names
+from irdeconv.io.reading import load
+from irdeconv.io.weights import MemoryWeights, NoWeights, Weights
+from irdeconv.op import TYPES
+from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.ops.catalog import CATALOG, opsets, spelling
+from irdeconv.spec import DYNAMIC, Interval, Spec
+
+
+def graph_of(xml: str, weights: bytes | None = ib.CHAIN_BYTES) -> Graph:
+    loaded = load(xml.encode(), weights, name="net.xml")
+    assert loaded.errors == []
+    assert loaded.graph is not None
+    loaded.graph.lint()
+    return loaded.graph
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_chain(version: int) -> None:
+    graph = graph_of(ib.chain(version=version))
+    assert [(n.id, n.name, n.type) for n in graph.nodes()] == [
+        (0, "x", "Parameter"),
+        (1, "r", "ReLU"),
+        (2, "c", "Const"),
+        (3, "a", "Add"),
+        (4, "y", "Result"),
+    ]
+    assert graph.inputs_of(3) == (Value(1, 0), Value(2, 0))
+    assert (graph.info.name, graph.info.ir_version) == ("m", version)
+    assert graph.info.file == "net.xml"
+    assert graph.node(3).declared == (Spec(ELEMENT_TYPES["f32"], (2, 3)),)
+    assert len(graph.node(3).declared_inputs) == 2
+    assert str(graph.node(1).location) == "net.xml:7:1"
+
+
+def test_files(tmp_path: Path) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (tmp_path / "m.xml").write_text(ib.chain())
+    (tmp_path / "m.bin").write_bytes(values.tobytes())
+    (tmp_path / "other.bin").write_bytes((values + 1).tobytes())
+    for weights, expected in ((None, values), (tmp_path / "other.bin", values + 1)):
+        loaded = load(str(tmp_path / "m.xml"), weights)
+        assert loaded.diagnostics == []
+        assert loaded.graph is not None
+        constant = loaded.graph.node(2).op
+        assert isinstance(constant, Const)
+        got = constant.evaluate()
+        np.testing.assert_array_equal(got, expected)
+        assert not got.flags.writeable
+        assert not got.flags.owndata
+
+
+def test_constants_start_anywhere() -> None:
+    raw = b"\7" + np.arange(6, dtype=np.float32).tobytes()
+    graph = graph_of(ib.chain().replace('offset="0"', 'offset="1"'), raw)
+    got = graph.node(2).op.evaluate()
+    assert got.tolist() == [[0, 1, 2], [3, 4, 5]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_empty_constants(size: int) -> None:
+    xml = ib.net([ib.const(0, "c", (0, 3), 0, size), ib.result(1, "y", (0, 3))], (0, 0, 1, 0))
+    assert graph_of(xml, bytes(size)).node(0).op.evaluate().shape == (0, 3)  # type: ignore[union-attr]
+
+
+def test_order_is_that_of_the_file() -> None:
+    layers = [
+        ib.result(5, "rb"),
+        ib.parameter(2, "pb"),
+        ib.add(3, "sum"),
+        ib.parameter(-1, "pa"),
+        ib.result(4, "ra"),
+        ib.relu(1000000, "relu"),
+    ]
+    ends = [(-1, 0, 3, 0), (2, 0, 3, 1), (3, 2, 1000000, 0), (3, 2, 5, 0), (1000000, 1, 4, 0)]
+    for wires in (ends, ends[::-1]):
+        graph = graph_of(ib.net(layers, *wires), b"")
+        assert graph.inputs == ["pb", "pa"]
+        assert [n.name for n in graph.results] == ["rb", "ra"]
+        assert [graph.node(v.node).name for v in graph.inputs_of(2)] == ["pa", "pb"]
+
+
+def test_edges_first_comments_and_odd_port_ids() -> None:
+    xml = ib.chain().replace('from-layer="1" from-port="1"', 'from-layer="1" from-port="77"')
+    xml = xml.replace('<output><port id="1"', '<output><!-- out --><port id="77"')
+    xml = xml.replace("<layers>", "<!-- a --><layers><?pi x?>")
+    start, rest = xml.split("<edges>")
+    edges, end = rest.split("</edges>")
+    head, layers = start.split("<!-- a -->")
+    graph = graph_of(f"{head}<edges>{edges}</edges>{layers}{end}")
+    assert graph.inputs_of(3) == (Value(1, 0), Value(2, 0))
+
+
+def test_names_and_what_is_kept() -> None:
+    xml = ib.chain().replace('<port id="0" precision', r'<port id="0" names="a\,b,c" precision', 1)
+    xml = xml.replace('"Result" version="opset1"', '"Result" version="opset1" output_names="o"')
+    note = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
+    xml = xml.replace("<input>", f"{note}<input>", 1)
+    xml = xml.replace("</net>", '<rt_info><info name="x" value="1"/></rt_info></net>')
+    graph = graph_of(xml)
+    assert graph.node(0).tensor_names == (("a,b", "c"),)
+    assert graph.node(1).tensor_names == ((),)
+    assert graph.node(1).rt_info == note
+    assert graph.node(4).extra == (("output_names", "o"),)
+    assert graph.info.rt_info == '<rt_info><info name="x" value="1"/></rt_info>'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", ("a",)),
+        ("a,b", ("a", "b")),
+        (r"a\,b", ("a,b",)),
+        (r"a\,b,c\,d,e", ("a,b", "c,d", "e")),
+        (r"a\b,c", (r"a\b", "c")),
+        (",a,,b,", ("a", "b")),
+    ],
+)
+def test_split_names(text: str, expected: tuple[str, ...]) -> None:
+    assert split_names(text) == expected
+
+
+def test_dynamic_shapes() -> None:
+    xml = ib.chain().replace('<data shape="2,3"', '<data shape="?,3..9"')
+    xml = xml.replace("<dim>2</dim><dim>3</dim>", "<dim>-1</dim><dim>-1</dim>", 1)
+    graph = graph_of(xml)
+    op = graph.node(0).op
+    assert isinstance(op, Parameter)
+    assert op.shape == (DYNAMIC, Interval(3, 9))
+    assert graph.node(0).declared[0].shape == (DYNAMIC, DYNAMIC)
+    xml = ib.chain().replace('<data shape="2,3"', '<data shape="..."')
+    xml = xml.replace("<dim>2</dim><dim>3</dim>", "", 1)
+    graph = graph_of(xml)
+    assert graph.node(0).op.shape is None  # type: ignore[attr-defined]
+    assert graph.node(0).declared[0].shape is None
+
+
+def test_semantics_reach_the_operations() -> None:
+    data = 'strides="2" pads_begin="0" pads_end="0" dilations="1"'
+    deconv = ib.layer(
+        2,
+        "d",
+        "ConvolutionBackpropData",
+        data,
+        inputs=[ib.port(0), ib.port(1)],
+        outputs=[ib.port(2)],
+    )
+    layers = [ib.parameter(0, "x", (1, 2, 3)), ib.parameter(1, "w", (2, 3, 3)), deconv]
+    xml = ib.net([*layers, ib.result(3, "y")], (0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0))
+    for semantics in ("runtime", "document"):
+        loaded = load(xml.encode(), b"", semantics=semantics)  # type: ignore[arg-type]
+        assert loaded.diagnostics == []
+        assert loaded.graph is not None
+        assert loaded.graph.node(2).op.semantics == semantics  # type: ignore[attr-defined]
+
+
+def opaque_type() -> str:
+    return next(k for k in CATALOG if k not in TYPES and opsets(k)[-1] == 16 and k != "Constant")
+
+
+def test_operations_without_details() -> None:
+    kind = opaque_type()
+    xml = ib.chain().replace(
+        'type="ReLU" version="opset1">', f'type="{kind}" version="opset16"><data a="1" b="2"/>'
+    )
+    loaded = load(xml.encode(), ib.CHAIN_BYTES)
+    assert [d.code for d in loaded.diagnostics] == ["W204"]
+    assert loaded.graph is not None
+    op = loaded.graph.node(1).op
+    assert isinstance(op, Opaque)
+    assert (op.type, op.version, op.data) == (kind, "opset16", (("a", "1"), ("b", "2")))
+    assert op.declared == (Spec(ELEMENT_TYPES["f32"], (2, 3)),)
+
+
+def test_bodies_are_kept_for_writing() -> None:
+    loaded = load(ib.loop().encode(), b"\0\0\0\0")
+    assert loaded.graph is not None
+    op = loaded.graph.node(1).op
+    sections = op.sections  # type: ignore[attr-defined]
+    assert [s.tag for s in sections] == ["port_map", "back_edges", "body"]
+    assert b'internal_layer_id="0"' in sections[0].xml
+    assert sections[2].xml.startswith(b"<body>")
+    assert sections[2].xml.endswith(b"</body>")
+    assert op.weights.raw() == b"\0\0\0\0"  # type: ignore[attr-defined]
+
+
+def test_assign_is_alive() -> None:
+    loaded = load(ib.state().encode(), b"")
+    assert loaded.errors == []
+    assert loaded.graph is not None
+    assert loaded.graph.live() == {0, 1, 2, 3}
+
+
+def test_port_rt_info_is_accepted() -> None:
+    info = '<rt_info><attribute name="layout" version="0" layout="[N,C]"/></rt_info>'
+    graph = graph_of(ib.chain().replace("<dim>3</dim></port>", f"<dim>3</dim>{info}</port>", 1))
+    assert graph.node(0).declared[0].shape == (2, 3)
+
+
+def test_a_long_chain() -> None:
+    count = 3000
+    layers = [ib.parameter(0, "x"), *(ib.relu(i, f"r{i}") for i in range(1, count))]
+    ends = [(i, min(i, 1), i + 1, 0) for i in range(count)]
+    graph = graph_of(ib.net([*layers, ib.result(count, "y")], *ends), b"")
+    assert len(graph) == count + 1
+
+
+# Weights ---------------------------------------------------------------------------------------
+
+
+def test_weights_file(tmp_path: Path) -> None:
+    path = tmp_path / "w.bin"
+    assert Weights(path).size is None
+    path.write_bytes(b"")
+    assert Weights(path).size == 0
+    path.write_bytes(b"abcdef")
+    weights = Weights(path)
+    assert bytes(weights.read(2, 3)) == b"cde"
+    for offset, size in ((4, 3), (-1, 2), (7, 0), (2, -1)):
+        with pytest.raises(OpError, match="lie outside"):
+            weights.read(offset, size)
+    with pytest.raises(OSError, match="regular file"):
+        Weights(tmp_path)
+
+
+def test_other_weights() -> None:
+    assert bytes(MemoryWeights(b"abc").read(1, 2)) == b"bc"
+    assert NoWeights("m.bin").size is None
+    with pytest.raises(OpError, match=r"m\.bin is missing"):
+        NoWeights("m.bin").read(0, 1)
+
+
+# Catalog ---------------------------------------------------------------------------------------
+
+
+def test_catalog() -> None:
+    assert opsets("Gelu") == list(range(2, 17))
+    assert opsets("relu") == list(range(1, 17))
+    assert spelling("RELU") == "ReLU"
+    assert opsets("FooBar") == []
+
+
+def test_registered_operations_are_in_the_catalog() -> None:
+    for kind, classes in TYPES.items():
+        for cls in classes:
+            numbers = {int(v[5:]) for v in cls.versions if v.startswith("opset")}
+            if cls.standard and numbers:
+                assert numbers & set(opsets(kind)), (kind, cls.versions)
+
+
+def test_an_opset_may_leave_an_operation_out() -> None:
+    xml = ib.chain().replace('"ReLU" version="opset1"', '"ShuffleChannels" version="opset2"')
+    (found,) = load(xml.encode(), ib.CHAIN_BYTES).diagnostics
+    assert (found.code, found.hint) == ("E207", "it is in opset1, opset3 to opset16")
