@@ -142,7 +142,17 @@ class ConvolutionBase(Op):
         axes = data.ndim - 2
         groups = filter.shape[0] if self.grouped else 1
         strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        begin, end = self.effective_pads(data.shape[2:], filter.shape[2 + self.grouped :])
+        kernel = filter.shape[2 + self.grouped :]
+        begin, end = self.effective_pads(data.shape[2:], kernel)
+        for a, row in enumerate(zip(data.shape[2:], kernel, dilations, strict=True)):
+            padded, reach = row[0] + begin[a] + end[a], geometry_conv.extent(*row[1:])
+            if padded + 1 < reach:
+                raise OpError(
+                    f"the dilated kernel has size {reach} on spatial axis {a}, "
+                    f"but the padded data only {padded}",
+                    code="E306",
+                    port=1,
+                )
         return convolution(data, filter, strides, dilations, begin, end, groups)
 
     def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
