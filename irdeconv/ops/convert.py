@@ -84,7 +84,7 @@ def _check(source: ElementType | None, target: ElementType) -> None:
         raise OpError(f"{source} cannot be converted to {target}", code="E303", port=0)
 
 
-@op("Convert")
+@op("Convert", until=17)
 class Convert(Op):
     """Change the element type to `destination_type`, the shape stays.
 

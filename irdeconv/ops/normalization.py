@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.activation import wide
+from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import elements, exact, one_type, want_rank, want_type
 from irdeconv.ops.reduction import mean_axes
 from irdeconv.spec import Array, Spec, merge
@@ -61,7 +63,7 @@ def _standardized(
     return wide(lambda x: standardize(x, axes, variance, eps, inside=inside))(data)
 
 
-@op("MVN", since=2, until=5)
+@op("MVN", until=5)
 class MVN2(Op):
     """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
 
@@ -111,14 +113,16 @@ class MVN(Op):
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
 
 
-def _infer_batch_norm(inputs: tuple[Spec, ...], ports: tuple[int, ...]) -> Spec:
+def _infer_batch_norm(
+    inputs: tuple[Spec, ...], ports: tuple[int, ...], names: tuple[str, ...] = _NAMES
+) -> Spec:
     """Check that every parameter is a vector of one value for each channel; data comes first."""
     data, *parameters = inputs
     want_type(data, "real", ports[0], "data")
-    dtype = one_type(*inputs, names=_NAMES, ports=ports)
+    dtype = one_type(*inputs, names=names, ports=ports)
     want_rank(data.shape, 2, None, ports[0], "data")
     channels = None if data.shape is None else data.shape[1]
-    for port, name, s in zip(ports[1:], _NAMES[1:], parameters, strict=True):
+    for port, name, s in zip(ports[1:], names[1:], parameters, strict=True):
         want_rank(s.shape, 1, 1, port, name)
         if s.shape is None or channels is None:
             continue
@@ -173,3 +177,38 @@ class BatchNormInference(Op):
         self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
     ) -> Array:
         return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
+
+
+@op("GroupNormalization", since=12)
+class GroupNormalization(Op):
+    """Standardize each of `num_groups` groups of channels, then * scale + bias for each channel.
+
+    data: [N, C, ...], floating-point; scale, bias: vectors of C values.
+    [normalization/GroupNormalization-12]
+    """
+
+    num_groups: int
+    epsilon: float = attribute(0.0, documented=True)
+
+    def check(self) -> Iterator[Problem]:
+        if self.num_groups < 1:
+            yield Problem(
+                "E210",
+                f"num_groups is {self.num_groups}; it must be positive",
+                attribute="num_groups",
+            )
+
+    def infer(self, data: Spec, scale: Spec, bias: Spec) -> Spec:
+        out = _infer_batch_norm((data, scale, bias), (0, 1, 2), ("data", "scale", "bias"))
+        if data.shape is not None:
+            divided(data.shape[1], self.num_groups, "the channel axis", "num_groups")
+        return out
+
+    def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
+        return wide(self._normalize)(data, scale, bias)
+
+    def _normalize(self, x: Array, scale: Array, bias: Array) -> Any:
+        shape = (-1, *(1,) * (x.ndim - 2))
+        grouped = x.reshape(x.shape[0], self.num_groups, -1)
+        flat = standardize(grouped, (2,), True, self.epsilon, inside=True).reshape(x.shape)
+        return flat * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)

@@ -59,7 +59,7 @@ class ShapeOf1(_ShapeOf):
         return np.array(data.shape, np.int64)
 
 
-@op("ShapeOf", since=3)
+@op("ShapeOf", since=3, until=17)
 class ShapeOf(_ShapeOf):
     """The shape as a vector: any tensor of rank r -> `output_type` [r].  [shape/ShapeOf-3]"""
 

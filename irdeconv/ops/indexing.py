@@ -1,0 +1,298 @@
+"""Reading and writing at computed places: GatherElements, GatherND, Scatter*."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.op import Op, attribute, op
+from irdeconv.ops.checks import (
+    axis_of,
+    elements,
+    exact,
+    one_type,
+    want_rank,
+    want_type,
+)
+from irdeconv.spec import (
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    format_shape,
+    merge,
+)
+
+
+@op("GatherElements", since=6)
+class GatherElements(Op):
+    """out[.., i, ..] = data[.., indices[.., i, ..], ..] along `axis`; the shape of the indices.
+
+    Ranks are equal, negative indices count from the end.  [movement/GatherElements-6]
+    """
+
+    axis: int = attribute(0, documented=True)
+
+    def infer(self, data: Spec, indices: Spec) -> Spec:
+        want_type(indices, "integer", 1, "indices")
+        if data.shape is None or indices.shape is None:
+            return Spec(data.dtype, indices.shape)
+        if len(data.shape) != len(indices.shape):
+            raise OpError(
+                f"indices have rank {len(indices.shape)} for data of rank {len(data.shape)}",
+                code="E301",
+                port=1,
+            )
+        axis = axis_of(self.axis, len(data.shape), attribute="axis")
+        for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
+            if i != axis and merge(d, n) is None:
+                raise OpError(
+                    f"data {format_shape(data.shape)} and indices {format_shape(indices.shape)} "
+                    f"differ on axis {i}; only axis {axis} may differ",
+                    code="E302",
+                    port=1,
+                )
+        return Spec(data.dtype, indices.shape)
+
+    def evaluate(self, data: Array, indices: Array) -> Array:
+        return np.take_along_axis(data, indices.astype(np.int64), self.axis)
+
+
+class _GatherND(Op):
+    """Base of the two versions."""
+
+    batch_dims: int
+
+    def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
+        """Return batch dimensions and the others; None where they are unknown."""
+        want_type(indices, "integer", 1, "indices")
+        want_rank(data.shape, 1, None, 0, "data")
+        want_rank(indices.shape, 1, None, 1, "indices")
+        if data.shape is None or indices.shape is None:
+            return None
+        b, depth = self.batch_dims, indices.shape[-1]
+        if not 0 <= b < min(len(data.shape), len(indices.shape)):
+            raise OpError(
+                f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
+                f"{len(indices.shape)}",
+                code="E304",
+                attribute="batch_dims",
+            )
+        if isinstance(depth, Interval):
+            return None
+        if depth > len(data.shape) - b:
+            raise OpError(
+                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}",
+                code="E302",
+                port=1,
+            )
+        return indices.shape[:b], (*indices.shape[b:-1], *data.shape[b + depth :])
+
+    def _gather(self, data: Array, indices: Array) -> Array:
+        """Return the parts with all batch dimensions in one."""
+        b = self.batch_dims
+        batch = math.prod(data.shape[:b])
+        x = data.reshape(batch, *data.shape[b:])
+        at = indices.reshape(batch, -1, indices.shape[-1]).astype(np.int64)
+        which = np.arange(batch)[:, np.newaxis]
+        return np.asarray(x[(which, *np.moveaxis(at, -1, 0))])
+
+
+@op("GatherND", since=5, until=7)
+class GatherND5(_GatherND):
+    """Take data[indices[.., :]], for each of the first `batch_dims` axes, which become one axis.
+
+    [movement/GatherND-5]
+    """
+
+    batch_dims: int = 0
+
+    def infer(self, data: Spec, indices: Spec) -> Spec:
+        shape = self._shape(data, indices)
+        if shape is None:
+            return Spec(data.dtype, None)
+        if not self.batch_dims:
+            return Spec(data.dtype, shape[1])
+        one: Dim = 1
+        for d in shape[0]:
+            one = one * d
+        return Spec(data.dtype, (one, *shape[1]))
+
+    def evaluate(self, data: Array, indices: Array) -> Array:
+        b = self.batch_dims
+        lead = (math.prod(data.shape[:b]),) if b else ()
+        rest = data.shape[b + indices.shape[-1] :]
+        return self._gather(data, indices).reshape(*lead, *indices.shape[b:-1], *rest)
+
+
+@op("GatherND", since=8)
+class GatherND(_GatherND):
+    """Take data[indices[.., :]], separately for each of the first `batch_dims` axes.
+
+    Negative indices count from the end.  [movement/GatherND-8]
+    """
+
+    batch_dims: int = 0
+
+    def infer(self, data: Spec, indices: Spec) -> Spec:
+        shape = self._shape(data, indices)
+        return Spec(data.dtype, None if shape is None else (*shape[0], *shape[1]))
+
+    def evaluate(self, data: Array, indices: Array) -> Array:
+        rest = data.shape[self.batch_dims + indices.shape[-1] :]
+        return self._gather(data, indices).reshape(*indices.shape[:-1], *rest)
+
+
+Reduction = Literal["none", "sum", "prod", "min", "max", "mean", "sub"]
+_COMBINE: dict[str, Any] = {
+    "sum": np.add,
+    "mean": np.add,
+    "sub": np.subtract,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _store(out: Array, at: Any, updates: Array, reduction: str) -> None:
+    """Write updates into `out`; a place that is named again takes the last or combines all."""
+    if reduction == "none":
+        out[at] = updates
+    else:
+        _COMBINE[reduction].at(out, at, updates)
+
+
+class _Scatter(Op):
+    """Base: the result has the data's type and shape."""
+
+    def _infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
+        want_type(indices, "integer", 1, "indices")
+        dtype = one_type(data, updates, names=("data", "updates"), ports=(0, 2))
+        return Spec(dtype, data.shape)
+
+
+def _check_axis(data: Spec, axis: Spec) -> None:
+    known = exact(elements(axis, 3, "axis"))
+    if known is not None and data.shape is not None:
+        axis_of(known[0], len(data.shape), port=3)
+
+
+@op("ScatterUpdate", since=3)
+class ScatterUpdate(_Scatter):
+    """Replace the slices `indices` along `axis` (a scalar input) by `updates`.
+
+    [movement/ScatterUpdate-3]
+    """
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
+        _check_axis(data, axis)
+        return self._infer(data, indices, updates)
+
+    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        out = data.copy()
+        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
+        place: Any = (*(slice(None),) * at, indices.astype(np.int64))
+        out[place] = updates
+        return out
+
+
+class _ScatterElements(_Scatter):
+    """Base of the two versions."""
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
+        _check_axis(data, axis)
+        for port, s, name in ((1, indices, "indices"), (2, updates, "updates")):
+            if data.shape is not None:
+                want_rank(s.shape, len(data.shape), len(data.shape), port, name)
+        return self._infer(data, indices, updates)
+
+    def _scatter(
+        self, data: Array, indices: Array, updates: Array, axis: Array, *, mode: str, keep: bool
+    ) -> Array:
+        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
+        places[at] = np.where(indices < 0, indices + data.shape[at], indices).astype(np.int64)
+        where = tuple(places)
+        out = data.copy()
+        if not keep and mode != "none":
+            out[where] = _neutral(mode, out.dtype)
+        _store(out, where, updates, mode)
+        if mode == "mean":
+            counts = np.full(data.shape, 1 if keep else 0, np.int64)
+            np.add.at(counts, where, 1)
+            wide = out / np.maximum(counts, 1)
+            out = (np.floor(wide) if out.dtype.kind in "iu" else wide).astype(out.dtype)
+        return out
+
+
+def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
+    """Return what leaves the other operand of a reduction as it is."""
+    if mode in ("sum", "mean"):
+        return 0
+    if mode == "prod":
+        return 1
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if mode == "min" else np.iinfo(dtype).min
+    return np.inf if mode == "min" else -np.inf
+
+
+@op("ScatterElementsUpdate", since=3, until=11)
+class ScatterElementsUpdate3(_ScatterElements):
+    """Write updates[.., i, ..] to place indices[.., i, ..] along `axis` (a scalar input).
+
+    [movement/ScatterElementsUpdate-3]
+    """
+
+    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        return self._scatter(data, indices, updates, axis, mode="none", keep=True)
+
+
+@op("ScatterElementsUpdate", since=12)
+class ScatterElementsUpdate(_ScatterElements):
+    """Write or combine updates[.., i, ..] at place indices[.., i, ..] along `axis`.
+
+    `use_init_val` says whether the data itself takes part in the `reduction`.
+    [movement/ScatterElementsUpdate-12]
+    """
+
+    reduction: Literal["none", "sum", "prod", "min", "max", "mean"] = "none"
+    use_init_val: bool = True
+
+    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        mode, keep = self.reduction, self.use_init_val
+        return self._scatter(data, indices, updates, axis, mode=mode, keep=keep)
+
+
+def _scatter_nd(data: Array, indices: Array, updates: Array, mode: str) -> Array:
+    out = data.copy()
+    at = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+    _store(out, at, updates, mode)
+    return out
+
+
+@op("ScatterNDUpdate", since=4, until=14)
+class ScatterNDUpdate3(_Scatter):
+    """Replace data[indices[.., :]] by updates.  [movement/ScatterNDUpdate-3]"""
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
+        return self._infer(data, indices, updates)
+
+    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
+        return _scatter_nd(data, indices, updates, "none")
+
+
+@op("ScatterNDUpdate", since=15)
+class ScatterNDUpdate(_Scatter):
+    """Replace data[indices[.., :]] by updates or combine both.  [movement/ScatterNDUpdate-15]"""
+
+    reduction: Literal["none", "sum", "sub", "prod", "min", "max"] = "none"
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
+        return self._infer(data, indices, updates)
+
+    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
+        return _scatter_nd(data, indices, updates, self.reduction)
