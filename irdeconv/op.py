@@ -177,9 +177,9 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
         values = as_tuple(op.evaluate(*(s.value for s in inputs)))
     except OpError:
         raise
-    except (TypeError, ValueError, ArithmeticError, IndexError):
+    except (TypeError, ValueError, ArithmeticError, IndexError) as e:
         if whole:
-            raise
+            raise OpError(f"{op.type} of these constants fails: {e}", code="E305") from e
         return outputs
     return tuple(
         o

@@ -173,7 +173,7 @@ class BitwiseNot(Unary):
     """Every bit inverted, integers or boolean; same shape and type.  [bitwise/BitwiseNot-13]"""
 
     fn: ClassVar[Callable[..., Array]] = staticmethod(np.invert)
-    accepts: ClassVar[Types] = "any"
+    accepts: ClassVar[Types] = "bits"
 
 
 @op("Elu")

@@ -9,7 +9,7 @@ from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError
 from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds
 
-Types = Literal["any", "number", "real", "boolean", "integer"]
+Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
 UNKNOWN = Interval(-(2**63), None)  # any integer, in contrast to DYNAMIC, any size
 
@@ -19,6 +19,7 @@ _ACCEPTS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
     "real": ("a floating-point type", lambda t: t.is_real),
     "boolean": ("boolean", lambda t: t.kind == "bool"),
     "integer": ("an integer type", lambda t: t.is_integral),
+    "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
 }
 
 
@@ -105,6 +106,14 @@ def exact(values: Sequence[Dim] | None) -> tuple[int, ...] | None:
         return None
     out = tuple(v for v in values if not isinstance(v, Interval))
     return out if len(out) == len(values) else None
+
+
+def single(spec: Spec, port: int, name: str) -> Dim:
+    """Return the value of a scalar or of a vector of one element, UNKNOWN where not known; E302."""
+    values = elements(spec, port, name)
+    if values is not None and len(values) != 1:
+        raise OpError(f"{name} has {len(values)} values; it must have one", code="E302", port=port)
+    return UNKNOWN if values is None else values[0]
 
 
 def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:

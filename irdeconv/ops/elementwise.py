@@ -255,7 +255,7 @@ LogicalXor = _logical("LogicalXor", np.logical_xor, "Exactly one of a, b")
 
 def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
     doc = _row(what, "integers of one type or boolean", f"bitwise/{name}-13")
-    return binary(name, fn, doc, since=13, accepts="any")
+    return binary(name, fn, doc, since=13, accepts="bits")
 
 
 BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")

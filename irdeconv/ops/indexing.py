@@ -9,14 +9,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import (
-    axis_of,
-    elements,
-    exact,
-    one_type,
-    want_rank,
-    want_type,
-)
+from irdeconv.ops.checks import axis_of, one_type, single, want_rank, want_type
 from irdeconv.spec import (
     Array,
     Dim,
@@ -176,9 +169,9 @@ class _Scatter(Op):
 
 
 def _check_axis(data: Spec, axis: Spec) -> None:
-    known = exact(elements(axis, 3, "axis"))
-    if known is not None and data.shape is not None:
-        axis_of(known[0], len(data.shape), port=3)
+    known = single(axis, 3, "axis")
+    if not isinstance(known, Interval) and data.shape is not None:
+        axis_of(known, len(data.shape), port=3)
 
 
 @op("ScatterUpdate", since=3)

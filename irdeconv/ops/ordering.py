@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type
+from irdeconv.ops.checks import axis_of, single, want_rank, want_type
 from irdeconv.spec import Array, Dim, Interval, Spec, bounds
 
 Mode = Literal["max", "min"]
@@ -36,11 +36,11 @@ class _TopK(Op):
     def infer(self, data: Spec, k: Spec) -> tuple[Spec, Spec]:
         want_type(data, "number", 0, "data")
         want_rank(k.shape, 0, 1, 1, "k")
-        values = elements(k, 1, "k")
+        count = single(k, 1, "k")
         if data.shape is None:
             return Spec(data.dtype, None), Spec(self.index_element_type, None)
         axis = axis_of(self.axis, len(data.shape), attribute="axis")
-        size = _taken(data.shape[axis], None if values is None else values[0])
+        size = _taken(data.shape[axis], count)
         shape = (*data.shape[:axis], size, *data.shape[axis + 1 :])
         return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
 
@@ -63,11 +63,11 @@ def _descending(x: Array) -> Array:
     return np.asarray(size - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
 
 
-def _taken(size: Dim, k: Dim | None) -> Dim:
+def _taken(size: Dim, k: Dim) -> Dim:
     """Return how many elements are taken: k, but not more than there are."""
     high = bounds(size)[1]
-    if k is None or isinstance(k, Interval):
-        top = high if k is None or bounds(k)[1] is None else bounds(k)[1]
+    if isinstance(k, Interval):
+        top = high if k.hi is None else k.hi
         if high is not None and top is not None:
             top = min(high, max(top, 0))
         return Interval.of(0, top)
@@ -123,9 +123,9 @@ class CumSum(Op):
     def infer(self, data: Spec, axis: Spec | None = None) -> Spec:
         want_type(data, "number", 0, "data")
         if axis is not None and data.shape is not None:
-            known = exact(elements(axis, 1, "axis"))
-            if known is not None:
-                axis_of(known[0], len(data.shape), port=1)
+            known = single(axis, 1, "axis")
+            if not isinstance(known, Interval):
+                axis_of(known, len(data.shape), port=1)
         return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, axis: Array | None = None) -> Array:

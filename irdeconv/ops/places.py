@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, elements, one_type, want_type
+from irdeconv.ops.checks import axis_of, one_type, single, want_type
 from irdeconv.spec import DYNAMIC, Array, Interval, Spec, bounds, is_static, non_negative
 
 
@@ -46,13 +46,13 @@ class _OneHot(Op):
     def infer(self, indices: Spec, depth: Spec, on_value: Spec, off_value: Spec) -> Spec:
         want_type(indices, "integer", 0, "indices")
         dtype = one_type(on_value, off_value, names=("on_value", "off_value"), ports=(2, 3))
-        values = elements(depth, 1, "depth")
-        if indices.shape is None or values is None:
+        count = single(depth, 1, "depth")
+        if indices.shape is None:
             return Spec(dtype, None)
         at = axis_of(self.axis, len(indices.shape) + 1, attribute="axis")
-        if bounds(values[0])[1] is not None and (bounds(values[0])[1] or 0) < 0:
-            raise OpError(f"depth is {values[0]}; it must not be negative", code="E305", port=1)
-        return Spec(dtype, (*indices.shape[:at], non_negative(values[0]), *indices.shape[at:]))
+        if bounds(count)[1] is not None and (bounds(count)[1] or 0) < 0:
+            raise OpError(f"depth is {count}; it must not be negative", code="E305", port=1)
+        return Spec(dtype, (*indices.shape[:at], non_negative(count), *indices.shape[at:]))
 
     def evaluate(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         at = self.axis % (indices.ndim + 1)

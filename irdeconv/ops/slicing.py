@@ -10,14 +10,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import (
-    axes_of,
-    axis_of,
-    elements,
-    exact,
-    want_rank,
-    want_type,
-)
+from irdeconv.ops.checks import axes_of, axis_of, elements, exact, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
@@ -166,11 +159,11 @@ class _Gather(Op):
         if data.shape is None or indices.shape is None:
             return Spec(data.dtype, None)
         rank = len(data.shape)
-        known = exact(elements(axis, 2, "axis"))
+        known = single(axis, 2, "axis")
         dims = self._batch(batch, len(indices.shape), rank)
-        if known is None:
+        if isinstance(known, Interval):
             return Spec(data.dtype, (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims))
-        at = axis_of(known[0], rank, port=2)
+        at = axis_of(known, rank, port=2)
         self._check_batch(data.shape, indices.shape, dims, at)
         shape = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
         return Spec(data.dtype, shape)

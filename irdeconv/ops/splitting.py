@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, op
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type
+from irdeconv.ops.checks import axis_of, elements, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 
 
@@ -23,10 +23,10 @@ def _axis(data: Spec, axis: Spec) -> int | None:
     """Return the axis to split along; None where it or the rank is unknown."""
     want_type(axis, "integer", 1, "axis")
     want_rank(axis.shape, 0, 1, 1, "axis")
-    known = exact(elements(axis, 1, "axis"))
-    if known is None or data.shape is None:
+    known = single(axis, 1, "axis")
+    if isinstance(known, Interval) or data.shape is None:
         return None
-    return axis_of(known[0], len(data.shape), port=1)
+    return axis_of(known, len(data.shape), port=1)
 
 
 def _unknown(data: Spec) -> Spec:
