@@ -2,34 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import random
-import re
-from pathlib import Path
-
 import irbuild as ib
 import pytest
-
-import irdeconv.dialects
-import irdeconv.ops  # noqa: F401 -- importing fills the registry
-from irdeconv.io.limits import Limits
-from irdeconv.io.reading import Loaded, load
-
-Found = list[tuple[str, int, int]]
-
-
-def found(loaded: Loaded) -> Found:
-    out = []
-    for d in loaded.diagnostics:
-        assert d.location is not None, d
-        where = d.location.position or (0, 0)
-        out.append((d.code, *where))
-        assert d.render()
-    return sorted(out)
-
-
-def read(xml: str | bytes, weights: bytes | None = ib.CHAIN_BYTES) -> Loaded:
-    return load(xml if isinstance(xml, bytes) else xml.encode(), weights, name="net.xml")
+from loading import codes, found, read
 
 
 def test_the_control_is_clean() -> None:
@@ -146,10 +121,6 @@ def test_one_defect(old: str, new: str, expected: list[tuple[str, str]]) -> None
     assert xml.count(old) >= 1
     xml = xml.replace(old, new, 1)
     assert found(read(xml)) == sorted((code, *place(xml, part)) for code, part in expected)
-
-
-def codes(loaded: Loaded) -> list[str]:
-    return sorted(d.code for d in loaded.diagnostics)
 
 
 def test_all_defects_in_one_run() -> None:
@@ -291,139 +262,3 @@ def test_variables(read_id: str, assigned: str, expected: list[tuple[str, str]])
     loaded = read(ib.state(read_id, assigned), b"")
     got = [(d.code, d.severity) for d in loaded.diagnostics if d.code != "W204"]
     assert sorted(got) == expected
-
-
-# Files -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (b"", "E101"),
-        (b"  \n", "E101"),
-        (b"\0\0\0", "E101"),
-        (b"PK\x03\x04", "E101"),
-        (b"<net", "E101"),
-        (b"<net version='11'><layers>", "E101"),
-        (b"<model/>", "E103"),
-        (b"<?xml version='1.0' encoding='utf-99'?><net/>", "E101"),
-        (b"<net version='11' name='\xff\xfe'/>", "E101"),
-        (b"<!DOCTYPE n [<!ENTITY a 'b'>]><net name='&a;'/>", "E102"),
-        (b"<!-- x --><!DOCTYPE net SYSTEM 'file:///etc/hostname'><net/>", "E102"),
-        (b"<net version='11' name='&undefined;'/>", "E101"),
-    ],
-)
-def test_files_that_are_no_ir(data: bytes, code: str) -> None:
-    loaded = read(data)
-    assert loaded.graph is None
-    assert [d.code for d in loaded.diagnostics] == [code]
-    assert loaded.diagnostics[0].location is not None
-    assert loaded.diagnostics[0].location.line is not None
-
-
-def test_entities_do_not_expand() -> None:
-    laughs = "".join(f"<!ENTITY l{i} '{f'&l{i - 1};' * 10}'>" for i in range(1, 10))
-    xml = f"<!DOCTYPE net [<!ENTITY l0 'lol'>{laughs}]><net name='&l9;' version='11'/>"
-    assert codes(read(xml)) == ["E102"]
-
-
-def test_other_encodings() -> None:
-    xml = '<?xml version="1.0" encoding="utf-16"?>' + ib.chain()
-    assert found(read(xml.encode("utf-16"))) == []
-    xml = '<?xml version="1.0" encoding="iso-8859-1"?>' + ib.chain().replace('"r"', '"é"')
-    loaded = read(xml.encode("latin-1"))
-    assert found(loaded) == []
-    assert loaded.graph is not None
-    assert loaded.graph.node(1).name == "é"
-
-
-def test_depth_and_counts() -> None:
-    deep = "<a>" * 5000 + "</a>" * 5000
-    assert codes(read(ib.chain().replace("</net>", f"{deep}</net>"))) == ["E603"]
-    nested = "<body><layers><layer>" * 60 + "</layer></layers></body>" * 60
-    xml = ib.chain().replace("</layer>", f"{nested}</layer>", 1)
-    assert "E603" in codes(load(xml.encode(), b"", limits=Limits(depth=20)))
-    assert codes(load(ib.chain().encode(), b"", limits=Limits(layers=3))) == ["E601"]
-    assert codes(load(ib.chain().encode(), b"", limits=Limits(edges=3))) == ["E601"]
-    assert codes(load(ib.chain().encode(), b"", limits=Limits(xml_bytes=99))) == ["E600"]
-
-
-def test_repeated_problems_are_counted() -> None:
-    layers = [ib.layer(i, f"n{i}", "Nope", outputs=[ib.port(0)]) for i in range(1, 40)]
-    ends = [(i, 0, 100 + i, 0) for i in range(1, 40)]
-    results = [ib.result(100 + i, f"r{i}") for i in range(1, 40)]
-    loaded = load(ib.net(layers + results, *ends).encode(), b"", limits=Limits(reports=5))
-    assert codes(loaded) == ["E206"] * 6
-    assert loaded.diagnostics[-1].message == "34 more like this one are not shown"
-
-
-# Weights ---------------------------------------------------------------------------------------
-
-
-def test_missing_weights(tmp_path: Path) -> None:
-    (tmp_path / "m.xml").write_text(ib.chain())
-    loaded = load(tmp_path / "m.xml")
-    assert codes(loaded) == ["W120"]
-    assert loaded.graph is not None
-    assert not loaded.graph.node(2).op.data.available  # type: ignore[attr-defined]
-
-
-def test_empty_and_long_weights() -> None:
-    assert codes(read(ib.chain(), b"")) == ["E121"]
-    assert codes(read(ib.chain(), bytes(124))) == ["W121"]
-
-
-def test_unreadable_files(tmp_path: Path) -> None:
-    (tmp_path / "m.xml").write_text(ib.chain())
-    (tmp_path / "m.bin").mkdir()
-    assert codes(load(tmp_path / "m.xml")) == ["E100", "W120"]
-    assert codes(load(tmp_path)) == ["E100"]
-    assert codes(load(tmp_path / "none.xml")) == ["E100"]
-    assert codes(load("a\0b.xml")) == ["E100"]
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "fifo")
-        assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100", "W120"]
-
-
-# Mutations -------------------------------------------------------------------------------------
-
-SEEDS = [ib.chain(), ib.loop(), ib.state()]
-WORDS = ["-1", "0", "99999999999999999999", "five", "", "&#9;", "\u2028", "opset1", "1,2,,", "é"]
-
-
-def mutate(text: str, rng: random.Random) -> bytes:
-    data = bytearray(text.encode())
-    kind = rng.randrange(5)
-    if kind == 0:
-        for _ in range(rng.randint(1, 4)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-    elif kind == 1:
-        del data[rng.randrange(len(data)) :]
-    elif kind == 2:
-        attributes = list(re.finditer(r' [\w-]+="[^"]*"', text))
-        for m in sorted(rng.sample(attributes, 2), key=lambda m: -m.start()):
-            text = text[: m.start()] + text[m.end() :]
-        return text.encode()
-    elif kind == 3:
-        values = list(re.finditer(r'(?<=")[^"<>]*(?=")', text))
-        m = rng.choice(values)
-        return (text[: m.start()] + rng.choice(WORDS) + text[m.end() :]).encode()
-    else:
-        lines = text.splitlines(True)
-        rng.shuffle(lines) if rng.random() < 0.2 else lines.pop(rng.randrange(len(lines)))
-        if rng.random() < 0.3:
-            lines.append(rng.choice(lines))
-        return "".join(lines).encode()
-    return bytes(data)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_mutations_never_raise(seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(60):
-        data = mutate(rng.choice(SEEDS), rng)
-        loaded = load(data, rng.choice([ib.CHAIN_BYTES, b"", None]))
-        found(loaded)
-        assert loaded.graph is not None or loaded.errors
-        if loaded.graph is not None:
-            loaded.graph.lint()
