@@ -13,11 +13,11 @@ from typing import Any, Literal
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.io.weights import MemoryWeights, NoWeights
-from irdeconv.packing import decode
+from irdeconv.packing import decode, encode
 from irdeconv.spec import Array, Interval, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
 from irdeconv.text_lexer import Lexer, Token
-from irdeconv.text_values import to_array
+from irdeconv.text_values import to_array, to_dims
 
 DEPTH = 60  # nested lists
 _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
@@ -148,7 +148,16 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token) -> Spec:
         return OwnValue(dtype, shape)
     if dtype is None or not is_static(shape):
         lex.fail("a value needs an element type and an exact shape", start.offset)
+    if isinstance(value, tuple) and any(isinstance(v, Interval) for v in value):
+        return Spec(dtype, shape, _partial(lex, value, shape, at.offset))
     return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
+
+
+def _partial(lex: Lexer, value: tuple[Any, ...], shape: tuple[int, ...], offset: int) -> Array:
+    try:
+        return to_dims(value, shape)
+    except ValueError as e:
+        return lex.fail(str(e), offset)
 
 
 def _shape(lex: Lexer) -> Shape | None:
@@ -170,7 +179,9 @@ def array(lex: Lexer, value: Any, dtype: ElementType, shape: tuple[int, ...], of
         if isinstance(value, bytes):
             return decode(value, dtype, shape)
         if isinstance(value, tuple) and len(value) == math.prod(shape):
-            return to_array(value, dtype, shape)
+            values = to_array(value, dtype, shape)
+            encode(values, dtype)  # refuses what the type cannot hold: 4 as u2
+            return values
         problem = f"{math.prod(shape)} values of {dtype} belong here"
     except ValueError as e:
         problem = str(e)
@@ -184,6 +195,8 @@ def constant(
     exact = tuple(shape) if is_static(shape) else ()
     if isinstance(value, Missing):
         return FileData(NoWeights(value.path), value.offset, value.size, dtype, exact)
+    if shape is not None and not is_static(shape):
+        lex.fail("a constant has an exact shape", offset)
     if isinstance(value, tuple):
         return ArrayData.of(array(lex, value, dtype, exact, offset), dtype)
     if not isinstance(value, bytes):

@@ -13,7 +13,7 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
 from irdeconv.text_lexer import Lexer, Token
-from irdeconv.text_literals import OwnValue, constant, fits, literal, string
+from irdeconv.text_literals import Missing, OwnValue, constant, fits, literal, string
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
@@ -116,6 +116,8 @@ class _Parser:
             if isinstance(spec, OwnValue):
                 if not isinstance(op, Const):
                     lex.fail('"=data" belongs to a Const', at)
+                if (spec.dtype, spec.shape) != (op.element_type, op.shape):
+                    lex.fail(f"the data is {op.infer()}", at)
                 spec = Spec(spec.dtype, spec.shape, op.data.array())
             out.append(spec)
             if not lex.accept(","):
@@ -137,6 +139,8 @@ class _Parser:
         hints = typing.get_type_hints(Const)
         if not fits(dtype, hints["element_type"]) or not fits(shape, hints["shape"]):
             self.lex.fail("a Const needs element_type and shape", offset)
+        if shape is None and not isinstance(value, Missing):
+            self.lex.fail("a constant has an exact shape", offset)
         return {**given, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
 
     def opaque(self, type_: str, version: str, given: Fields, at: int) -> Op:

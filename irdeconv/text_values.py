@@ -102,10 +102,6 @@ def _element(value: Any, dtype: ElementType) -> str:
 
 def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -> Array:
     """Return parsed elements as an array; ValueError where they do not fit."""
-    if any(isinstance(v, Interval) for v in items):
-        out = np.empty(len(items), object)
-        out[:] = items
-        return out.reshape(shape)
     kinds: dict[str, tuple[type, ...]] = {"string": (str,), "bool": (bool,), "float": (float, int)}
     for item in items:
         allowed = kinds.get(dtype.kind, (int,))
@@ -119,6 +115,15 @@ def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -
         return np.array(items, dtype.container).reshape(shape)
     except OverflowError:
         raise ValueError(f"a value does not fit {dtype}") from None
+
+
+def to_dims(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Return dimensions, some of them intervals, as a partly known value."""
+    if not all(isinstance(v, (int, Interval)) and not isinstance(v, bool) for v in items):
+        raise ValueError("a partly known value holds dimensions alone")
+    out = np.empty(len(items), object)
+    out[:] = items
+    return out.reshape(shape)
 
 
 def format_data(data: ConstantData, dtype: ElementType, shape: Shape | None, elide: bool) -> str:
