@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import threading
 from pathlib import Path
 
 import irbuild as ib
@@ -69,6 +70,11 @@ def test_depth_and_counts() -> None:
     assert codes(load(ib.chain().encode(), b"", limits=Limits(xml_bytes=99))) == ["E600"]
 
 
+def test_long_texts() -> None:
+    xml = ib.chain().replace("<dim>2", "<dim>" + "2" * 11_000_000, 1)
+    assert codes(read(xml)) == ["E600"]
+
+
 def test_repeated_problems_are_counted() -> None:
     layers = [ib.layer(i, f"n{i}", "Nope", outputs=[ib.port(0)]) for i in range(1, 40)]
     ends = [(i, 0, 100 + i, 0) for i in range(1, 40)]
@@ -104,6 +110,21 @@ def test_unreadable_files(tmp_path: Path) -> None:
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "fifo")
         assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100", "W120"]
+        assert codes(load(tmp_path / "fifo")) == ["E100"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_reads_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "m.xml")
+
+    def write() -> None:
+        (tmp_path / "m.xml").write_text(ib.chain())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    loaded = load(tmp_path / "m.xml", ib.CHAIN_BYTES)
+    writer.join()
+    assert loaded.graph is not None
 
 
 # Mutations -------------------------------------------------------------------------------------

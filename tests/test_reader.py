@@ -135,6 +135,20 @@ def test_split_names(text: str, expected: tuple[str, ...]) -> None:
     assert split_names(text) == expected
 
 
+def test_version_10_names_its_ends() -> None:
+    axis = ib.const(3, "axis", (), 0, 8, "i64")
+    halves = [ib.port(2, (1, 3)), ib.port(3, (1, 3))]
+    inputs = [ib.port(0, (2, 3)), ib.port(1, (), "I64")]
+    split = ib.layer(2, "s", "Split", 'num_splits="2"', inputs=inputs, outputs=halves)
+    layers = [ib.parameter(0, "x"), ib.relu(1, "r"), split, axis]
+    layers += [ib.result(4, "a"), ib.result(5, "b", (1, 3))]
+    ends = [(0, 0, 1, 0), (1, 1, 2, 0), (3, 0, 2, 1), (1, 1, 4, 0), (2, 3, 5, 0)]
+    graph = graph_of(ib.net(layers, *ends, version=10), bytes(8))
+    assert graph.outputs == ["r", "s.1"]
+    assert graph.node(2).tensor_names == ((), ("s.1",))
+    assert graph_of(ib.net(layers, *ends, version=11), bytes(8)).outputs == ["a", "b"]
+
+
 def test_dynamic_shapes() -> None:
     xml = ib.chain().replace('<data shape="2,3"', '<data shape="?,3..9"')
     xml = xml.replace("<dim>2</dim><dim>3</dim>", "<dim>-1</dim><dim>-1</dim>", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.graph import Graph, Info
+from irdeconv.graph import Graph, Info, Value
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
 from irdeconv.io.document import Document
@@ -42,7 +42,21 @@ def build(document: Document, context: Context) -> Graph | None:
     if find_cycles(wiring, context):
         return None
     _connect(graph, wiring)
+    if document.version is not None and document.version.strip() == "10":
+        _name_ends(graph)
     return graph
+
+
+def _name_ends(graph: Graph) -> None:
+    """Give unnamed inputs and outputs of a version 10 model the names that OpenVINO gives them."""
+    ends = [Value(node.id) for node in graph.parameters]
+    ends += [v for node in graph.results for v in graph.inputs_of(node.id)]
+    for node_id, port in ends:
+        node = graph.node(node_id)
+        names = list(node.tensor_names)
+        if port < len(names) and not names[port]:
+            names[port] = (node.name if len(names) == 1 else f"{node.name}.{port}",)
+            node.tensor_names = tuple(names)
 
 
 def _connect(graph: Graph, wiring: Wiring) -> None:

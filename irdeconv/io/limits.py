@@ -15,7 +15,7 @@ class Limits:
     """
 
     xml_bytes: int = 2 * 2**30
-    layers: int = 4_000_000
-    edges: int = 16_000_000
+    layers: int = 1_000_000
+    edges: int = 8_000_000
     depth: int = 32
     reports: int = 100

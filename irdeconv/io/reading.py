@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from irdeconv.io.xml_reader import read_document
 from irdeconv.source import Location, SourceFile
 
 PathLikeText = str | PathLike[str]
+_CHUNK = 1 << 20
+_PATIENCE = 0.5  # seconds
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,39 @@ def _source(
 
 def _read(path: str, limit: int) -> bytes:
     """Read a regular file or a pipe, at most one byte more than the limit."""
-    with open(path, "rb") as file:
-        if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-            raise IsADirectoryError(21, "it is a folder", path)
-        return file.read(limit + 1)
+    # O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISREG(mode):
+            return file.read(limit + 1)
+        if not stat.S_ISFIFO(mode):
+            raise OSError("it is neither a regular file nor a pipe")
+        return _read_pipe(file.fileno(), limit)
+
+
+def _read_pipe(fd: int, limit: int) -> bytes:
+    data = _first_bytes(fd)
+    os.set_blocking(fd, True)
+    parts, size = [data], len(data)
+    while size <= limit and (data := os.read(fd, _CHUNK)):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)
+
+
+def _first_bytes(fd: int) -> bytes:
+    """Give a writer a moment to come; OSError where none does."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:  # there is one, but it has not written yet
+            return b""
+        if data:
+            return data
+        time.sleep(0.02)
+    raise OSError("nothing writes to this pipe")
 
 
 def _weights(

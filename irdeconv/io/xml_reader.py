@@ -60,6 +60,10 @@ def _report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) 
         place = Location(source, fixed=(max(line, 1), max(column, 1)))
         out.add("E603", "elements are nested deeper than 256", location=place)
         return
+    if "Resource limit" in text:
+        place = Location(source, fixed=(max(line, 1), max(column, 1)))
+        out.add("E600", "a text or an attribute has more than 10,000,000 bytes", location=place)
+        return
     report_malformed(source, out, text, max(line or 1, 1), max(column or 1, 1))
 
 
