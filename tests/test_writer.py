@@ -238,3 +238,21 @@ def test_the_files_have_ordinary_permissions(tmp_path):
     want = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
     for name in ("m.xml", "m.bin"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == want
+
+
+def test_a_crop_beyond_the_tensor_is_written_as_two_pads(tmp_path):
+    """One such Pad corrupts the heap of OpenVINO's CPU plugin."""
+    layer = Layer(
+        1, (2, 5), None, 2, 3, (3, 2), (1, 2), (1, 1), (7, 0), (-8, 0), (0, 0)
+    )  # fmt: skip
+    g, feeds = sample(layer)
+    low = ird.lower(g).graph
+    ird.write(low, tmp_path / "m.xml")
+    again = ird.read(tmp_path / "m.xml")
+    sizes = [
+        (again.spec(again.inputs_of(n.id)[0]), *(again.spec(v) for v in again.inputs_of(n.id)[1:]))
+        for n in ird.infer(again).nodes(type="Pad")
+    ]
+    assert len(sizes) == 2
+    want = ird.run(g, feeds, form=None)["y"]
+    np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)

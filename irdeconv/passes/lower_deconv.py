@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from irdeconv.errors import (
     Collector,
     Diagnostic,
@@ -16,7 +18,7 @@ from irdeconv.errors import (
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.basic import Const, Opaque
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
 from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
@@ -132,12 +134,35 @@ def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
     if state.found.errors:
         raise LoweringError(state.found.diagnostics)
     remove_dead(state.graph, dead)
+    _check_language(state.graph)
     unique_names(state.graph)
     infer_specs(state.graph)
     state.graph.lint()
     return Lowered(
         state.graph, LoweringReport(form, tuple(state.layers), tuple(state.found.diagnostics))
     )
+
+
+# What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
+LANGUAGE = frozenset(
+    "ZeroInsertion Pad Convolution GroupConvolution Const Convert ShapeOf Gather Concat Slice "
+    "Transpose Reshape Squeeze Unsqueeze Add Subtract Multiply Divide FloorMod Maximum".split()
+)
+
+
+def _check_language(graph: Graph) -> None:
+    """Raise LoweringError where a deconvolution or anything unforeseen is left."""
+    found = Collector()
+    for node in graph.nodes():
+        if is_deconvolution(node) or (node.origins and node.type not in LANGUAGE):
+            found.add(
+                "E401",
+                f'{node.type} "{node.name}" does not belong in a lowered graph',
+                location=node.location,
+                layer=node.name,
+            )
+    if found.errors:
+        raise LoweringError(found.diagnostics)
 
 
 def inferred(graph: Graph) -> Graph:
@@ -161,6 +186,7 @@ def canonicalize(graph: Graph, node: Node) -> Node:
 
 def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
+    _warn_of_spreading(state, node)
     direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
     try:
         canonical = canonicalize(graph, node)
@@ -195,6 +221,23 @@ def _lower_one(state: _State, node: Node) -> None:
             tuple(n.type for n in made if n.type != "Const"),
         )
     )
+
+
+def _warn_of_spreading(state: _State, node: Node) -> None:
+    """Warn of infinities and NaNs in the filter: an inserted zero times one of them is NaN."""
+    source = state.graph.node(state.graph.inputs_of(node.id)[1].node)
+    if not isinstance(source.op, Const) or not source.op.data.available:
+        return
+    values = source.op.data.array()
+    bad = 0 if values.dtype.kind in "biuO" else int(values.size - np.isfinite(values).sum())
+    if bad:
+        state.found.add(
+            "W401",
+            f'{node.type} "{node.name}": {bad} of {values.size} filter values are not finite; '
+            "zero-insertion spreads them as NaN over every output that such a tap passes",
+            location=node.location,
+            layer=node.name,
+        )
 
 
 def _rename(graph: Graph, source: Node) -> None:

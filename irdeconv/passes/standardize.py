@@ -17,14 +17,14 @@ from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
-from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.ops.elementwise import Maximum, Minimum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.forms import pad_spatial
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
-from irdeconv.spec import is_static
+from irdeconv.spec import Array, Spec, bounds, is_static
 
 
 def standardize(graph: Graph) -> Graph:
@@ -48,6 +48,9 @@ def standardize(graph: Graph) -> Graph:
             )
     if found.errors:
         raise UnsupportedError(found.diagnostics)
+    for node in list(out.nodes("Pad")):
+        if node.origins and isinstance(node.op, Pad12) and _pads_zeros(out, node):
+            _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
     return out
@@ -109,6 +112,33 @@ def _pads_zeros(graph: Graph, pad: Node) -> bool:
         return True
     fill = graph.spec(inputs[3]).known
     return fill is not None and not np.any(fill)
+
+
+def _split_pad(graph: Graph, node: Node) -> None:
+    """Pad first and crop afterwards where a crop may exceed the tensor.
+
+    OpenVINO's CPU plugin corrupts its heap on one Pad that crops more than the tensor has and pads
+    at the other end; two Pads compute the same window.
+    """
+    data, begin, end = (graph.spec(v) for v in graph.inputs_of(node.id)[:3])
+    if not _may_overcrop(data, begin.known, end.known):
+        return
+
+    def build(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *_: Any) -> Any:
+        zero = b.const(np.zeros(1, np.int64))
+        wide = b.add(op, x, b.add(Maximum(), begin, zero), b.add(Maximum(), end, zero))
+        return b.add(op, wide, b.add(Minimum(), begin, zero), b.add(Minimum(), end, zero))
+
+    replace_node(graph, node, build)
+
+
+def _may_overcrop(data: Spec, begin: Array | None, end: Array | None) -> bool:
+    if begin is None or end is None or data.shape is None:
+        return True
+    for size, p, q in zip(data.shape, begin.tolist(), end.tolist(), strict=True):
+        if min(p, q) < 0 < max(p, q) and -min(p, q) > bounds(size)[0]:
+            return True
+    return False
 
 
 def _spread(op: core.ZeroInsertion, b: Builder[Any], x: Any) -> Any:
