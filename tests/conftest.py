@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+# The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
+if os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 
 
