@@ -46,13 +46,18 @@ def lowered_defect(layer: Layer) -> str | None:
     single = layer.axes == 3 and (layer.groups or 1) == layer.c == layer.m == 1
     if single and layer.dilations[0] != layer.dilations[1]:
         return "3D Convolution with C = M = 1 and unlike dilations on the first two axes"
+    return None
+
+
+def crops_beyond(layer: Layer) -> bool:
+    """Whether the lowered Pad would crop more than its tensor has, and so is written as two."""
     for axis, (begin, size) in enumerate(layer.window()):
         spread = layer.strides[axis] * (layer.size[axis] - 1) + 1
         reach = layer.dilations[axis] * (layer.kernel[axis] - 1)
         end = layer.full(axis) - begin - size
         if begin - reach > spread or end - reach > spread:
-            return "Pad that crops more than the tensor has on one side corrupts the memory"
-    return None
+            return True
+    return False
 
 
 def peer_layer(rng: np.random.Generator) -> Layer:
@@ -94,7 +99,8 @@ def check_layer(rng: np.random.Generator, folder: Path) -> str:
     ird.write(low, written)
     assert "BackpropData" not in written.read_text("utf-8")
     again = ird.read(written)
-    assert summary(again) == summary(low)
+    if not crops_beyond(layer):
+        assert summary(again) == summary(low)
     assert np.array_equal(ird.run(again, {"x": x}, form=None)["y"], direct), layer
     if lowered_defect(layer) is not None:
         return lowered_defect(layer) or ""
