@@ -83,7 +83,9 @@ class Deconvolution(Op):
         spatial: list[Dim] = [DYNAMIC] * n
         if filter.shape is not None:
             channels = filter.shape[0] * filter.shape[2]
-        begin, end = dims(pads_begin), dims(pads_end)
+        # A pad of unknown value may be anything, so it bounds no size.
+        begin = None if pads_begin.value is None else dims(pads_begin)
+        end = None if pads_end.value is None else dims(pads_end)
         if data.shape and filter.shape and begin is not None and end is not None:
             spatial = [
                 (i - 1) * s + (k - 1) * d + 1 - p - q

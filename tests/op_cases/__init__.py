@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-import irdeconv.ops
+import irdeconv.dialects
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.errors import Problem
 from irdeconv.op import Op, lookup, parse_attributes
 from irdeconv.spec import VALUE_LIMIT, Array, Spec
 
-assert irdeconv.ops  # importing it fills the registry
+assert irdeconv.dialects  # importing it fills the registry
 
 
 @dataclass(frozen=True)
