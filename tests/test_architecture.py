@@ -28,7 +28,7 @@ TABLES = {"irdeconv/ops/catalog.py"}
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("codes", "source", "errors"),
     ("dtypes", "spec", "suggest", "attributes"),
-    ("op", "geometry*", "packing", "constant"),
+    ("op", "declare", "geometry*", "packing", "constant"),
     ("kernels*",),
     ("ops*", "dialects*"),
     ("graph",),
