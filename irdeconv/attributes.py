@@ -88,6 +88,7 @@ def _element_type(text: str) -> ElementType:
 
 
 def _choice(options: tuple[str, ...]) -> AttributeType:
+    """Return a choice; like OpenVINO it does not tell upper from lower case."""
     lower = {o.lower(): o for o in options}
 
     def parse(text: str) -> str:
@@ -95,6 +96,20 @@ def _choice(options: tuple[str, ...]) -> AttributeType:
         if found is None:
             raise ValueError(f'"{text}" is not one of {", ".join(options)}')
         return found
+
+    return AttributeType(" | ".join(options), parse, str)
+
+
+def exact_choice(options: tuple[str, ...]) -> AttributeType:
+    """Return a choice that tells upper from lower case, as ONNX does."""
+
+    def parse(text: str) -> str:
+        if text not in options:
+            hint = did_you_mean(text, options)
+            raise ValueError(
+                f'"{text}" is not one of {", ".join(options)}' + (f"; {hint}" if hint else "")
+            )
+        return text
 
     return AttributeType(" | ".join(options), parse, str)
 

@@ -140,6 +140,84 @@ OPENVINO: dict[Semantics, Callable[..., Window]] = {
 }
 
 
+def onednn(
+    auto_pad: str,
+    pads_begin: Vector,
+    pads_end: Vector,
+    output_padding: Vector,
+    strides: Vector,
+    extent: Vector,
+) -> Window:
+    """Return oneDNN Graph's window.  [oneDNN Graph ConvTranspose-1]
+
+    `extent` is DK. Under same_* the total max(DK - S, 0) is split, the smaller half at the begin for
+    same_upper; given pads are ignored. output_padding always lengthens the output.
+    """
+    if auto_pad == "none":
+        return Window(pads_begin, pads_end - output_padding)
+    if auto_pad == "valid":
+        return Window(strides * 0, strides * 0 - output_padding)
+    total = (extent - strides).clamp()
+    begin = total.half() if auto_pad == "same_upper" else total - total.half()
+    return Window(begin, total - begin - output_padding)
+
+
+def onnx(
+    auto_pad: str,
+    pads_begin: Vector,
+    pads_end: Vector,
+    output_padding: Vector,
+    strides: Vector,
+    extent: Vector,
+    full: Callable[[], Vector],
+    output_shape: Vector | None,
+    *,
+    mirrored: bool = False,
+) -> Window:
+    """Return the window of ONNX Runtime, which is that of the text since version 11.
+
+    output_shape takes precedence over SAME_*, that over VALID and pads. A total is split with the
+    smaller half at the begin for SAME_UPPER and the larger one for everything else; `mirrored` is
+    the formula printed for version 1, which has it the other way round.  [ONNX ConvTranspose]
+    """
+    zero = strides * 0
+    same = auto_pad.startswith("SAME")
+    if output_shape is None and not same:
+        if auto_pad == "VALID":
+            return Window(zero, zero - output_padding)
+        return Window(pads_begin, pads_end - output_padding)
+    if output_shape is None:
+        # Wanted is I * S, and FULL - I * S is DK - S.
+        total = (extent - strides + output_padding).clamp()
+        begin = _share(total, (auto_pad == "SAME_UPPER") != mirrored)
+        return Window(begin, total - begin - output_padding)
+    size = full()
+    total = (size + output_padding - output_shape).clamp()
+    begin = _share(total, (auto_pad == "SAME_UPPER") != mirrored)
+    return Window(begin, size - begin - output_shape)
+
+
+def _share(total: Any, smaller: bool) -> Vector:
+    """Return the part of a total that goes to the begin."""
+    part: Vector = total.half() if smaller else total - total.half()
+    return part
+
+
+def tensorrt(
+    padding_mode: str, pre: Vector, post: Vector, strides: Vector, extent: Vector
+) -> Window:
+    """Return TensorRT's window.  [IDeconvolutionLayer, Shape Information]
+
+    SAME_* override the given padding by max(DK - S, 0), the smaller half at the begin for
+    SAME_UPPER; all other modes take it as it is.
+    """
+    if not padding_mode.startswith("SAME"):
+        return Window(pre, post)
+    total = (extent - strides).clamp()
+    begin = _share(total, padding_mode == "SAME_UPPER")
+    return Window(begin, total - begin)
+
+
 def zero_insertion_pads(window: Window, kernel: Vector, dilations: Vector) -> tuple[Vector, Vector]:
     """Return what to pad (negative: crop) around the zero-inserted data before the convolution.
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import typing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
-from irdeconv.attributes import AttributeType, attribute_type
+from irdeconv.declare import Attribute as Attribute
+from irdeconv.declare import attribute as attribute
+from irdeconv.declare import attributes as attributes
+from irdeconv.declare import parse_attributes as parse_attributes
 from irdeconv.errors import OpError, Problem
 from irdeconv.spec import VALUE_LIMIT, Array, Spec, simplify
-from irdeconv.suggest import did_you_mean
 
 X = TypeVar("X")
 C = TypeVar("C", bound="type[Op]")
@@ -190,65 +191,6 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
 
 
 @dataclass(frozen=True)
-class Attribute:
-    """One attribute of an operation: field name, XML spelling, how to read and write it.
-
-    `required`: it has no default. `documented`: the specification requires it although readers
-    accept its absence, which deserves a warning.
-    """
-
-    name: str
-    xml: str
-    kind: AttributeType
-    required: bool
-    documented: bool
-    default: Any
-
-
-def attribute(
-    default: Any = dataclasses.MISSING,
-    *,
-    xml: str | None = None,
-    documented: bool = False,
-    internal: bool = False,
-) -> Any:
-    """Declare an attribute whose XML spelling differs, that is documented as required, or that is
-    internal (never read from XML)."""
-    return field(
-        default=default, metadata={"xml": xml, "documented": documented, "internal": internal}
-    )
-
-
-_ATTRIBUTES: dict[type[Op], dict[str, Attribute]] = {}
-
-
-def attributes(cls: type[Op]) -> dict[str, Attribute]:
-    """Return the attributes of an operation by XML name."""
-    if cls not in _ATTRIBUTES:
-        _ATTRIBUTES[cls] = _attributes(cls)
-    return _ATTRIBUTES[cls]
-
-
-def _attributes(cls: type[Op]) -> dict[str, Attribute]:
-    hints = typing.get_type_hints(cls)
-    out = {}
-    for f in dataclasses.fields(cls):
-        if f.metadata.get("internal"):
-            continue
-        xml = f.metadata.get("xml") or f.name
-        required = f.default is dataclasses.MISSING
-        out[xml] = Attribute(
-            f.name,
-            xml,
-            attribute_type(hints[f.name]),
-            required,
-            bool(f.metadata.get("documented")),
-            None if required else f.default,
-        )
-    return out
-
-
-@dataclass(frozen=True)
 class Ports:
     """The input ports of an operation: names, how many are required, whether more may follow."""
 
@@ -332,49 +274,3 @@ def op(
 def lookup(type: str, version: str) -> type[Op] | None:
     """Return the operation's class, or None."""
     return REGISTRY.get((type, version))
-
-
-# What an absent list means, axis by axis.
-_PER_AXIS = {"strides": "1", "dilations": "1", "kernel": "nothing"}
-
-
-def parse_attributes(
-    cls: type[Op], data: Mapping[str, str]
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Convert XML attributes to field values and report what is wrong, missing or unknown."""
-    known = attributes(cls)
-    values: dict[str, Any] = {}
-    problems: list[Problem] = []
-    for xml, text in data.items():
-        a = known.get(xml)
-        if a is None:
-            hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
-            problems.append(
-                Problem(
-                    "W100",
-                    f'there is no attribute "{xml}"; OpenVINO ignores it',
-                    "warning",
-                    attribute=xml,
-                    hint=hint,
-                )
-            )
-            continue
-        try:
-            values[a.name] = a.kind.parse(text)
-        except ValueError as e:
-            problems.append(Problem("E106", f'{xml}="{text}": {e}', attribute=xml))
-    for a in known.values():
-        if a.xml in data:
-            continue
-        if a.required:
-            problems.append(Problem("E105", f'the attribute "{a.xml}" is missing'))
-        elif a.documented:
-            problems.append(
-                Problem(
-                    "W101",
-                    f'"{a.xml}" is missing, which the specification requires; '
-                    f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
-                    "warning",
-                )
-            )
-    return values, problems

@@ -1,5 +1,5 @@
-"""Deconvolutions of other systems: attributes, checks and one `expand` each."""
+"""Deconvolutions of the systems: attributes, checks and one `expand` each."""
 
-from irdeconv.dialects import openvino
+from irdeconv.dialects import onednn, onnx, openvino, ort_nhwc, tensorrt
 
-__all__ = ["openvino"]
+__all__ = ["onednn", "onnx", "openvino", "ort_nhwc", "tensorrt"]

@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from irdeconv import geometry
 from irdeconv.attributes import Ints
+from irdeconv.dialects import base
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Semantics, Vector, filled
+from irdeconv.geometry import IntVector, Semantics, Vector, Window, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
 from irdeconv.ops.convert import Convert
-from irdeconv.ops.shape import Unsqueeze
-from irdeconv.ops.vectors import GraphVector, materialize, sizes, vector
+from irdeconv.ops.vectors import GraphVector, vector
 from irdeconv.spec import Interval, Shape, Spec, dims, format_shape, ints, merge
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -64,48 +62,27 @@ class BackpropData(SugarOp):
             if isinstance(b, SpecBuilder):
                 return Spec(x.dtype or w.dtype, None)
             raise OpError("the rank of data and filter is unknown", code="E400", port=0)
-        begin, end = self.window(b, data, filter, output_shape, axes, self.semantics)
         grouped = filter
         if not self.groups_axis:
-            grouped = b.add(Unsqueeze(), filter, b.const(np.array([0], np.int64)))
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        y = b.add(
-            core.Deconvolution(strides, dilations),
-            data,
-            grouped,
-            materialize(b, begin),
-            materialize(b, end),
+            grouped = base.split_groups(b, filter, 1, axes)
+        s = base.layer_sizes(
+            b, data, grouped, filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
         )
-        spec = b.spec(y)
-        return y if shape is None else b.refine(y, _with_output(spec, shape))
-
-    def window(
-        self,
-        b: Builder[Any],
-        data: Any,
-        filter: Any,
-        output_shape: Any,
-        axes: int,
-        semantics: Semantics,
-    ) -> tuple[Vector, Vector]:
-        """Return the effective pads by the rule of the chosen semantics."""
-        strides = IntVector(filled(self.strides, axes, 1))
-        dilations = IntVector(filled(self.dilations, axes, 1))
-
-        def full() -> Vector:
-            kernel = sizes(b, filter, 2 + self.groups_axis, axes)
-            return geometry.full_size(sizes(b, data, 2, axes), strides, kernel, dilations)
-
         wanted = None if output_shape is None else vector(b, _as_i64(b, output_shape))
-        rule = geometry.OPENVINO[semantics](
+        y = base.deconvolve(b, data, grouped, s, self.window(s, wanted, self.semantics))
+        return y if shape is None else b.refine(y, _with_output(b.spec(y), shape))
+
+    def window(self, s: base.Sizes, output_shape: Vector | None, semantics: Semantics) -> Window:
+        """Return the window by the rule of the chosen semantics."""
+        axes = len(s.strides.values)
+        return geometry.OPENVINO[semantics](
             self.auto_pad,
             IntVector(filled(self.pads_begin, axes, 0)),
             IntVector(filled(self.pads_end, axes, 0)),
             IntVector(filled(self.output_padding, axes, 0)),
-            full,
-            wanted,
+            s.full,
+            output_shape,
         )
-        return rule.pads_begin, rule.pads_end
 
     def spatial_axes(self, data: Spec, filter: Spec, output_shape: Spec | None) -> int | None:
         """Return the number of spatial axes from the first source that knows it."""
@@ -180,8 +157,8 @@ class BackpropData(SugarOp):
             return
         if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
             raise OpError(
-                f"output_shape has shape {format_shape(shape.shape)}; it needs one value for each of "
-                f"the {axes} spatial axes",
+                f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
+                f"each of the {axes} spatial axes",
                 code="E305",
                 port=2,
             )
@@ -247,18 +224,20 @@ class BackpropData(SugarOp):
         if output_shape is None:
             return
         b = SpecBuilder()
-        begins = {
-            s: self.window(b, data, filter, output_shape, axes, s)[0]
-            for s in ("runtime", "document")
-        }
-        shown = {s: _numbers(v) for s, v in begins.items()}
+        grouped = filter if self.groups_axis else base.split_groups(b, filter, 1, axes)
+        s = base.layer_sizes(
+            b, data, grouped, filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
+        )
+        wanted = vector(b, _as_i64(b, output_shape))
+        both: tuple[Semantics, ...] = ("runtime", "document")
+        shown = {m: _numbers(self.window(s, wanted, m).pads_begin) for m in both}
         if shown["runtime"] is None or shown["runtime"] == shown["document"]:
             return
         yield Problem(
             "W300",
             f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
-            f"{shown['runtime']} of the full scatter, the published formula at {shown['document']}; "
-            f"irdeconv computes the {self.semantics}'s",
+            f"{shown['runtime']} of the full scatter, the published formula at "
+            f"{shown['document']}; irdeconv computes the {self.semantics}'s",
             "warning",
             attribute="auto_pad",
             hint='choose with semantics="runtime" or semantics="document"',

@@ -32,8 +32,8 @@ class ConvolutionBase(Op):
     """What both convolutions share: attributes, checks, shape rule and kernel.
 
     Absent lists mean 1 (strides, dilations) and 0 (pads), as the runtime has it; the document
-    requires them. Negative pads crop. `allow_empty` is for convolutions that a lowering makes: an
-    output of size 0 is then legal.
+    requires them. Negative pads crop. `unrestricted` is for convolutions that a lowering makes:
+    outputs of size 0 and more than three spatial axes are then legal.
     """
 
     filter_layout: ClassVar[str] = ""
@@ -43,7 +43,7 @@ class ConvolutionBase(Op):
     pads_end: Ints = attribute((), documented=True)
     dilations: Ints = attribute((), documented=True)
     auto_pad: AutoPad = "explicit"
-    allow_empty: bool = attribute(False, internal=True)
+    unrestricted: bool = attribute(False, internal=True)
 
     @property
     def grouped(self) -> int:
@@ -58,8 +58,9 @@ class ConvolutionBase(Op):
     def infer(self, data: Spec, filter: Spec) -> Spec:
         want_type(data, "number", 0, "data")
         dtype = one_type(data, filter, names=("data", "the filter"))
-        want_rank(data.shape, 3, 5, 0, "data")
-        want_rank(filter.shape, 3 + self.grouped, 5 + self.grouped, 1, "the filter")
+        most = 8 if self.unrestricted else 5
+        want_rank(data.shape, 3, most, 0, "data")
+        want_rank(filter.shape, 3 + self.grouped, most + self.grouped, 1, "the filter")
         axes = self._axes(data.shape, filter.shape)
         if axes is None:
             return Spec(dtype, None)
@@ -125,7 +126,7 @@ class ConvolutionBase(Op):
             reach = geometry_conv.dilated(k, dilations[a])
             pad = (begin[a], end[a])
             o = geometry_conv.output_size(self.auto_pad, i, reach, strides[a], pad)
-            if isinstance(o, int) and o < 1 and not (self.allow_empty and o == 0):
+            if isinstance(o, int) and o < 1 and not (self.unrestricted and o == 0):
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
                 raise OpError(
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
@@ -133,7 +134,7 @@ class ConvolutionBase(Op):
                     code="E306",
                     port=1,
                 )
-            if isinstance(o, Interval) and self.allow_empty:
+            if isinstance(o, Interval) and self.unrestricted:
                 o = Interval.of(0, o.hi)
             out.append(o)
         return out

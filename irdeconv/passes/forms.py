@@ -71,12 +71,13 @@ def convolve(b: Builder[Any], x: Any, flipped: Any, dilations: tuple[int, ...]) 
     shape, size = b.spec(w).shape, b.spec(x).shape
     ones, zeros = (1,) * axes, (0,) * axes
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, (shape or ())[3:], strict=False))
-    # An output of size 0 is legal here: the source layer asked for it.
+    # What the source layer asked for is legal here: an output of size 0, a fourth spatial axis.
     empty = is_static(size) and is_static(reach) and any(map(lt, size[2:], reach))
+    beyond = empty or axes > 3
     if shape is None or shape[0] != 1:
-        return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", empty), x, w)
+        return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
     w = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
-    return b.add(Convolution(ones, zeros, zeros, dilations, "explicit", empty), x, w)
+    return b.add(Convolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
 
 
 FORMS: dict[str, Rule] = {"zero-insertion": zero_insertion}

@@ -58,8 +58,8 @@ def _check_size(found: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
         if spec.nbytes is not None and spec.nbytes > TENSOR_BYTES:
             found.add(
                 "E602",
-                f'{node.type} "{node.name}": its output {spec} takes {spec.nbytes} bytes; the limit '
-                f"is {TENSOR_BYTES}",
+                f'{node.type} "{node.name}": its output {spec} takes {spec.nbytes} bytes; the '
+                f"limit is {TENSOR_BYTES}",
                 location=node.location,
                 layer=node.name,
                 hint="check the sizes of the inputs and the attributes, pads above all",

@@ -145,8 +145,34 @@ def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
 LANGUAGE = frozenset(
-    "ZeroInsertion Pad Convolution GroupConvolution Const Convert ShapeOf Gather Concat Slice "
-    "Transpose Reshape Squeeze Unsqueeze Add Subtract Multiply Divide FloorMod Maximum".split()
+    [
+        "ZeroInsertion",
+        "Pad",
+        "Convolution",
+        "GroupConvolution",
+        "Const",
+        "Convert",
+        "ShapeOf",
+        "Gather",
+        "Concat",
+        "Slice",
+        "Transpose",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+        "Add",
+        "Subtract",
+        "Multiply",
+        "Divide",
+        "FloorMod",
+        "Maximum",
+        "ReLU",
+        "Tanh",
+        "Sigmoid",
+        "PReLU",
+        "Clamp",
+        "HardSigmoid",
+    ]
 )
 
 

@@ -51,7 +51,7 @@ def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
     end = _longer_end(graph, pad, surplus)
     if not isinstance(pad.op, Pad12) or end is None:
         return False
-    before = _upstream(graph, reshape) | set(i.node for i in graph.inputs_of(pad.id))
+    before = _upstream(graph, reshape) | {i.node for i in graph.inputs_of(pad.id)}
     reshape.rt_info = None
     zeros = np.array(end).tolist() if isinstance(end, np.ndarray) else None
 

@@ -17,6 +17,7 @@ from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
+from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Maximum, Minimum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
@@ -60,6 +61,8 @@ def _needs(node: Node) -> bool:
     op = node.op
     if isinstance(op, BackpropData):
         return op.semantics == "document"
+    if isinstance(op, ConvolutionBase) and op.unrestricted:
+        return True
     return not op.standard
 
 
@@ -69,6 +72,10 @@ def _standardize(graph: Graph, node: Node) -> None:
         _zero_insertion(graph, node)
     elif isinstance(op, core.Deconvolution):
         replace_node(graph, node, _deconvolution)
+    elif isinstance(op, ConvolutionBase):
+        rank = graph.spec(graph.inputs_of(node.id)[0]).rank or 0
+        if rank > 5:
+            raise OpError(f"OpenVINO convolves 1 to 3 spatial axes, not {rank - 2}")
     elif isinstance(op, SugarOp):
         change = replace_node(graph, node, lambda o, b, *inputs: o.expand(b, *inputs))
         for made in map(graph.node, change.made):

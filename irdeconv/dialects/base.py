@@ -1,0 +1,233 @@
+"""What the deconvolutions of all systems share: layouts, groups, bias, checks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import i64
+from irdeconv.errors import OpError
+from irdeconv.geometry import IntVector, Vector, Window, dilated_kernel, full_size
+from irdeconv.op import Builder
+from irdeconv.ops import core
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
+from irdeconv.ops.slicing import Gather
+from irdeconv.ops.vectors import materialize, sizes
+from irdeconv.spec import Dim, Interval, Shape, Spec, is_static, merge, non_negative
+
+
+def layer_axes(data: Spec, filter: Spec, lists: Sequence[Sequence[int]]) -> int | None:
+    """Return the number of spatial axes from data, filter or a per-axis list."""
+    for spec in (data, filter):
+        if spec.shape is not None:
+            return len(spec.shape) - 2
+    return next((len(values) for values in lists if values), None)
+
+
+def check_ranks(data: Spec, filter: Spec, allowed: range, layout: str) -> None:
+    """Require 3 to 5 axes (those in `allowed`) and a filter of the same rank; E301."""
+    low, high = allowed[0], allowed[-1]
+    for port, (name, spec) in enumerate((("data", data), ("the filter", filter))):
+        if spec.shape is not None and len(spec.shape) not in allowed:
+            raise OpError(
+                f"{name} has rank {len(spec.shape)}; {low} to {high} axes are possible",
+                code="E301",
+                port=port,
+            )
+    if data.shape is not None and filter.shape is not None:
+        want, have = len(data.shape), len(filter.shape)
+        if want != have:
+            raise OpError(
+                f"data has rank {want}, the filter rank {have}; it must be {layout} "
+                "with as many spatial axes",
+                code="E301",
+                port=1,
+            )
+
+
+def check_types(specs: Sequence[Spec | None], allowed: Sequence[str], system: str) -> None:
+    """Require one element type for data, filter and bias, one of `allowed`; E303."""
+    names = ("data", "the filter", "the bias")
+    first = specs[0].dtype if specs[0] is not None else None
+    for port, spec in enumerate(specs):
+        if spec is None or spec.dtype is None:
+            continue
+        if spec.dtype.name not in allowed:
+            raise OpError(
+                f"{names[port]} is {spec.dtype}; {system} computes {', '.join(allowed)}",
+                code="E303",
+                port=port,
+            )
+        if first is not None and spec.dtype != first:
+            raise OpError(
+                f"data is {first}, {names[port]} {spec.dtype}; they must have one element type",
+                code="E303",
+                port=port,
+            )
+
+
+def check_lists(op: Any, names: Sequence[str], axes: int | None, per_axis: int = 1) -> None:
+    """Require per-axis lists to have `per_axis` values for every spatial axis; E304."""
+    for name in names:
+        values = getattr(op, name)
+        if values and axes is not None and len(values) != per_axis * axes:
+            raise OpError(
+                f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}",
+                code="E304",
+                attribute=name,
+            )
+
+
+def check_not_negative(op: Any, names: Sequence[str], system: str) -> None:
+    """Require values of at least 0; E304."""
+    for name in names:
+        for axis, v in enumerate(getattr(op, name)):
+            if v < 0:
+                raise OpError(
+                    f"{name} is {v} at position {axis}; {system} takes no negative value",
+                    code="E304",
+                    attribute=name,
+                )
+
+
+def check_groups(channels: Dim, inputs: Dim, groups: int, attribute: str) -> None:
+    """Require data channels = filter input channels, divisible by the groups; E302, E304."""
+    if groups < 1:
+        raise OpError(
+            f"{attribute} is {groups}; it must be at least 1", code="E304", attribute=attribute
+        )
+    if merge(channels, inputs) is None:
+        raise OpError(
+            f"data has {channels} channels, the filter wants {inputs}", code="E302", port=1
+        )
+    for name, count in (("data has", channels), ("the filter has", inputs)):
+        if isinstance(count, int) and count % groups:
+            raise OpError(
+                f"{name} {count} input channels, which {groups} groups do not divide",
+                code="E304",
+                attribute=attribute,
+            )
+
+
+def check_bias(bias: Spec | None, outputs: Dim) -> None:
+    """Require a bias of one value per output channel; E301, E302."""
+    if bias is None or bias.shape is None:
+        return
+    if len(bias.shape) != 1:
+        raise OpError(f"the bias has rank {len(bias.shape)}, not 1", code="E301", port=2)
+    if merge(bias.shape[0], outputs) is None:
+        raise OpError(
+            f"the bias has {bias.shape[0]} values for {outputs} output channels",
+            code="E302",
+            port=2,
+        )
+
+
+def check_output(size: Sequence[Dim]) -> None:
+    """Require an output of at least 1 on every axis; E306."""
+    for axis, d in enumerate(size):
+        top = d.hi if isinstance(d, Interval) else d
+        if top is not None and top < 1:
+            raise OpError(f"the output would have size {d} on spatial axis {axis}", code="E306")
+
+
+def channel(shape: Shape | None, axis: int) -> Dim:
+    """Return a dimension, or the unknown one where the rank is unknown."""
+    return Interval(0, None) if shape is None else shape[axis]
+
+
+def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
+    """Transpose; nothing where the order is the present one."""
+    if list(order) == sorted(order):
+        return x
+    return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
+
+
+def to_channels_first(b: Builder[Any], x: Any, axes: int) -> Any:
+    """(N, *I, C) -> (N, C, *I)."""
+    return permute(b, x, (0, axes + 1, *range(1, axes + 1)))
+
+
+def to_channels_last(b: Builder[Any], x: Any, axes: int) -> Any:
+    """(N, C, *I) -> (N, *I, C)."""
+    return permute(b, x, (0, *range(2, axes + 2), 1))
+
+
+def split_groups(b: Builder[Any], w: Any, groups: int, axes: int) -> Any:
+    """(C, M/g, *K) -> (g, C/g, M/g, *K)."""
+    if groups == 1:
+        return b.add(Unsqueeze(), w, b.const(np.array([0], np.int64)))
+    shape = b.spec(w).shape
+    if is_static(shape):
+        target = b.const(np.array((groups, shape[0] // groups, *shape[1:]), np.int64))
+    else:
+        rest = np.arange(1, axes + 2, dtype=np.int64)
+        tail = b.add(
+            Gather(), b.add(ShapeOf(i64), w), b.const(rest), b.const(np.array(0, np.int64))
+        )
+        target = b.add(Concat(0), b.const(np.array([groups, -1], np.int64)), tail)
+    return b.add(Reshape(special_zero=False), w, target)
+
+
+def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
+    """Add one value per channel to (N, M, *O)."""
+    if bias is None:
+        return y
+    where = np.array((0, *range(2, axes + 2)), np.int64)
+    return b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """The sizes that the rules work on, as vectors over the spatial axes."""
+
+    input: Vector
+    kernel: Vector
+    strides: IntVector
+    dilations: IntVector
+
+    @property
+    def extent(self) -> Vector:
+        """DK, the extent of the dilated kernel."""
+        return dilated_kernel(self.kernel, self.dilations)
+
+    def full(self) -> Vector:
+        """FULL, the size of the uncropped scatter."""
+        return full_size(self.input, self.strides, self.kernel, self.dilations)
+
+
+def layer_sizes(
+    b: Builder[Any], x: Any, w: Any, strides: Sequence[int], dilations: Sequence[int]
+) -> Sizes:
+    """Return the sizes of channels-first data and a grouped filter."""
+    axes = len(strides)
+    return Sizes(
+        sizes(b, x, 2, axes), sizes(b, w, 3, axes), IntVector(tuple(strides)),
+        IntVector(tuple(dilations)),
+    )  # fmt: skip
+
+
+def deconvolve(b: Builder[Any], x: Any, w: Any, s: Sizes, window: Window) -> Any:
+    """Add the canonical deconvolution of channels-first data and a grouped filter."""
+    op = core.Deconvolution(s.strides.values, s.dilations.values)
+    return b.add(op, x, w, materialize(b, window.pads_begin), materialize(b, window.pads_end))
+
+
+def output_sizes(
+    x: Shape,
+    kernel: Shape,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    begin: Sequence[int],
+    end: Sequence[int],
+) -> tuple[Dim, ...]:
+    """Return O = S(I-1) + DK - begin - end for channels-first spatial sizes."""
+    return tuple(
+        non_negative((i - 1) * s + (k - 1) * d + 1 - p - q)
+        for i, k, s, d, p, q in zip(x, kernel, strides, dilations, begin, end, strict=True)
+    )
