@@ -150,8 +150,8 @@ def onednn(
 ) -> Window:
     """Return oneDNN Graph's window.  [oneDNN Graph ConvTranspose-1]
 
-    `extent` is DK. Under same_* the total max(DK - S, 0) is split, the smaller half at the begin for
-    same_upper; given pads are ignored. output_padding always lengthens the output.
+    `extent` is DK. Under same_* the total max(DK - S, 0) is split, the smaller half at the begin
+    for same_upper; given pads are ignored. output_padding always lengthens the output.
     """
     if auto_pad == "none":
         return Window(pads_begin, pads_end - output_padding)

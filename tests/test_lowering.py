@@ -291,3 +291,22 @@ def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
     with pytest.raises(ird.LoweringError) as raised:
         ird.lower(g)
     assert [(d.code, d.layer) for d in raised.value.diagnostics] == [("E400", "a"), ("E400", "b")]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Layer(1, (0,), None, 1, 1, (3,), (2,), (1,), (0,), (0,), (0,)),
+        Layer(1, (0, 4), None, 1, 2, (3, 2), (2, 3), (1, 1), (0, 1), (0, 0), (0, 0)),
+        Layer(2, (0,), 2, 1, 1, (4,), (3,), (1,), (0,), (0,), (0,)),
+        Layer(0, (3,), None, 2, 1, (3,), (2,), (1,), (0,), (0,), (0,)),
+    ],
+)
+def test_empty_data(layer: Layer) -> None:
+    """S(I-1) + D(K-1) + 1 also holds for I = 0: nothing is scattered, the output is zero."""
+    x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
+    g, feeds = build(layer, x, w)
+    for form in (None, "zero-insertion"):
+        y = ird.run(g, feeds, form=form)["y"]
+        assert y.shape[2:] == layer.output_size
+        assert not y.any()

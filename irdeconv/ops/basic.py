@@ -37,7 +37,7 @@ class Result(Op):
 
 @op("Const")
 class Const(Op):
-    """A constant: bytes of the `.bin` file, or an array made by a pass.  [infrastructure/Constant-1]"""
+    """A constant: bytes of the `.bin` file, or an array.  [infrastructure/Constant-1]"""
 
     element_type: ElementType
     shape: Shape | None

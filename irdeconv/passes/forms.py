@@ -30,6 +30,11 @@ def zero_insertion(
     window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
     kernel = sizes(b, w, 3, axes)
     begin, end = geometry.zero_insertion_pads(window, kernel, IntVector(op.dilations))
+    size = sizes(b, x, 2, axes)
+    if isinstance(size, IntVector) and 0 in size.values:
+        # Zero-insertion cannot be shorter than nothing, the scatter of S(I-1)+1 places is.
+        lacking = (IntVector(op.strides) - 1) * IntVector(tuple(int(i == 0) for i in size.values))
+        end = end - lacking
     if any(s != 1 for s in op.strides):
         x = b.add(core.ZeroInsertion(op.strides), x)
     x = pad_spatial(b, x, begin, end)
