@@ -50,6 +50,10 @@ class Op:
         """Compute the outputs; arrays in their element types' NumPy containers."""
         raise OpError(f"{self.type} has no evaluator", code="E502")
 
+    def evaluator(self, used: frozenset[int]) -> Callable[..., Any]:
+        """Return what computes the outputs of the ports `used`; the others may be left out."""
+        return self.evaluate
+
     def check(self) -> Iterator[Problem]:
         """Yield what is wrong with the attributes alone."""
         return iter(())

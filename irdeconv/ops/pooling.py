@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from irdeconv import dtypes, geometry_conv
 from irdeconv.attributes import Ints
@@ -217,6 +217,9 @@ class IndexedMaxPool(Pool):
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         y, found = pooling.max_pool_indices(data, windows, axis)
         return y, found.astype(self.index_element_type.container)
+
+    def evaluator(self, used: frozenset[int]) -> Callable[..., Any]:
+        return self.evaluate if 1 in used else self.evaluate_values
 
     def evaluate_values(self, data: Array) -> Array:
         """Compute the first output alone, which is several times faster than both."""

@@ -67,7 +67,8 @@ class Plan:
     def _run_step(self, step: Step, values: list[Any], trace: Trace | None) -> None:
         arrays = [values[i] for i in step.inputs]
         try:
-            out = step.call(*arrays)
+            # Who traces wants to see every output, those that nothing uses as well.
+            out = (step.call if trace is None else step.node.op.evaluate)(*arrays)
         except (KeyboardInterrupt, ExecutionError):
             raise
         except Exception as e:
@@ -183,10 +184,15 @@ def _with_frees(
     for slot, k in last.items():
         if slot not in constants and slot not in results:
             frees.setdefault(k, []).append(slot)
+    read = {slot for _, ins, _ in scheduled for slot in ins} | results
     return [
-        Step(node, node.op.evaluate, ins, outs, tuple(frees.get(k, ())))
+        Step(node, node.op.evaluator(_used(outs, read)), ins, outs, tuple(frees.get(k, ())))
         for k, (node, ins, outs) in enumerate(scheduled)
     ]
+
+
+def _used(outs: tuple[int, ...], read: set[int]) -> frozenset[int]:
+    return frozenset(port for port, slot in enumerate(outs) if slot in read)
 
 
 def _own(array: Any) -> Array:
