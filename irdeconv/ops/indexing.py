@@ -119,7 +119,7 @@ class GatherND5(_GatherND):
         b = self.batch_dims
         lead = (math.prod(data.shape[:b]),) if b else ()
         rest = data.shape[b + indices.shape[-1] :]
-        return self._gather(data, indices).reshape(*lead, *indices.shape[b:-1], *rest)
+        return self._gather(data, indices).reshape((*lead, *indices.shape[b:-1], *rest))
 
 
 @op("GatherND", since=8)
@@ -137,7 +137,7 @@ class GatherND(_GatherND):
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         rest = data.shape[self.batch_dims + indices.shape[-1] :]
-        return self._gather(data, indices).reshape(*indices.shape[:-1], *rest)
+        return self._gather(data, indices).reshape((*indices.shape[:-1], *rest))
 
 
 Reduction = Literal["none", "sum", "prod", "min", "max", "mean", "sub"]

@@ -238,9 +238,10 @@ class Interpolate4(InterpolateBase):
 class Interpolate1(Op):
     """Resize the axes of the attribute `axes`: image, output_shape (k,) -> same rank.
 
-    Positions map by corners; without align_corners linear maps by half pixels, others x / scale.
-    nearest truncates when it enlarges and rounds up when it shrinks. `area` is not executed.
-    [image/Interpolate-1]
+    The sizes are those of the axes in ascending order. Positions map by corners; without
+    align_corners by x / scale, but linear without pads by half pixels, except for the axes 2 and 3
+    of four: so does the runtime, the document does not say. nearest truncates when it enlarges and
+    rounds up when it shrinks. `area` is not executed.  [image/Interpolate-1]
     """
 
     axes: Ints
@@ -271,7 +272,14 @@ class Interpolate1(Op):
             )
         padded = _padded(image.shape, self.pads_begin, self.pads_end)
         _want_vector(output_shape, "output_shape", len(self.axes), 1)
-        return Spec(image.dtype, _resized(padded, self.axes, dims(output_shape), 1))
+        return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))
+
+    def _transformation(self, rank: int) -> Transformation:
+        if self.align_corners:
+            return "align_corners"
+        padded = any(self.pads_begin) or any(self.pads_end)
+        usual = rank == 4 and set(self.axes) == {2, 3}
+        return "half_pixel" if self.mode == "linear" and not padded and not usual else "asymmetric"
 
     def evaluate(self, image: Array, output_shape: Array) -> Array:
         if self.mode == "area":
@@ -279,9 +287,7 @@ class Interpolate1(Op):
         x = _pad(image, self.pads_begin, self.pads_end)
         resizes = [
             Resize(a, int(size), int(size) / max(x.shape[a], 1))
-            for a, size in zip(self.axes, output_shape.reshape(-1), strict=False)
+            for a, size in zip(sorted(self.axes), output_shape.reshape(-1), strict=False)
         ]
-        transformation: Transformation = "half_pixel" if self.mode == "linear" else "asymmetric"
-        if self.align_corners:
-            transformation = "align_corners"
-        return interpolate(x, resizes, Rules(self.mode, transformation, "simple", self.antialias))
+        rules = Rules(self.mode, self._transformation(image.ndim), "simple", self.antialias)
+        return interpolate(x, resizes, rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,7 +58,16 @@ def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int 
 
 
 def _count(size: int, start: int, stop: int, step: int) -> int:
-    return len(range(*slice(start, stop, step).indices(size)))
+    return len(range(*taken(size, start, stop, step).indices(size)))
+
+
+def taken(size: int, start: Any, stop: Any, step: int | None) -> slice:
+    """Return the slice of an axis: Python's, but backwards a start before the axis is its 0.
+
+    The document refers to Python; the runtime clamps that start to the axis, as ONNX does.
+    """
+    backwards = step is not None and step < 0
+    return slice(0 if backwards and start is not None and start < -size else start, stop, step)
 
 
 @op("Slice", since=8)
@@ -109,7 +118,7 @@ class Slice(Op):
         chosen = range(count) if axes is None else [int(a) for a in axes]
         index = [slice(None)] * data.ndim
         for axis, a, b, s in zip(axes_of(chosen, data.ndim, 4), start, stop, step, strict=True):
-            index[axis] = slice(int(a), int(b), nonzero(int(s)))
+            index[axis] = taken(data.shape[axis], int(a), int(b), nonzero(int(s)))
         return data[tuple(index)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import elements, want_rank
-from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, want_one_length
+from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, taken, want_one_length
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec
 
 
@@ -74,7 +74,7 @@ class StridedSlice(Op):
             elif p.shrink:
                 index.append(_element(data.shape[p.axis], p))
             else:
-                index.append(slice(p.begin, p.end, p.step))
+                index.append(taken(data.shape[p.axis], p.begin, p.end, p.step))
         return np.asarray(data[tuple(index)], data.dtype)
 
     def _parts(

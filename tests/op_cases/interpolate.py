@@ -126,4 +126,24 @@ CASES = [
         row(1, (-3 + 19 + 38 - 12) / 32, 2, (-3 + 38 + 76 - 12) / 32, 4, (-6 + 76 + 76 - 12) / 32),
         'align_corners="false"',
     ),
+    # Without align_corners: by x / scale on the axes 2 and 3 of four, and where there are pads.
+    case(
+        "Interpolate-1",
+        f'axes="2,3" mode="linear" align_corners="false" {NO_PADS}',
+        [SQUARE, i64([2, 4])],
+        f32([1, 1.5, 2, 2, 3, 3.5, 4, 4], (1, 1, 2, 4)),
+    ),
+    case(
+        "Interpolate-1",
+        'axes="3" mode="linear" align_corners="false" pads_begin="0" pads_end="0,0,0,1"',
+        [SQUARE, i64([6])],
+        f32([1, 1.5, 2, 1, 0, 0, 3, 3.5, 4, 2, 0, 0], (1, 1, 2, 6)),
+    ),
+    # The runtime sorts the axes.
+    case(
+        "Interpolate-1",
+        f'axes="3,2" mode="nearest" align_corners="false" {NO_PADS}',
+        [SQUARE, i64([2, 4])],
+        f32([1, 1, 2, 2, 3, 3, 4, 4], (1, 1, 2, 4)),
+    ),
 ]
