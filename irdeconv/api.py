@@ -196,7 +196,8 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     """Write `path` (.xml) and the `.bin` beside it, in standard operations, atomically.
 
     OpenVINO loads the result and computes the same. Raises UnsupportedError for operations without
-    a standard spelling, FileAccessError where the files cannot be written.
+    a standard spelling, InputError where constants have no data (E120), FileAccessError where the
+    files cannot be written.
     """
     write_ir(inferred(standardize(inferred(graph))), Path(path))
 

@@ -3,6 +3,7 @@
 import os
 import stat
 
+import irbuild as ib
 import ml_dtypes
 import numpy as np
 import pytest
@@ -184,18 +185,62 @@ def test_names_with_any_characters(tmp_path):
     assert again.outputs == ["y, z"]
 
 
-def test_what_has_no_standard_spelling_is_refused_and_nothing_is_written(tmp_path):
+def test_unknown_operations_are_written_as_they_were_declared(tmp_path):
     g = Graph()
     x = parameter(g, (2,), np.float32, "x")
     op = Opaque("Mystery", "opset9", declared=(Spec.of(np.zeros(2, np.float32)),))
     result(g, Value(g.add(op, [x], name="m").id))
-    ird.write(g, tmp_path / "opaque.xml")  # what the file declared is written back as it was
-    bad = Graph()
-    x = parameter(bad, (1, 1, None), np.float32, "x")
-    z = bad.add(ZeroInsertion((2,)), [x], name="z")
-    result(bad, Value(z.id))
-    ird.write(bad, tmp_path / "z.xml")
-    assert 'type="Reshape"' in (tmp_path / "z.xml").read_text()
+    ird.write(g, tmp_path / "m.xml")
+    assert 'type="Mystery" version="opset9"' in (tmp_path / "m.xml").read_text()
+
+
+def test_a_zero_insertion_without_a_pad_is_written(tmp_path):
+    g = Graph()
+    x = parameter(g, (1, 1, None), np.float32, "x")
+    result(g, Value(g.add(ZeroInsertion((2,)), [x], name="z").id))
+    ird.write(g, tmp_path / "m.xml")
+    assert 'type="ZeroInsertion"' not in (tmp_path / "m.xml").read_text()
+    data = np.array([[[1, 2, 3]]], np.float32)
+    (out,) = ird.run(ird.read(tmp_path / "m.xml"), [data], form=None).values()
+    assert out.tolist() == [[[1, 0, 2, 0, 3]]]
+
+
+class Odd(ReLU):
+    """An operation that OpenVINO does not know and that nothing spells."""
+
+    standard = False
+
+
+def test_all_that_has_no_standard_spelling_is_refused_and_nothing_is_written(tmp_path):
+    g = Graph()
+    x = parameter(g, (2,), np.float32, "x")
+    for name in ("one", "two"):
+        x = Value(g.add(Odd(), [x], name=name).id)
+    result(g, x)
+    with pytest.raises(ird.UnsupportedError) as e:
+        ird.write(g, tmp_path / "m.xml")
+    assert [(d.code, d.layer) for d in e.value.diagnostics] == [("E402", "one"), ("E402", "two")]
+    assert not list(tmp_path.iterdir())
+
+
+STORED = ib.const(7, "held", (1, 3), 0, 12)
+
+
+@pytest.mark.parametrize(
+    ("xml", "layer"),
+    [
+        (ib.chain(), "c"),
+        (ib.loop().replace("<body>\n<layers>", f"<body>\n<layers>\n{STORED}"), "ti"),
+    ],
+)
+def test_a_model_without_its_weights_is_not_written(tmp_path, xml, layer):
+    (tmp_path / "m.xml").write_text(xml)
+    with pytest.raises(ird.InputError) as e:
+        ird.write(ird.read(tmp_path / "m.xml"), tmp_path / "other.xml")
+    (problem,) = e.value.diagnostics
+    assert (problem.code, problem.layer) == ("E120", layer)
+    assert problem.location is not None
+    assert [p.name for p in tmp_path.iterdir()] == ["m.xml"]
 
 
 @pytest.mark.parametrize("name", ["m.bin", "missing/folder/m.xml"])

@@ -8,14 +8,15 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
 from irdeconv.constant import FileData
-from irdeconv.errors import Diagnostic, FileAccessError, UsageError
+from irdeconv.errors import Diagnostic, FileAccessError, InputError, UsageError
 from irdeconv.graph import Graph, Node
+from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Interval, Spec
 
@@ -43,11 +44,13 @@ class _Blobs:
 
 
 def write_ir(graph: Graph, path: Path) -> None:
-    """Write an inferred graph of standard operations; both files appear whole or not at all.
+    """Write an inferred graph of standard operations; each file appears whole or not at all.
 
     The `.bin` replaces its predecessor before the `.xml` does. Raises UsageError for a path that
-    cannot be a model's, FileAccessError where writing fails.
+    cannot be a model's, InputError where constants have no data, FileAccessError where writing
+    fails.
     """
+    _require_data(graph)
     if path.suffix == ".bin":
         raise UsageError(
             Diagnostic(
@@ -74,6 +77,32 @@ def write_ir(graph: Graph, path: Path) -> None:
     finally:
         for temporary in made:
             temporary.unlink(missing_ok=True)
+
+
+def _require_data(graph: Graph) -> None:
+    """Raise InputError (E120) at the first of the layers whose constants were never given."""
+    lacking = [n for n in graph.nodes() if not _has_data(n.op)]
+    if lacking:
+        first = lacking[0]
+        more = f" ({len(lacking) - 1} more layers lack theirs)" if len(lacking) > 1 else ""
+        raise InputError(
+            Diagnostic(
+                "E120",
+                "error",
+                f'{first.type} "{first.name}" cannot be written: its weights file is missing{more}',
+                first.location,
+                first.name,
+                hint="name the .bin with weights= or --weights",
+            )
+        )
+
+
+def _has_data(op: Op) -> bool:
+    if isinstance(op, Const):
+        return op.data.available
+    if not isinstance(op, Opaque) or (op.weights is not None and op.weights.available):
+        return True
+    return not any(list(_stored(_parsed(s))) for s in op.sections if s.tag.endswith("body"))
 
 
 def _temporary(folder: Path, made: list[Path]) -> BinaryIO:
@@ -190,11 +219,22 @@ def _section(section: Section, op: object, blobs: _Blobs) -> str:
     """Return a kept section; constants of bodies move into the new `.bin`."""
     if not section.tag.endswith("body"):
         return f"\t\t\t{section.xml.decode('utf-8').strip()}\n"
-    assert isinstance(op, Opaque)
-    root = etree.fromstring(section.xml, etree.XMLParser(resolve_entities=False, no_network=True))
-    for data in root.iter("data"):
-        if "offset" in data.attrib and "size" in data.attrib and isinstance(op.weights, FileData):
-            raw = op.weights.source.read(int(data.attrib["offset"]), int(data.attrib["size"]))
-            offset, size = blobs.add(raw)
-            data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
+    root = _parsed(section)
+    for data in _stored(root):
+        assert isinstance(op, Opaque)
+        assert isinstance(op.weights, FileData)
+        raw = op.weights.source.read(int(data.attrib["offset"]), int(data.attrib["size"]))
+        offset, size = blobs.add(raw)
+        data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
     return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"
+
+
+def _parsed(section: Section) -> Any:
+    return etree.fromstring(section.xml, etree.XMLParser(resolve_entities=False, no_network=True))
+
+
+def _stored(body: Any) -> Iterator[Any]:
+    """Yield the `<data>` of every constant in a body, nested ones as well."""
+    for data in body.iter("data"):
+        if "offset" in data.attrib and "size" in data.attrib:
+            yield data
