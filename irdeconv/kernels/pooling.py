@@ -154,9 +154,9 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
 def avg_pool(x: Array, windows: Windows, *, exclude_pad: bool) -> Array:
     """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
-    `exclude_pad` divides by the number of positions inside the data (0/0 is NaN, for integers 0),
-    otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once, integers are
-    summed exactly and rounded to the nearest, halves to even.  [pooling/AvgPool]
+    `exclude_pad` divides by the number of positions inside the data (no position gives 0, as in the
+    runtime), otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once,
+    integers are summed exactly and rounded to the nearest, halves to even.  [pooling/AvgPool]
     """
     kind = x.dtype.kind
     narrow = x.dtype not in (np.float32, np.float64)
@@ -164,9 +164,9 @@ def avg_pool(x: Array, windows: Windows, *, exclude_pad: bool) -> Array:
     total = np.zeros((*x.shape[:2], *windows.sizes), dtype)
     if x.size and total.size:
         _pool(x.astype(dtype, copy=False), windows, np.add, 0, total)
-    count = _counts(x.shape[2:], windows, exclude_pad=exclude_pad)
+    count = np.maximum(_counts(x.shape[2:], windows, exclude_pad=exclude_pad), 1)
     if kind in "iu":
-        return np.rint(total / np.maximum(count, 1)).astype(x.dtype)
+        return np.rint(total / count).astype(x.dtype)
     np.divide(total, count.astype(dtype), out=total)
     return total.astype(x.dtype, copy=False)
 
