@@ -91,7 +91,7 @@ CASES = [
     mean(rule(3, 2, 2, 0, 'rounding_type="ceil"'), "true", RAMP, row(1, 2, 4, 5.5)),
     mean(rule(3, 2, 2, 0, 'rounding_type="ceil"'), "false", RAMP, row(1 / 3, 2, 4, 11 / 3)),
     # A window without data: 0, not 0 / 0.
-    mean(rule(2, 3, 1, 1, 'rounding_type="ceil"'), "true", row(1, 3, 4, 6), row(1, 3.5, 0)),
+    mean(rule(2, 3, 1, 1, 'rounding_type="ceil"'), "true", row(1, 3, 4, 6), row(1, 5, 0)),
     # Without pads the overhang of ceil does not count, whatever exclude-pad says.
     mean(rule(3, 2, 0, 0, 'rounding_type="ceil"'), "false", RAMP, row(2, 4, 5.5)),
     mean(rule(3, 2, 9, 9, 'auto_pad="same_upper"'), "false", RAMP, row(2, 4, 11 / 3)),
