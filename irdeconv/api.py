@@ -17,6 +17,7 @@ from irdeconv.inspection import inspect as _inspect
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import write_ir
+from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
@@ -101,7 +102,8 @@ def infer(graph: Graph, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     overrides = _overrides(out, shapes or {})
     for node, shape in overrides.items():
         old = out.node(node).op
-        out.replace_op(node, type(old)(shape=shape, element_type=old.element_type))  # type: ignore[call-arg, attr-defined]
+        assert isinstance(old, Parameter)
+        out.replace_op(node, Parameter(shape, old.element_type))
     found = infer_specs(out)
     if any(d.severity == "error" for d in found):
         raise InferenceError(found)
@@ -171,9 +173,13 @@ def lower(graph: Graph, form: str = DEFAULT_FORM) -> Lowered:
 
 
 def compile(graph: Graph, form: str | None = DEFAULT_FORM, threads: int | None = None) -> Plan:
-    """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands."""
-    ready = inferred(graph) if form is None else _lower(graph, form).graph
-    return build_plan(ready, threads)
+    """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
+
+    `threads` is a wish that has no effect yet: NumPy's BLAS has its own setting for it, such as the
+    environment variable OPENBLAS_NUM_THREADS. Raises UnsupportedError with every operation that
+    cannot be executed, and what `lower` raises.
+    """
+    return build_plan(inferred(graph) if form is None else _lower(graph, form).graph)
 
 
 def run(
@@ -182,14 +188,13 @@ def run(
     form: str | None = DEFAULT_FORM,
     *,
     trace: Trace | None = None,
-    threads: int | None = None,
 ) -> dict[str, Array]:
     """Execute a graph once; returns the outputs by name in Result order.
 
     `inputs` maps names to arrays or lists arrays in order. `form=None` executes the graph as it
     stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs.
     """
-    return compile(graph, form, threads).run(inputs, trace)
+    return compile(graph, form).run(inputs, trace)
 
 
 def write(graph: Graph, path: str | PathLike[str]) -> None:

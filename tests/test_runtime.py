@@ -159,4 +159,20 @@ def test_outputs_of_one_tensor_get_names_of_their_own():
     x = parameter(g, (2, 3), np.float32, "x")
     result(g, x, "y")
     result(g, x, "y")
-    assert list(ird.run(g, [A])) == ["x", "x.1"] or len(ird.run(g, [A])) == 2
+    assert list(ird.run(g, [A])) == ["y", "y.1"]
+
+
+class Hungry(ReLU):
+    """A layer that memory does not suffice for."""
+
+    def evaluate(self, data):
+        raise MemoryError("Unable to allocate 1 TiB")
+
+
+def test_lack_of_memory_is_a_limit_and_names_the_layer():
+    g = Graph()
+    result(g, Value(g.add(Hungry(), [parameter(g, (2,), np.float32, "x")], name="big").id))
+    with pytest.raises(ird.LimitError) as e:
+        ird.run(g, [A[0, :2]])
+    assert (e.value.diagnostics[0].code, e.value.diagnostics[0].layer) == ("E602", "big")
+    assert e.value.exit_code == 5

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from irdeconv.errors import Collector, Diagnostic, ExecutionError, Note, OpError, UnsupportedError
+from irdeconv.errors import (
+    Collector,
+    Diagnostic,
+    ExecutionError,
+    IrdeconvError,
+    LimitError,
+    Note,
+    OpError,
+    UnsupportedError,
+)
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import Op, SugarOp
+from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.feeds import Feeds, bind
 from irdeconv.spec import Array
 
 Trace = Callable[[Node, tuple[Array, ...]], None]
+Slots = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +34,9 @@ class Step:
 
     node: Node
     call: Callable[..., Any]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    frees: tuple[int, ...]
+    inputs: Slots
+    outputs: Slots
+    frees: Slots
 
 
 @dataclass
@@ -34,7 +44,8 @@ class Plan:
     """An executable graph; `run` may be called any number of times.
 
     Slots are numbered values. `constants` fills those that never change, `steps` the others in
-    order. The arrays that `run` returns belong to the caller.
+    order. `given` are the nodes without a step (inputs, constants) and their slots. The arrays that
+    `run` returns belong to the caller.
     """
 
     graph: Graph
@@ -42,15 +53,15 @@ class Plan:
     constants: dict[int, Array]
     parameters: list[int]
     results: list[tuple[str, int]]
+    given: list[tuple[Node, Slots]]
     slots: int
-    threads: int | None = None
-    _names: list[str] = field(default_factory=list)
 
     def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
 
         `inputs` as for `bind`. `trace` is called with every node and its outputs. Raises
-        UsageError for inputs that do not fit, ExecutionError where a layer fails.
+        UsageError for inputs that do not fit, ExecutionError where a layer fails, LimitError where
+        memory does not suffice.
         """
         values: list[Any] = [None] * self.slots
         for slot, array in self.constants.items():
@@ -69,8 +80,6 @@ class Plan:
         try:
             # Who traces wants to see every output, those that nothing uses as well.
             out = (step.call if trace is None else step.node.op.evaluate)(*arrays)
-        except (KeyboardInterrupt, ExecutionError):
-            raise
         except Exception as e:
             raise _failure(step.node, arrays, e) from e
         if isinstance(out, tuple):
@@ -84,34 +93,33 @@ class Plan:
             values[slot] = None
 
     def _trace_given(self, trace: Trace, values: list[Any]) -> None:
-        done = {s.node.id for s in self.steps}
-        first = 0
-        for node in self.graph.topological():
-            count = max(node.outputs, 1)
-            if node.id not in done and node.type != "Result":
-                held = tuple(v for v in values[first : first + count] if v is not None)
-                if held:
-                    trace(node, held)
-            first += count
+        for node, slots in self.given:
+            held = tuple(values[slot] for slot in slots if values[slot] is not None)
+            if held:
+                trace(node, held)
 
 
-def build_plan(graph: Graph, threads: int | None = None) -> Plan:
+def build_plan(graph: Graph) -> Plan:
     """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed."""
-    order = [n for n in graph.topological() if n.id in _needed(graph)]
-    _refuse_unsupported(order)
+    order, live = graph.topological(), graph.live()
+    _refuse_unsupported([n for n in order if n.id in live])
     slot_of: dict[Value, int] = {}
-    for node in graph.topological():
+    for node in order:
         for port in range(max(node.outputs, 1)):
             slot_of[Value(node.id, port)] = len(slot_of)
     constants: dict[int, Array] = {}
-    scheduled: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = []
+    scheduled: list[tuple[Node, Slots, Slots]] = []
+    given: list[tuple[Node, Slots]] = []
     for node in order:
-        if node.type in ("Parameter", "Result"):
+        if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
             continue
         ins = tuple(slot_of[v] for v in graph.inputs_of(node.id))
         outs = tuple(slot_of[Value(node.id, p)] for p in range(max(node.outputs, 1)))
-        if all(i in constants for i in ins):
+        if node.type == "Parameter":
+            given.append((node, outs))
+        elif all(i in constants for i in ins):
             _fold(node, ins, outs, constants)
+            given.append((node, outs))
         else:
             scheduled.append((node, ins, outs))
     results = [slot_of[graph.inputs_of(n.id)[0]] for n in graph.results]
@@ -123,23 +131,17 @@ def build_plan(graph: Graph, threads: int | None = None) -> Plan:
         {k: v for k, v in constants.items() if k in used},
         [slot_of[Value(n.id)] for n in graph.parameters],
         list(zip(graph.outputs, results, strict=True)),
+        given,
         len(slot_of),
-        threads,
     )
-
-
-def _needed(graph: Graph) -> set[int]:
-    return graph.live()
 
 
 def _refuse_unsupported(order: list[Node]) -> None:
     found = Collector()
     for node in order:
         op = node.op
-        lacks = type(op).evaluate is Op.evaluate and node.type not in ("Parameter",)
-        if isinstance(op, SugarOp):
-            lacks = False
-        if isinstance(op, Opaque) or lacks:
+        runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
+        if isinstance(op, Opaque) or not runs:
             found.add(
                 "E502",
                 f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
@@ -158,9 +160,7 @@ def _refuse_unsupported(order: list[Node]) -> None:
         raise UnsupportedError(found.diagnostics)
 
 
-def _fold(
-    node: Node, ins: tuple[int, ...], outs: tuple[int, ...], constants: dict[int, Array]
-) -> None:
+def _fold(node: Node, ins: Slots, outs: Slots, constants: dict[int, Array]) -> None:
     arrays = [constants[i] for i in ins]
     try:
         with np.errstate(all="ignore"):
@@ -172,7 +172,7 @@ def _fold(
 
 
 def _with_frees(
-    scheduled: Sequence[tuple[Node, tuple[int, ...], tuple[int, ...]]],
+    scheduled: Sequence[tuple[Node, Slots, Slots]],
     constants: set[int],
     results: set[int],
 ) -> list[Step]:
@@ -191,7 +191,7 @@ def _with_frees(
     ]
 
 
-def _used(outs: tuple[int, ...], read: set[int]) -> frozenset[int]:
+def _used(outs: Slots, read: set[int]) -> frozenset[int]:
     return frozenset(port for port, slot in enumerate(outs) if slot in read)
 
 
@@ -200,18 +200,18 @@ def _own(array: Any) -> Array:
     return np.array(array, order="C", copy=True)
 
 
-def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> ExecutionError:
+def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
     shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
     hint = error.problem.hint if isinstance(error, OpError) else None
     text = str(error) or type(error).__name__
-    return ExecutionError(
-        Diagnostic(
-            "E500",
-            "error",
-            f'{node.type} "{node.name}": {text}',
-            node.location,
-            node.name,
-            (Note(f"its inputs are {shapes or 'none'}"),),
-            hint,
-        )
+    memory = isinstance(error, MemoryError)
+    diagnostic = Diagnostic(
+        "E602" if memory else "E500",
+        "error",
+        f'{node.type} "{node.name}": {text}',
+        node.location,
+        node.name,
+        (Note(f"its inputs are {shapes or 'none'}"),),
+        hint,
     )
+    return LimitError(diagnostic) if memory else ExecutionError(diagnostic)
