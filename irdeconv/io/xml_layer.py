@@ -114,7 +114,13 @@ class LayerReader:
 
     def _child(self, e: Element, parts: _Parts) -> None:
         tag, sub = e.tag, self._sub
-        if tag == "data":
+        if tag == "data" and parts.data is not None:
+            place = Location(self._source, self._anchor())
+            hint = "keep one of them"
+            text = "a second <data>; OpenVINO reads the first alone"
+            self._out.add("E108", text, location=place, hint=hint)
+            self._skip(e)
+        elif tag == "data":
             parts.data, parts.data_sub = dict(e.items()), sub
             self._skip(e)
         elif tag == "input":

@@ -101,10 +101,13 @@ def _compare(found: Collector, graph: Graph, node: Node) -> None:
         return
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
         _compare_one(found, node, f"output {port}", said, is_)
-    for port, (said, is_) in enumerate(
-        zip(node.declared_inputs, graph.input_specs(node.id), strict=False)
+    for port, (said, value) in enumerate(
+        zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
-        _compare_one(found, node, f"input {port}", said, is_)
+        # What the producer declares as well is reported there.
+        source = graph.node(value.node).declared
+        if value.port >= len(source) or said != source[value.port]:
+            _compare_one(found, node, f"input {port}", said, graph.spec(value))
 
 
 def _compare_one(found: Collector, node: Node, what: str, said: Spec, is_: Spec) -> None:

@@ -1,0 +1,58 @@
+"""What a file declares beside what is inferred: every lie once, at the layer that tells it."""
+
+from __future__ import annotations
+
+import irbuild as ib
+import pytest
+
+import irdeconv as ird
+
+OUT = ib.port(1, (2, 3))
+
+
+def relu(inputs: str, output: str) -> str:
+    return ib.layer(1, "r", "ReLU", inputs=[inputs], outputs=[output])
+
+
+def net(middle: str, end: str) -> bytes:
+    result = ib.layer(2, "y", "Result", inputs=[end])
+    layers = [ib.parameter(0, "x"), middle, result]
+    edges = [
+        '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>',
+        '<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>',
+    ]
+    text = "\n".join(["<layers>", *layers, "</layers>", "<edges>", *edges, "</edges>"])
+    return f'<?xml version="1.0"?>\n<net name="m" version="11">\n{text}\n</net>\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("middle", "end", "expected"),
+    [
+        (relu(ib.port(0, (2, 3)), OUT), ib.port(0, (2, 3)), []),
+        (relu(ib.port(0, (2, -1)), ib.port(1, (-1, 3))), ib.port(0, (2, 3)), []),
+        # The lie about the output is repeated by the consumer; it is reported at its origin.
+        (relu(ib.port(0, (2, 3)), ib.port(1, (9, 9))), ib.port(0, (9, 9)), [("W202", "r")]),
+        (relu(ib.port(0, (2, 3)), OUT), ib.port(0, (9, 9)), [("W202", "y")]),
+        (relu(ib.port(0, (9,)), OUT), ib.port(0, (2, 3)), [("W202", "r")]),
+        (relu(ib.port(0, (2, 3)), ib.port(1, (2, 3), "I64")), ib.port(0, (2, 3), "I64"),
+         [("W203", "r")]),
+        (relu(ib.port(0, (9, 9)), ib.port(1, (8, 8))), ib.port(0, (7, 7)),
+         [("W202", "r"), ("W202", "r"), ("W202", "y")]),
+    ],
+)  # fmt: skip
+def test_declarations(middle: str, end: str, expected: list[tuple[str, str]]) -> None:
+    found = ird.validate(net(middle, end))
+    assert [(d.code, d.layer) for d in found] == expected
+
+
+def test_a_second_data_element_is_an_error() -> None:
+    two = ib.layer(
+        1,
+        "c",
+        "Convert",
+        'destination_type="f16"/><data destination_type="i32"',
+        inputs=[ib.port(0, (2, 3))],
+        outputs=[ib.port(1, (2, 3), "FP16")],
+    )
+    found = ird.validate(net(two, ib.port(0, (2, 3), "FP16")))
+    assert [(d.code, d.location and d.location.position) for d in found] == [("E108", (9, 31))]
