@@ -231,3 +231,36 @@ def zero_insertion_pads(window: Window, kernel: Vector, dilations: Vector) -> tu
 def filled(values: Sequence[int], axes: int, default: int) -> tuple[int, ...]:
     """Return a per-axis attribute; an absent one (empty) is `default` on every axis."""
     return tuple(values) if values else (default,) * axes
+
+
+def pytorch(padding: Vector, output_padding: Vector) -> Window:
+    """Return PyTorch's window: the same padding on both sides.  [ConvTranspose1d, 2d, 3d]"""
+    return Window(padding, padding - output_padding)
+
+
+def tensorflow_size(padding: str, size: Vector, strides: Vector, extent: Vector) -> Vector:
+    """Return the output size where none is asked for: I*S under SAME, or what VALID keeps whole.
+
+    Under VALID a kernel shorter than the stride still gets I*S.  [Conv2DTranspose]
+    """
+    whole: Vector = size * strides
+    return whole if padding == "SAME" else whole + (extent - strides).clamp()
+
+
+def tensorflow(padding: str, full: Vector, output_shape: Vector) -> Window:
+    """Return TensorFlow's window, that of the gradient of a convolution over `output_shape`.
+
+    Under SAME the total max(FULL - O, 0) has its smaller half at the begin.  [conv2d_transpose]
+    """
+    begin = full * 0
+    if padding == "SAME":
+        begin = (full - output_shape).clamp().half()
+    return Window(begin, full - begin - output_shape)
+
+
+def tensorflow_sizes(padding: str, size: int, stride: int, extent: int) -> range:
+    """Return the output sizes over which a convolution has `size` windows, on one axis."""
+    if padding == "SAME":
+        return range(stride * (size - 1) + 1, stride * size + 1)
+    least = stride * (size - 1) + extent
+    return range(least, least + stride)

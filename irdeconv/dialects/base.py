@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector, Window, dilated_kernel, full_size
+from irdeconv.geometry_hints import empty_hint
 from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.elementwise import Add
@@ -128,12 +129,21 @@ def check_bias(bias: Spec | None, outputs: Dim) -> None:
         )
 
 
-def check_output(size: Sequence[Dim]) -> None:
+def check_kernel(kernel: Sequence[Dim]) -> None:
+    """Require a kernel of at least 1 on every axis; E302."""
+    for axis, k in enumerate(kernel):
+        if isinstance(k, int) and k < 1:
+            raise OpError(f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1)
+
+
+def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
     """Require an output of at least 1 on every axis; E306."""
     for axis, d in enumerate(size):
         top = d.hi if isinstance(d, Interval) else d
         if top is not None and top < 1:
-            raise OpError(f"the output would have size {d} on spatial axis {axis}", code="E306")
+            raise OpError(
+                f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
+            )
 
 
 def channel(shape: Shape | None, axis: int) -> Dim:
@@ -212,10 +222,28 @@ def layer_sizes(
     )  # fmt: skip
 
 
-def deconvolve(b: Builder[Any], x: Any, w: Any, s: Sizes, window: Window) -> Any:
-    """Add the canonical deconvolution of channels-first data and a grouped filter."""
+def deconvolve(b: Builder[Any], x: Any, w: Any, s: Sizes, window: Window, least: int = 0) -> Any:
+    """Add the canonical deconvolution of channels-first data and a grouped filter.
+
+    Sizes below `least` are refused with a hint that says what is cut off; E306.
+    """
     op = core.Deconvolution(s.strides.values, s.dilations.values)
-    return b.add(op, x, w, materialize(b, window.pads_begin), materialize(b, window.pads_end))
+    pads = materialize(b, window.pads_begin), materialize(b, window.pads_end)
+    try:
+        y = b.add(op, x, w, *pads)
+    except OpError as e:
+        if e.problem.code != "E306":
+            raise
+        raise OpError(str(e), code="E306", hint=_cut(s, window, 0)) from e
+    if least:
+        check_output((b.spec(y).shape or ())[2:], _cut(s, window, least))
+    return y
+
+
+def _cut(s: Sizes, window: Window, least: int) -> str | None:
+    if not isinstance(s.input, IntVector) or not isinstance(s.kernel, IntVector):
+        return None
+    return empty_hint(s.full(), window, least)
 
 
 def output_sizes(

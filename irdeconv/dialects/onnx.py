@@ -11,6 +11,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Semantics, Window, filled
+from irdeconv.geometry_hints import size_hint
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
 from irdeconv.spec import Dim, Shape, Spec, is_static
@@ -83,8 +84,7 @@ class ConvTranspose(SugarOp):
         s = base.layer_sizes(
             b, data, grouped, filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
         )
-        y = base.deconvolve(b, data, grouped, s, self.window(s, self.semantics))
-        base.check_output((b.spec(y).shape or ())[2:])
+        y = base.deconvolve(b, data, grouped, s, self.window(s, self.semantics), least=1)
         y = b.refine(y, self._with_output(b.spec(y), axes))
         y = self.activate(b, base.add_bias(b, y, bias, axes))
         return base.to_channels_last(b, y, axes) if self.channels_last else y
@@ -186,6 +186,7 @@ class ConvTranspose(SugarOp):
                     f"{full}, and with output_padding at most {full + s - 1}",
                     code="E306",
                     attribute="output_shape",
+                    hint=size_hint(full, o, extra=0, limit=s, pads=0),
                 )
 
     def remarks(self, data: Spec, filter: Spec, bias: Spec | None = None) -> Iterator[Problem]:
