@@ -49,8 +49,7 @@ def read(
     InputError with every diagnostic found.
     """
     loaded = load(path, weights, semantics=semantics, limits=limits or Limits())
-    errors = [d for d in loaded.diagnostics if d.severity == "error"]
-    if errors or loaded.graph is None:
+    if loaded.errors or loaded.graph is None:
         raise InputError(loaded.diagnostics)
     recognise(loaded.graph)
     return loaded.graph

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -97,11 +96,3 @@ class FileData:
         if not self._cache:
             self._cache.append(decode(self.raw(), self.dtype, self.shape))
         return self._cache[0]
-
-
-def nbytes(dtype: ElementType, shape: Sequence[int]) -> int:
-    """Return the bytes that a constant takes in a `.bin` file; a zero-element one takes 0."""
-    count = 1
-    for d in shape:
-        count *= int(d)
-    return dtype.nbytes(count)

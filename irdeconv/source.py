@@ -15,7 +15,6 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 SNIPPET_WIDTH = 100
-_DATA_WITHIN = 4  # elements after a layer's tag among which its <data> is looked for
 
 
 class Anchor(NamedTuple):

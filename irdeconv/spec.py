@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -298,8 +298,3 @@ def dims(spec: Spec) -> Shape | None:
             return (DYNAMIC,) * spec.shape[0] if spec.shape[0] <= VALUE_LIMIT else None
         return None
     return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1))
-
-
-def all_static(specs: Sequence[Spec]) -> bool:
-    """Whether every shape is exact."""
-    return all(s.static for s in specs)

@@ -19,7 +19,6 @@ EXTRAS = {
     "openvino": "run the written IR in OpenVINO and compare",
     "onnx": "check results against the ONNX node tests",
     "onnxruntime": "check results against ONNX Runtime",
-    "numba": "faster kernels",
     "pillow": "image files as inputs",
 }
 

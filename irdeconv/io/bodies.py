@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from irdeconv.graph import Graph, Value
+from irdeconv.graph import Graph
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import Body, Document, Layer, MapEntry, PortMap
 from irdeconv.source import Anchor
@@ -29,7 +29,7 @@ _ENTRY = ("external_port_id", "internal_layer_id", *_SLICING, "purpose")
 _PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)}
 
 
-def check_bodies(layer: Layer, sources: list[Value | None], context: Context, build: Build) -> None:
+def check_bodies(layer: Layer, context: Context, build: Build) -> None:
     """Check the bodies of a layer as graphs and everything that points into them."""
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
     for tag in _WANTED.get(layer.type or "", ()):

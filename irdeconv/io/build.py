@@ -36,7 +36,7 @@ def build(document: Document, context: Context) -> Graph | None:
         node.declared, node.declared_inputs = outputs, inputs
         node.rt_info, node.extra = layer.rt_info, layer.extra
         if layer.bodies or layer.maps:
-            check_bodies(layer, wiring.sources[index], context, build)
+            check_bodies(layer, context, build)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):

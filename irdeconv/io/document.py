@@ -6,7 +6,7 @@ Texts are kept as they stand in the file. Every element knows its place: a layer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from irdeconv.source import Anchor
@@ -113,6 +113,6 @@ class Document:
     name: str = ""
     version: str | None = None
     rt_info: str | None = None
-    extra: Pairs = field(default=())
+    extra: Pairs = ()
     anchor: Anchor = Anchor()
     complete: bool = True

@@ -24,7 +24,6 @@ _OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
 _LAYER_ATTRIBUTES = ("id", "name", "type", "version")
 # Attributes that OpenVINO itself writes or reads on <layer>.
 _EXTRA_ATTRIBUTES = ("output_names", "precision")
-_MAPPED = ("Loop", "TensorIterator", "If")
 
 
 class OperationReader:

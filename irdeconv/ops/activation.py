@@ -13,11 +13,11 @@ import numpy as np
 
 from irdeconv.dtypes import boolean
 from irdeconv.errors import OpError
+from irdeconv.kernels.special import erf
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, one_type, want_rank, want_type
 from irdeconv.ops.elementwise import quiet
-from irdeconv.ops.special import erf
 from irdeconv.spec import Array, Spec, format_shape, merge
 
 UnaryFunction = Callable[[Array], Array]

@@ -19,11 +19,6 @@ Scalar = Any  # int, float, NumPy float (which rounds as its tensor does) or Int
 _REAL = (float, np.floating)
 
 
-def is_partial(*arrays: Array) -> bool:
-    """Whether an array holds dimensions instead of plain numbers."""
-    return any(a.dtype == object for a in arrays)
-
-
 def _ends(v: Scalar) -> tuple[float, float]:
     if isinstance(v, Interval):
         low = -math.inf if v.lo <= -(2**62) else v.lo

@@ -22,7 +22,6 @@ from irdeconv.spec import (
     bounds,
     format_shape,
     is_static,
-    non_negative,
     simplify,
 )
 
@@ -304,10 +303,3 @@ def _unsqueeze(shape: Shape, axes: Sequence[int]) -> Shape:
     new = axes_of(axes, rank, 1)
     old = iter(shape)
     return tuple(1 if i in new else next(old) for i in range(rank))
-
-
-def clip_size(size: Dim, *, port: int, what: str) -> Dim:
-    """Return a size cut at 0 where it is an interval; an exact negative one is E306."""
-    if not isinstance(size, Interval) and size < 0:
-        raise OpError(f"{what} would be {size}", code="E306", port=port)
-    return non_negative(size)
