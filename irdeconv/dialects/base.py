@@ -19,7 +19,7 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Gather
 from irdeconv.ops.vectors import materialize, sizes
-from irdeconv.spec import Dim, Interval, Shape, Spec, is_static, merge, non_negative
+from irdeconv.spec import Dim, Interval, Shape, Spec, format_shape, is_static, merge, non_negative
 
 
 def layer_axes(data: Spec, filter: Spec, lists: Sequence[Sequence[int]]) -> int | None:
@@ -134,6 +134,16 @@ def check_kernel(kernel: Sequence[Dim]) -> None:
     for axis, k in enumerate(kernel):
         if isinstance(k, int) and k < 1:
             raise OpError(f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1)
+
+
+def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
+    """Require the attribute that repeats the kernel's size to say what the filter has; E304."""
+    if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
+        raise OpError(
+            f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}",
+            code="E304",
+            attribute=name,
+        )
 
 
 def check_output(size: Sequence[Dim], hint: str | None = None) -> None:

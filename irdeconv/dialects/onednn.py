@@ -126,6 +126,8 @@ class OneDnnConvTranspose(SugarOp):
             self._check_pads()
         if self.semantics == "runtime":
             self._check_extra()
+        if w.shape is not None and axes is not None:
+            base.check_kernel([w.shape[k] for k in self._to_iox(axes)[2:]])
         inputs, outputs = self._channels(w.shape, axes)
         at = 1 if self.data_format == "NCX" else -1
         base.check_groups(base.channel(x.shape, at), inputs, self.groups, "groups")

@@ -141,12 +141,8 @@ class ConvTranspose(SugarOp):
         base.check_groups(channels, base.channel(shape, 0), self.group, "group")
         base.check_bias(bias, base.channel(shape, 1) * self.group)
         kernel = (shape or ())[2:]
-        if self.kernel_shape and is_static(kernel) and shape and self.kernel_shape != kernel:
-            raise OpError(
-                f"kernel_shape is {list(self.kernel_shape)}, the filter's kernel {list(kernel)}",
-                code="E304",
-                attribute="kernel_shape",
-            )
+        base.check_kernel(kernel)
+        base.check_kernel_size("kernel_shape", self.kernel_shape, kernel)
         if axes is not None:
             self._check_extra(axes)
             if self.output_shape:
@@ -196,8 +192,8 @@ class ConvTranspose(SugarOp):
         if len(self.output_shape) == axes + 2:
             yield Problem(
                 "W301",
-                f"output_shape has {axes + 2} values, of which ONNX Runtime takes the last {axes}; "
-                "with version 11 it refuses them",
+                f"output_shape has {axes + 2} values; ONNX Runtime takes the last {axes} where the "
+                "model does not declare the filter's shape, and refuses them otherwise",
                 "warning",
                 attribute="output_shape",
                 hint="leave out batch and channels",

@@ -123,7 +123,7 @@ class BackpropData(SugarOp):
             self._check_lists(axes)
             self._check_output_shape(shape, axes)
         self._check_channels(x.shape, w.shape)
-        self._check_kernel(w)
+        base.check_kernel((w.shape or ())[2 + self.groups_axis :])
 
     def _check_types(self, x: Spec, w: Spec, shape: Spec | None) -> None:
         if x.dtype is not None and w.dtype is not None and x.dtype != w.dtype:
@@ -180,13 +180,6 @@ class BackpropData(SugarOp):
                 port=1,
                 hint="the filter's first axis must equal the data's channel axis",
             )
-
-    def _check_kernel(self, w: Spec) -> None:
-        for axis, k in enumerate((w.shape or ())[2 + self.groups_axis :]):
-            if isinstance(k, int) and k < 1:
-                raise OpError(
-                    f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1
-                )
 
     def remarks(
         self, data: Spec, filter: Spec, output_shape: Spec | None = None

@@ -12,7 +12,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Window, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
-from irdeconv.spec import Dim, Spec, is_static
+from irdeconv.spec import Dim, Spec
 
 LISTS = ("kernel_size", "pre_padding", "post_padding", "padding", "stride", "dilation")
 SYSTEM = "TensorRT"
@@ -131,13 +131,7 @@ class TensorRtDeconvolution(SugarOp):
                 attribute="num_output_maps",
             )
         base.check_bias(bias, self.num_output_maps)
-        kernel = (shape or ())[2:]
-        if shape and is_static(kernel) and kernel != self.kernel_size:
-            raise OpError(
-                f"kernel_size is {list(self.kernel_size)}, the kernel weights have {list(kernel)}",
-                code="E304",
-                attribute="kernel_size",
-            )
+        base.check_kernel_size("kernel_size", self.kernel_size, (shape or ())[2:])
         if x.dtype is not None and x.dtype.name == "i8":
             self._check_int8(base.channel(shape, 0))
 
