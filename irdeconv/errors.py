@@ -22,7 +22,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem: code, severity, message with the numbers, place, layer, notes and a hint."""
+    """One problem: code, severity, message with the numbers, place, layer, notes and a hint.
+
+    Without a hint of its own it has the one of its code.
+    """
 
     code: str
     severity: Severity
@@ -35,6 +38,8 @@ class Diagnostic:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"diagnostic code {self.code} is not in irdeconv.codes")
+        if self.hint is None:
+            object.__setattr__(self, "hint", CODES[self.code].hint)
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""

@@ -15,6 +15,7 @@ import irdeconv
 import irdeconv.dialects
 import irdeconv.ops
 from irdeconv.codes import CODES
+from irdeconv.errors import Diagnostic
 from irdeconv.op import REGISTRY, Op
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,3 +199,13 @@ def test_every_code_in_the_source_is_listed() -> None:
 
 def test_every_listed_code_is_used() -> None:
     assert sorted(set(CODES) - set(codes_in_source())) == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_diagnostic_says_what_to_do(code: str) -> None:
+    title, hint = CODES[code]
+    assert 0 < len(hint) < 90
+    assert "\n" not in hint
+    assert hint != title
+    assert Diagnostic(code, "error", "m").hint == hint
+    assert Diagnostic(code, "error", "m", hint="better").hint == "better"

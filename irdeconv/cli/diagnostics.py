@@ -76,7 +76,10 @@ def sarif(diagnostics: Sequence[Diagnostic]) -> str:
     driver = {
         "name": "irdeconv",
         "version": __version__,
-        "rules": [{"id": c, "shortDescription": {"text": CODES[c]}} for c in used],
+        "rules": [
+            {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
+            for c in used
+        ],
     }
     run = {
         "tool": {"driver": driver},
