@@ -176,3 +176,15 @@ def test_lack_of_memory_is_a_limit_and_names_the_layer():
         ird.run(g, [A[0, :2]])
     assert (e.value.diagnostics[0].code, e.value.diagnostics[0].layer) == ("E602", "big")
     assert e.value.exit_code == 5
+
+
+def test_running_does_not_walk_the_graph(monkeypatch):
+    plan = ird.compile(model(), None)
+
+    def walked(*_):
+        raise AssertionError("the graph was walked")
+
+    for name in ("nodes", "topological", "inputs_of", "users"):
+        monkeypatch.setattr(Graph, name, walked)
+    check(plan.run({"first": A, "b": B}))
+    check(plan.run([A, B]))

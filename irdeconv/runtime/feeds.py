@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,23 +17,59 @@ from irdeconv.suggest import did_you_mean
 Feeds = Mapping[str, Any] | Sequence[Any]
 
 
-def bind(graph: Graph, feeds: Feeds) -> list[Array]:
-    """Return one array per Parameter, in order; UsageError with everything that does not fit.
+@dataclass(frozen=True)
+class Binder:
+    """The inputs of a graph, found once so that running does not search for them.
 
-    A mapping names inputs by a tensor name or the layer's name, a sequence is positional. Arrays
-    are converted to the Parameter's element type only where no value changes.
+    `names` has every spelling under which a Parameter may be fed, `inputs` the usual one of each.
     """
-    found = Collector()
-    parameters = graph.parameters
-    given = (
-        _by_position(feeds, parameters, found)
-        if not isinstance(feeds, Mapping)
-        else (_by_name(graph, feeds, parameters, found))
-    )
-    out = [_fit(n, given[n.id], found) for n in parameters if n.id in given]
-    if found.errors:
-        raise UsageError(found.diagnostics)
-    return out
+
+    parameters: tuple[Node, ...]
+    names: Mapping[str, Node]
+    inputs: tuple[str, ...]
+
+    @staticmethod
+    def of(graph: Graph) -> Binder:
+        """Return the binder of a graph."""
+        return Binder(tuple(graph.parameters), input_names(graph), tuple(graph.inputs))
+
+    def bind(self, feeds: Feeds) -> list[Array]:
+        """Return one array per Parameter, in order; UsageError with everything that does not fit.
+
+        A mapping names inputs by a tensor name or the layer's name, a sequence is positional.
+        Arrays are converted to the Parameter's element type only where no value changes.
+        """
+        found = Collector()
+        by_name = isinstance(feeds, Mapping)
+        given = self._by_name(feeds, found) if by_name else self._by_position(feeds, found)
+        out = [_fit(n, given[n.id], found) for n in self.parameters if n.id in given]
+        if found.errors:
+            raise UsageError(found.diagnostics)
+        return out
+
+    def _by_position(self, feeds: Any, found: Collector) -> dict[int, Any]:
+        values, count = list(feeds), len(self.parameters)
+        if len(values) != count:
+            names = ", ".join(n.name for n in self.parameters)
+            found.add("E501", f"{len(values)} inputs given, the model has {count}: {names}")
+        return {n.id: v for n, v in zip(self.parameters, values, strict=False)}
+
+    def _by_name(self, feeds: Any, found: Collector) -> dict[int, Any]:
+        given: dict[int, Any] = {}
+        for name, value in feeds.items():
+            node = self.names.get(name)
+            if node is None:
+                found.add(
+                    "E501",
+                    f'the model has no input "{name}"; it has {", ".join(self.inputs)}',
+                    hint=did_you_mean(name, self.names),
+                )
+            else:
+                given[node.id] = value
+        for node in self.parameters:
+            if node.id not in given and not found.errors:
+                found.add("E501", f'input "{node.name}" {node.spec()} is missing', layer=node.name)
+        return given
 
 
 def input_names(graph: Graph) -> dict[str, Node]:
@@ -44,35 +81,6 @@ def input_names(graph: Graph) -> dict[str, Node]:
     for name, node in zip(graph.inputs, graph.parameters, strict=True):
         names.setdefault(name, node)
     return names
-
-
-def _by_position(feeds: Any, parameters: list[Node], found: Collector) -> dict[int, Any]:
-    values = list(feeds)
-    if len(values) != len(parameters):
-        names = ", ".join(n.name for n in parameters)
-        found.add("E501", f"{len(values)} inputs given, the model has {len(parameters)}: {names}")
-    return {n.id: v for n, v in zip(parameters, values, strict=False)}
-
-
-def _by_name(
-    graph: Graph, feeds: Mapping[str, Any], parameters: list[Node], found: Collector
-) -> dict[int, Any]:
-    names = input_names(graph)
-    given: dict[int, Any] = {}
-    for name, value in feeds.items():
-        node = names.get(name)
-        if node is None:
-            found.add(
-                "E501",
-                f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
-                hint=did_you_mean(name, names),
-            )
-        else:
-            given[node.id] = value
-    for node in parameters:
-        if node.id not in given and not found.errors:
-            found.add("E501", f'input "{node.name}" {node.spec()} is missing', layer=node.name)
-    return given
 
 
 def _fit(node: Node, value: Any, found: Collector) -> Array:

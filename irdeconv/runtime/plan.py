@@ -21,7 +21,7 @@ from irdeconv.errors import (
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
-from irdeconv.runtime.feeds import Feeds, bind
+from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.spec import Array
 
 Trace = Callable[[Node, tuple[Array, ...]], None]
@@ -51,6 +51,7 @@ class Plan:
     graph: Graph
     steps: list[Step]
     constants: dict[int, Array]
+    binder: Binder
     parameters: list[int]
     results: list[tuple[str, int]]
     given: list[tuple[Node, Slots]]
@@ -59,14 +60,14 @@ class Plan:
     def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
 
-        `inputs` as for `bind`. `trace` is called with every node and its outputs. Raises
+        `inputs` as for `Binder.bind`. `trace` is called with every node and its outputs. Raises
         UsageError for inputs that do not fit, ExecutionError where a layer fails, LimitError where
         memory does not suffice.
         """
         values: list[Any] = [None] * self.slots
         for slot, array in self.constants.items():
             values[slot] = array
-        for slot, array in zip(self.parameters, bind(self.graph, inputs), strict=True):
+        for slot, array in zip(self.parameters, self.binder.bind(inputs), strict=True):
             values[slot] = array
         if trace is not None:
             self._trace_given(trace, values)
@@ -129,6 +130,7 @@ def build_plan(graph: Graph) -> Plan:
         graph,
         steps,
         {k: v for k, v in constants.items() if k in used},
+        Binder.of(graph),
         [slot_of[Value(n.id)] for n in graph.parameters],
         list(zip(graph.outputs, results, strict=True)),
         given,
