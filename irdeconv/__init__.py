@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irdeconv.api import (
         compare,
         compile,
+        explain,
         infer,
         inspect,
         lower,
@@ -59,6 +60,7 @@ __all__ = [
     "compare",
     "compile",
     "dump",
+    "explain",
     "infer",
     "inspect",
     "lower",

@@ -10,6 +10,8 @@ from typing import Any
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, UsageError
+from irdeconv.explanation import Explanation
+from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.inspection import Inspection
@@ -218,3 +220,19 @@ def compare(a: Graph, b: Graph, inputs: Feeds, *, tolerance: float | None = None
 def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
     """Return a printable table of the layers; `lowered` adds the deconvolutions after lowering."""
     return _inspect(graph, lowered)
+
+
+def explain(
+    graph: Graph,
+    layer: str | None = None,
+    *,
+    solve: int | Sequence[int] | None = None,
+    shapes: Mapping[str, ShapeLike] | None = None,
+) -> Explanation:
+    """Return why deconvolutions give what they give, and what other systems would compute.
+
+    `layer` is a name; without it all are explained where they are few. `solve` lists attributes
+    that give this output size (one for all axes, or one per axis). A layer that its own system
+    refuses is explained as well. Raises UsageError for a name that is no deconvolution.
+    """
+    return _explain(graph, layer, solve, _overrides(graph, shapes or {}))

@@ -259,8 +259,11 @@ def tensorflow(padding: str, full: Vector, output_shape: Vector) -> Window:
 
 
 def tensorflow_sizes(padding: str, size: int, stride: int, extent: int) -> range:
-    """Return the output sizes over which a convolution has `size` windows, on one axis."""
+    """Return the output sizes over which a convolution has `size` windows, on one axis.
+
+    For a single window VALID also takes what lacks less than a stride: its division truncates.
+    """
     if padding == "SAME":
         return range(stride * (size - 1) + 1, stride * size + 1)
-    least = stride * (size - 1) + extent
-    return range(least, least + stride)
+    full = stride * (size - 1) + extent
+    return range(max(full - stride + 1, 1) if size == 1 else full, full + stride)

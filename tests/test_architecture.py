@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ops*", "dialects*"),
     ("graph",),
     ("io*", "text*", "passes*", "runtime*"),
-    ("verify*", "inspection*"),
+    ("verify*", "inspection*", "explanation*"),
     ("api",),
     ("cli*", "__main__"),
 )
@@ -56,6 +56,7 @@ PUBLIC = [
     "compare",
     "compile",
     "dump",
+    "explain",
     "infer",
     "inspect",
     "lower",

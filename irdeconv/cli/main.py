@@ -21,6 +21,7 @@ VERBS = {
     "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
     "run": "run a model with NumPy",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
+    "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
     "compare": "run two models on the same inputs and compare their outputs",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",

@@ -1,0 +1,194 @@
+"""PyTorch and TensorFlow: no IR of theirs is read, only their rules are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from irdeconv import geometry
+from irdeconv.attributes import Ints
+from irdeconv.dialects.base import check_output
+from irdeconv.errors import OpError
+from irdeconv.explanation.setting import Setting
+from irdeconv.explanation.systems import PLAIN, Cannot, Crop, explicit
+from irdeconv.geometry import IntVector, Vector, Window
+from irdeconv.spec import DYNAMIC, Shape, non_negative
+
+
+@dataclass(frozen=True)
+class PyTorch:
+    """torch.nn.ConvTranspose1d, 2d, 3d: one padding for both sides, no auto_pad.
+
+    An output_shape is the argument `output_size`, which chooses output_padding.
+    """
+
+    key: str = "pytorch"
+    title: str = "PyTorch"
+    modes: tuple[tuple[str, bool], ...] = ((PLAIN[0]), ("explicit", True))
+
+    def crop(self, s: Setting) -> Crop:
+        """Return the window, or say which check of PyTorch fails."""
+        padding, extra = self._attributes(s)
+        for name, values in (("padding", padding), ("output_padding", extra)):
+            if min(values) < 0:
+                raise OpError(f"{name} {list(values)} is negative", code="E304")
+        for axis, (p, stride, dilation) in enumerate(
+            zip(extra, s.strides, s.dilations, strict=True)
+        ):
+            if p >= max(stride, dilation):
+                raise OpError(
+                    f"output_padding is {p} on spatial axis {axis}; it must be less than stride "
+                    f"{stride} or dilation {dilation}",
+                    code="E304",
+                )
+        _check_axes(s)
+        window = geometry.pytorch(IntVector(padding), IntVector(extra))
+        crop = _crop(s, window)
+        check_output(crop.size)
+        return crop
+
+    def _attributes(self, s: Setting) -> tuple[Ints, Ints]:
+        if s.auto_pad.startswith("same"):
+            raise Cannot(f"there is no {s.auto_pad} for a transposed convolution")
+        zero = (0,) * s.axes
+        begin, end = (s.pads_begin, s.pads_end) if s.auto_pad == "explicit" else (zero, zero)
+        if s.output_shape is None:
+            if begin != end:
+                raise Cannot(f"pads {list(begin)} and {list(end)} differ; padding is the same "
+                             "on both sides")  # fmt: skip
+            return begin, s.output_padding
+        if begin != end:
+            raise Cannot("padding is the same on both sides")
+        return begin, self._extra(s, begin)
+
+    def _extra(self, s: Setting, padding: Ints) -> Ints:
+        """Return the output_padding that `output_size` chooses."""
+        out = []
+        for axis, (full, stride, p, size) in enumerate(
+            zip(s.full, s.strides, padding, s.output_shape or (), strict=True)
+        ):
+            if not isinstance(full, int) or not isinstance(size, int):
+                raise Cannot("output_padding depends on sizes that are not known")
+            least = full - 2 * p
+            if not least <= size < least + stride:
+                raise OpError(
+                    f"output_size is {size} on spatial axis {axis}; {least} to "
+                    f"{least + stride - 1} are possible",
+                    code="E306",
+                )
+            out.append(size - least)
+        return tuple(out)
+
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return padding and output_padding, or output_size."""
+        padding, extra = self._attributes(s)
+        out = {"padding": _text(padding)}
+        if s.output_shape is not None:
+            return out | {"output_size": _text(s.output_shape)}
+        return out | ({"output_padding": _text(extra)} if any(extra) else {})
+
+    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
+        """Yield symmetric pads with output_padding."""
+        yield from explicit(s, wanted, symmetric=True)
+
+
+@dataclass(frozen=True)
+class TensorFlow:
+    """conv1d_transpose, conv2d_transpose, conv3d_transpose with one of the two paddings.
+
+    The output size is an argument of the functions; without one it is that of Keras, which refuses
+    strides together with dilations.
+    """
+
+    padding: str
+    key: str
+    title: str
+    modes: tuple[tuple[str, bool], ...] = (("explicit", False), ("explicit", True))
+
+    def crop(self, s: Setting) -> Crop:
+        """Return the window of this padding; pads and auto_pad of the layer do not take part."""
+        if s.groups > 1:
+            raise Cannot("there are no groups")
+        _check_axes(s)
+        full, size = _vector(s.full), self.size(s)
+        if size is None or full is None:
+            return self._open(s)
+        for axis, (i, stride, dk, o) in enumerate(
+            zip(s.size, s.strides, s.extent, size, strict=True)
+        ):
+            assert isinstance(i, int)
+            assert isinstance(dk, int)
+            allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
+            if o not in allowed:
+                raise OpError(
+                    f"a convolution over {o} elements on spatial axis {axis} does not give {i}; "
+                    f"output_shape must be {allowed[0]} to {allowed[-1]}",
+                    code="E306",
+                )
+        return _crop(s, geometry.tensorflow(self.padding, full, IntVector(size)))
+
+    def size(self, s: Setting) -> Ints | None:
+        """Return the output size: the one that is asked for, or the default."""
+        wanted = _vector(s.output_shape) if s.output_shape is not None else None
+        if wanted is not None:
+            return wanted.values
+        size, extent = _vector(s.size), _vector(s.extent)
+        if s.output_shape is not None or size is None or extent is None:
+            return None
+        default = geometry.tensorflow_size(self.padding, size, IntVector(s.strides), extent)
+        assert isinstance(default, IntVector)
+        return default.values
+
+    def _open(self, s: Setting) -> Crop:
+        """Return the window for unknown sizes: the default's pads do not depend on them."""
+        extent = _vector(s.extent)
+        if extent is None or s.output_shape is not None:
+            begin = 0 if self.padding == "VALID" else DYNAMIC
+            rest = (DYNAMIC,) * s.axes
+            return Crop((begin,) * s.axes, rest, s.output_shape or rest)
+        strides = IntVector(s.strides)
+        one = geometry.tensorflow_size(self.padding, IntVector((1,) * s.axes), strides, extent)
+        return _crop(s, geometry.tensorflow(self.padding, extent, one))
+
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return padding and output_shape."""
+        out = {"padding": self.padding}
+        return out if s.output_shape is None else out | {"output_shape": _text(s.output_shape)}
+
+    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
+        """Yield the setting that asks for the wanted size."""
+        if all(isinstance(d, int) for d in wanted.size):
+            yield replace(s, output_shape=wanted.size)
+
+
+FRAMEWORKS = (
+    PyTorch(),
+    TensorFlow("SAME", "tensorflow_same", "TensorFlow SAME"),
+    TensorFlow("VALID", "tensorflow_valid", "TensorFlow VALID"),
+)
+
+
+def _check_axes(s: Setting) -> None:
+    if not 1 <= s.axes <= 3:
+        raise OpError(f"{s.axes} spatial axes; 1 to 3 are possible", code="E301")
+
+
+def _vector(values: Shape | None) -> IntVector | None:
+    known = tuple(v for v in values or () if isinstance(v, int))
+    return IntVector(known) if values is not None and len(known) == len(values) else None
+
+
+def _crop(s: Setting, window: Window) -> Crop:
+    begin, end = _values(window.pads_begin), _values(window.pads_end)
+    rows = zip(s.full, begin, end, strict=True)
+    size = tuple(non_negative(f - b - e) for f, b, e in rows)
+    return Crop(begin, end, size)
+
+
+def _values(v: Vector) -> Ints:
+    assert isinstance(v, IntVector)
+    return v.values
+
+
+def _text(values: Shape) -> str:
+    return ",".join(map(str, values))

@@ -1,0 +1,238 @@
+"""The explanation of one deconvolution: terms per axis, rule, picture, verdicts, solutions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from irdeconv.attributes import Ints
+from irdeconv.errors import OpError, Problem
+from irdeconv.explanation.picture import picture
+from irdeconv.explanation.rules import Rule, rule
+from irdeconv.explanation.setting import Setting, setting
+from irdeconv.explanation.solve import Solutions, solve
+from irdeconv.explanation.systems import Crop, placed
+from irdeconv.explanation.verdicts import Verdict, crop_dict, find, numbers, verdicts
+from irdeconv.geometry_hints import size_hint
+from irdeconv.graph import Graph, Node
+from irdeconv.op import infer_op
+from irdeconv.spec import Dim, Shape, format_shape
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts where unknown."""
+
+    index: int
+    size: Dim
+    kernel: Dim
+    stride: int
+    dilation: int
+    full: Dim
+    pad_begin: Dim | None
+    pad_end: Dim | None
+    output_padding: int
+    output: Dim | None
+
+    @property
+    def equation(self) -> tuple[str, str]:
+        """The formula with the values put in, and its terms worked out."""
+        i, k, s, d = self.size, self.kernel, self.stride, self.dilation
+        pb, pe = _known(self.pad_begin), _known(self.pad_end)
+        tail = f" - {_signed(pb)} - {_signed(pe)} + {_signed(self.output_padding)}"
+        first = f"{s}*({i}-1) + {d}*({k}-1)+1{tail}"
+        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {_known(self.output)}"
+        return first, second
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        terms = {
+            "input": self.size,
+            "kernel": self.kernel,
+            "full": self.full,
+            "pad_begin": self.pad_begin,
+            "pad_end": self.pad_end,
+            "output": self.output,
+        }
+        return {
+            "axis": self.index,
+            "stride": self.stride,
+            "dilation": self.dilation,
+            "output_padding": self.output_padding,
+            **{k: None if v is None else numbers((v,))[0] for k, v in terms.items()},
+            "equation": f"{self.equation[0]} = {self.equation[1]}",
+        }
+
+
+@dataclass(frozen=True)
+class LayerExplanation:
+    """What there is to say about one deconvolution.
+
+    `problem` is why the layer is refused, `hints` what would help; `crop` is then None. `setting`
+    is None where the number of axes is unknown.
+    """
+
+    name: str
+    type: str
+    version: str
+    system: str
+    attributes: dict[str, str]
+    inputs: tuple[str, ...]
+    output: str
+    setting: Setting | None
+    crop: Crop | None
+    rule: Rule | None
+    axes: tuple[Axis, ...]
+    picture: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    problem: Problem | None = None
+    hints: tuple[str, ...] = ()
+    remarks: tuple[Problem, ...] = ()
+    solutions: Solutions | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        p = self.problem
+        return {
+            "name": self.name,
+            "type": self.type,
+            "version": self.version,
+            "system": self.system,
+            "attributes": self.attributes,
+            "inputs": list(self.inputs),
+            "output": self.output,
+            "rejected": None if p is None else {"code": p.code, "message": p.message},
+            "hints": list(self.hints),
+            "remarks": [{"code": r.code, "message": r.message} for r in self.remarks],
+            **(crop_dict(self.crop) if self.crop else dict.fromkeys(("begin", "end", "size"))),
+            "rule": self.rule.to_dict() if self.rule else None,
+            "axes": [a.to_dict() for a in self.axes],
+            "picture": list(self.picture),
+            "systems": [v.to_dict() for v in self.verdicts],
+            "solutions": self.solutions.to_dict() if self.solutions else None,
+        }
+
+
+def explain_layer(graph: Graph, node: Node, solve_for: Ints | None = None) -> LayerExplanation:
+    """Explain one deconvolution of an inferred graph; it may be one that inference refused."""
+    inputs, op = graph.input_specs(node.id), node.op
+    s, crop, problem = None, None, None
+    remarks: tuple[Problem, ...] = ()
+    out = node.spec()
+    try:
+        s = setting(op, inputs)
+        out = infer_op(op, inputs)[0]
+        crop = placed(op, inputs)
+        remarks = tuple(op.remarks(*inputs))
+    except OpError as e:
+        problem, crop = e.problem, None
+    except TypeError:
+        problem = Problem("E208", f"{len(inputs)} inputs do not fit {node.type}")
+    return LayerExplanation(
+        node.name,
+        node.type,
+        node.op.version,
+        find(s.system).title if s else node.type,
+        op.to_attributes(),
+        tuple(map(str, inputs)),
+        "?" if problem else str(out),
+        s,
+        crop,
+        rule(s) if s else None,
+        _axes(s, crop) if s else (),
+        tuple(_picture(s, crop)) if s and crop else (),
+        tuple(verdicts(s, crop)) if s else (),
+        problem,
+        tuple(_hints(s, crop, problem, _declared(node))),
+        remarks,
+        solve(find(s.system), s, _spread(solve_for, s.axes)) if s and solve_for else None,
+    )
+
+
+def _axes(s: Setting, crop: Crop | None) -> tuple[Axis, ...]:
+    out = []
+    for i, full in enumerate(s.full):
+        op = s.output_padding[i]
+        begin = end = size = None
+        if crop is not None:
+            begin, size = crop.begin[i], crop.size[i]
+            end = crop.end[i] + op
+        elif s.auto_pad == "explicit" and s.output_shape is None:
+            begin, end = s.pads_begin[i], s.pads_end[i]
+            size = full - begin - end + op
+        out.append(
+            Axis(
+                i, s.size[i], s.kernel[i], s.strides[i], s.dilations[i], full, begin, end, op, size
+            )
+        )
+    return tuple(out)
+
+
+def _picture(s: Setting, crop: Crop) -> list[str]:
+    kernel, begin, end = s.kernel[0], crop.begin[0], crop.end[0]
+    if not isinstance(kernel, int) or not isinstance(begin, int) or not isinstance(end, int):
+        return ["(kernel or pads depend on sizes that are not known)"]
+    size = s.size[0] if isinstance(s.size[0], int) else None
+    return picture(size, kernel, s.strides[0], s.dilations[0], begin, end)
+
+
+def _hints(
+    s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
+) -> list[str]:
+    """Return what would help: the refusal's own hint, and how the declared size is reached."""
+    hints = [problem.hint] if problem is not None and problem.hint else []
+    if s is None or s.output_shape is not None or s.auto_pad.startswith("same"):
+        return hints
+    sizes = crop.size if crop else _open(s)
+    if declared is None or sizes is None or len(declared) != s.axes:
+        return hints
+    limit = _limit(s)
+    for axis, (size, want) in enumerate(zip(sizes, declared, strict=True)):
+        if isinstance(size, int) and isinstance(want, int) and size != want:
+            extra = s.output_padding[axis]
+            pads = s.pads_begin[axis] + s.pads_end[axis] if s.auto_pad == "explicit" else 0
+            text = size_hint(size, want, extra=extra, limit=limit[axis], pads=pads)
+            hints.append(f"the file declares {want} on axis {axis}: {text}")
+    return hints
+
+
+def _declared(node: Node) -> Shape | None:
+    """Return the spatial sizes of the output that the file states."""
+    shape = node.declared[0].shape if node.declared else None
+    if shape is None:
+        return None
+    op: Any = node.op
+    last = getattr(op, "channels_last", False) or getattr(op, "data_format", "") == "NXC"
+    return shape[1:-1] if last else shape[2:]
+
+
+def _open(s: Setting) -> Shape | None:
+    """Return the sizes that explicit pads would give a layer that is refused."""
+    return tuple(a.output for a in _axes(s, None) if a.output is not None) or None
+
+
+def _limit(s: Setting) -> tuple[int | None, ...]:
+    """Return the first output_padding that the layer's system refuses on each axis."""
+    if s.system == "tensorrt":
+        return (0,) * s.axes
+    if s.system.endswith("document") or s.system.startswith(("openvino", "canonical")):
+        return (None,) * s.axes
+    return s.strides
+
+
+def _spread(wanted: Ints, axes: int) -> Ints:
+    return wanted * axes if len(wanted) == 1 else wanted
+
+
+def _known(value: Dim | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _signed(value: int | str) -> str:
+    text = str(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def shape_text(values: Shape) -> str:
+    """Return `5,5`."""
+    return format_shape(values)[1:-1]

@@ -1,0 +1,143 @@
+"""Which attributes of a system give a wanted output size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from irdeconv.attributes import Ints
+from irdeconv.errors import OpError
+from irdeconv.explanation.setting import Setting
+from irdeconv.explanation.systems import Cannot, Crop, System
+from irdeconv.explanation.verdicts import crop_dict
+
+SHOWN = 12
+SEARCHED = 400  # pads and output_padding tried per axis and mode
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Attributes, and where the output then lies in the scatter."""
+
+    attributes: dict[str, str]
+    crop: Crop
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"attributes": self.attributes, **crop_dict(self.crop)}
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """The smallest solutions, how many more were found, and whether the search was cut short."""
+
+    wanted: Ints
+    found: tuple[Solution, ...]
+    more: int
+    complete: bool
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "wanted": list(self.wanted),
+            "found": [s.to_dict() for s in self.found],
+            "more": self.more,
+            "complete": self.complete,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, order=True)
+class _Choice:
+    """Pads and output_padding of one axis, ordered by how much they change."""
+
+    cost: int
+    begin: int
+    end: int
+    extra: int
+
+
+def solve(system: System, s: Setting, wanted: Ints, *, shown: int = SHOWN) -> Solutions:
+    """Search pads, output_padding, auto_pad and output_shape that give the wanted sizes.
+
+    Pads below DK and output_padding below max(S, D) are tried on every axis by asking the system,
+    the smallest first.
+    """
+    if not s.static:
+        return Solutions(wanted, (), 0, True, "the sizes of data and filter are not all known")
+    ranked: list[tuple[int, int, int, Setting]] = []
+    count, complete = 0, True
+    for rank, (auto_pad, shape) in enumerate(system.modes):
+        base = replace(
+            s, auto_pad=auto_pad, output_shape=wanted if shape else None,
+            pads_begin=(0,) * s.axes, pads_end=(0,) * s.axes, output_padding=(0,) * s.axes,
+        )  # fmt: skip
+        axes = [_choices(system, base, axis, wanted[axis]) for axis in range(s.axes)]
+        count += math.prod(len(c) for c, _ in axes)
+        complete &= all(whole for _, whole in axes)
+        for cost, unlike, way in _combined(base, [c for c, _ in axes], shown):
+            ranked.append((cost, unlike, rank, way))
+    ranked.sort(key=lambda row: row[:3])
+    found = [Solution(system.spell(way), system.crop(way)) for *_, way in ranked[:shown]]
+    return Solutions(wanted, tuple(found), max(count - len(found), 0), complete)
+
+
+def _combined(
+    base: Setting, axes: list[list[_Choice]], shown: int
+) -> Iterator[tuple[int, int, Setting]]:
+    """Yield cost, unlike axes and setting of the cheapest combinations.
+
+    These consist of the first few choices of every axis.
+    """
+    for choices in itertools.product(*(c[:shown] for c in axes)):
+        way = replace(
+            base,
+            pads_begin=tuple(c.begin for c in choices),
+            pads_end=tuple(c.end for c in choices),
+            output_padding=tuple(c.extra for c in choices),
+        )
+        yield sum(c.cost for c in choices), len(set(choices)), way
+
+
+def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[_Choice], bool]:
+    """Return what gives the wanted size on one axis, and whether everything was tried.
+
+    All axes are made alike, so that each is judged apart from the others.
+    """
+    alike = base.on_axis(axis, base.axes)
+    tried = sorted(_candidates(alike, wanted))
+    found = []
+    for choice in tried[:SEARCHED]:
+        way = replace(
+            alike,
+            pads_begin=(choice.begin,) * base.axes,
+            pads_end=(choice.end,) * base.axes,
+            output_padding=(choice.extra,) * base.axes,
+        )
+        try:
+            if system.crop(way).size[0] == wanted:
+                found.append(choice)
+        except (Cannot, OpError):
+            continue
+    return found, len(tried) <= SEARCHED
+
+
+def _candidates(alike: Setting, wanted: int) -> Iterator[_Choice]:
+    """Yield pads and output_padding that may fit; outside of explicit pads they do not count."""
+    full, extent = alike.full[0], alike.extent[0]
+    assert isinstance(full, int)
+    assert isinstance(extent, int)
+    for extra in range(max(alike.strides[0], alike.dilations[0])):
+        if alike.auto_pad != "explicit" or alike.output_shape is not None:
+            if extra == 0 or alike.output_shape is None:
+                yield _Choice(extra, 0, 0, extra)
+            continue
+        total = full + extra - wanted
+        for begin in range(max(total - extent + 1, 0), min(total, extent - 1) + 1):
+            end = total - begin
+            # A pair of equal pads with output_padding is as good as one unequal pad.
+            yield _Choice(begin + end + extra + 2 * abs(begin - end), begin, end, extra)
