@@ -10,7 +10,7 @@
 file declared and carries besides. `parse(dump(g))` gives the same graph, bit for bit.
 """
 
-from irdeconv.text_parse import parse
-from irdeconv.text_print import dump
+from irdeconv.text.parser import parse
+from irdeconv.text.printer import dump
 
 __all__ = ["dump", "parse"]

@@ -16,8 +16,8 @@ from irdeconv.io.weights import MemoryWeights, NoWeights
 from irdeconv.packing import decode, encode
 from irdeconv.spec import Array, Interval, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
-from irdeconv.text_lexer import Lexer, Token
-from irdeconv.text_values import to_array, to_dims
+from irdeconv.text.lexer import Lexer, Token
+from irdeconv.text.values import to_array, to_dims
 
 DEPTH = 60  # nested lists
 _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}

@@ -12,8 +12,8 @@ from irdeconv.op import TYPES, Op, lookup
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
-from irdeconv.text_lexer import Lexer, Token
-from irdeconv.text_literals import Missing, OwnValue, constant, fits, literal, string
+from irdeconv.text.lexer import Lexer, Token
+from irdeconv.text.literals import Missing, OwnValue, constant, fits, literal, string
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry

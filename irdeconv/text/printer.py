@@ -1,4 +1,4 @@
-"""Print a graph as text that `text_parse` reads back."""
+"""Print a graph as text that `parser` reads back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from irdeconv.dtypes import ElementType
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Array, Interval, Spec
-from irdeconv.text_values import format_bytes, format_data, format_dim, format_spec, quote
+from irdeconv.text.values import format_bytes, format_data, format_dim, format_spec, quote
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEPT = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
