@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,16 +105,9 @@ def parse_attributes(
         a = spelled.get(xml)
         if a is None:
             ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
+            message = f'there is no attribute "{xml}"; {ignored}'
             hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
-            problems.append(
-                Problem(
-                    "W100",
-                    f'there is no attribute "{xml}"; {ignored}',
-                    "warning",
-                    attribute=xml,
-                    hint=hint,
-                )
-            )
+            problems.append(Problem("W100", message, "warning", attribute=xml, hint=hint))
             continue
         if a.name in seen:
             text_of = f'"{seen[a.name]}" and "{xml}" are two names of one attribute'
@@ -125,18 +118,18 @@ def parse_attributes(
             values[a.name] = a.kind.parse(text)
         except ValueError as e:
             problems.append(Problem("E106", f'{xml}="{text}": {e}', attribute=xml))
-    for a in known.values():
-        if a.name in seen:
-            continue
-        if a.required:
-            problems.append(Problem("E105", f'the attribute "{a.xml}" is missing'))
-        elif a.documented:
-            problems.append(
-                Problem(
-                    "W101",
-                    f'"{a.xml}" is missing, which the specification requires; '
-                    f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
-                    "warning",
-                )
-            )
+    problems += (p for a in known.values() if a.name not in seen for p in _absent(a))
     return values, problems
+
+
+def _absent(a: Attribute) -> Iterator[Problem]:
+    """Yield what is to be said of an attribute that is not given."""
+    if a.required:
+        yield Problem("E105", f'the attribute "{a.xml}" is missing')
+    elif a.documented:
+        yield Problem(
+            "W101",
+            f'"{a.xml}" is missing, which the specification requires; '
+            f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
+            "warning",
+        )

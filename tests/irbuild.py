@@ -40,15 +40,24 @@ def layer(
     return "\n".join([*lines, "</layer>"])
 
 
-def parameter(id: int, name: str, dims: Iterable[Any] = (2, 3), element_type: str = "f32") -> str:
+def parameter(
+    id: int,
+    name: str,
+    dims: Iterable[Any] = (2, 3),
+    element_type: str = "f32",
+    *,
+    names: str = "",
+) -> str:
+    """Return an input; a dimension of -1 is open, `names` are the tensor's names."""
     dims = list(dims)
-    shape = ",".join(str(d) for d in dims)
+    shape = ",".join("?" if d == -1 else str(d) for d in dims)
+    more = f' names="{names}"' if names else ""
     return layer(
         id,
         name,
         "Parameter",
         f'shape="{shape}" element_type="{element_type}"',
-        outputs=[port(0, dims, PRECISIONS[element_type])],
+        outputs=[port(0, dims, PRECISIONS[element_type], more)],
     )
 
 
@@ -90,12 +99,13 @@ def edges(*ends: tuple[Any, Any, Any, Any]) -> str:
 def net(
     layers: Iterable[str],
     *ends: tuple[Any, Any, Any, Any],
+    name: str = "m",
     version: Any = 11,
     rest: str = "",
 ) -> str:
     """Return a file: line 3 is the start tag of the first layer."""
     return (
-        f'<net name="m" version="{version}">\n<layers>\n'
+        f'<net name="{name}" version="{version}">\n<layers>\n'
         + "\n".join(layers)
         + f"\n</layers>\n<edges>\n{edges(*ends)}\n</edges>\n{rest}</net>\n"
     )

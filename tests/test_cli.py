@@ -176,7 +176,7 @@ def test_validate_text(net: Path, broken: Path, capsys: pytest.CaptureFixture[st
     assert command("validate", net, broken) == 1
     out = capsys.readouterr().out
     assert "error[E302]: ConvolutionBackpropData" in out
-    assert " |     " in out
+    assert " | <layer id=" in out
     assert "   = note: " in out
     assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
 
