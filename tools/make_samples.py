@@ -6,6 +6,7 @@ python tools/make_samples.py [folder]
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import irdeconv.dialects
 from irdeconv.constant import ArrayData
 from irdeconv.dtypes import of_numpy
 from irdeconv.graph import Graph, Info, Value
+from irdeconv.io.xml_writer import write_ir
 from irdeconv.op import REGISTRY, parse_attributes
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.spec import parse_shape
@@ -50,9 +52,11 @@ class Net:
         op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
         return Value(self.graph.add(op, name=name).id)
 
-    def layer(self, name: str, type: str, opset: int, *inputs: Value, **attributes: str) -> Value:
-        """Add an operation; attributes as an IR spells them."""
-        cls = REGISTRY[type, f"opset{opset}"]
+    def layer(
+        self, name: str, type: str, opset: int | str, *inputs: Value, **attributes: str
+    ) -> Value:
+        """Add an operation of an opset or of a dialect; attributes as an IR spells them."""
+        cls = REGISTRY[type, opset if isinstance(opset, str) else f"opset{opset}"]
         values, problems = parse_attributes(cls, attributes)
         assert not problems, problems
         node = self.graph.add(cls(**values), inputs, name=name)
@@ -97,7 +101,8 @@ class Net:
         name = self.graph.node(value.node).name
         self.graph.add(Result(), [value], name=f"{name}/result")
         path.parent.mkdir(parents=True, exist_ok=True)
-        ird.write(ird.infer(self.graph), path)
+        # Not ird.write: it would spell a dialect's layer in standard operations.
+        write_ir(ird.infer(self.graph), path)
 
 
 def deconv_3x3_to_5x5(folder: Path) -> None:
@@ -204,6 +209,102 @@ def _pool(net: Net, name: str, x: Value) -> Value:
     )
 
 
+ONNX_DATA = "1,1,3,3"
+ONNX_ONES = (1, 2, 3, 3)
+# The examples of ONNX's documentation: input shape, filter, attributes. Data counts from 0, the
+# filter is of ones, but for `dilations`, whose filter is given (its data is 3 8 1 9 5 7 3 2 6).
+ONNX: dict[str, tuple[str, Any, dict[str, str]]] = {
+    "default": (ONNX_DATA, ONNX_ONES, {}),
+    "1d": ("1,1,3", (1, 2, 3), {}),
+    "3d": ("1,1,3,4,5", (1, 2, 3, 3, 3), {}),
+    "output_shape": (ONNX_DATA, ONNX_ONES, {"strides": "3,2", "output_shape": "10,8"}),
+    "output_padding": (ONNX_DATA, ONNX_ONES, {"strides": "3,2", "output_padding": "1,1"}),
+    "kernel_shape": (
+        ONNX_DATA,
+        ONNX_ONES,
+        {
+            "strides": "3,2",
+            "output_shape": "10,8",
+            "kernel_shape": "3,3",
+            "output_padding": "1,1",
+        },
+    ),
+    "pads": (ONNX_DATA, ONNX_ONES, {"strides": "3,2", "pads": "1,2,1,2"}),
+    "dilations": (
+        ONNX_DATA,
+        np.array([7, 2, 1, 9], np.float32).reshape(1, 1, 2, 2),
+        {"dilations": "2,2"},
+    ),
+    "autopad_same": (ONNX_DATA, ONNX_ONES, {"strides": "2,2", "auto_pad": "SAME_UPPER"}),
+    "group_2": ("1,2,3,3", (2, 1, 3, 3), {"group": "2"}),
+}
+
+
+def onnx(folder: Path) -> None:
+    """The examples of ONNX's documentation, and version 1 whose formula differs from its prose."""
+    for name, (shape, filter, attributes) in ONNX.items():
+        filter = np.ones(filter, np.float32) if isinstance(filter, tuple) else filter
+        dialect(folder / f"{name}.xml", "onnx_opset11", shape, filter, **attributes)
+    odd = {"strides": "2,2", "auto_pad": "SAME_UPPER"}
+    dialect(
+        folder / "odd_total_version_1.xml", "onnx_opset1", ONNX_DATA, pattern(1, 2, 3, 3), **odd
+    )
+
+
+def dialect(
+    path: Path, version: str, shape: str, filter: Any, bias: Any = None, **attributes: str
+) -> None:
+    """Write one layer of a dialect: data `x`, a constant filter and perhaps a bias."""
+    net = Net(path.stem)
+    inputs = [net.input("x", shape), net.const("deconv/filter", filter)]
+    if bias is not None:
+        inputs.append(net.const("deconv/bias", bias))
+    type = "Deconvolution" if version == "tensorrt" else "ConvTranspose"
+    net.write(net.layer("deconv", type, version, *inputs, **attributes), path)
+    # Lists that are not given read better absent than empty.
+    path.write_text(re.sub(r' \w+=""', "", path.read_text("utf-8")), "utf-8")
+
+
+def onednn(folder: Path) -> None:
+    """Channels-last data with a filter in XIO, and groups under auto_pad with a filter in OIX."""
+    lists = {"pads_begin": "1,1", "pads_end": "1,1", "dilations": "1,1"}
+    dialect(
+        folder / "xio_3x3_stride_2.xml", "onednn_graph_1", "1,4,4,2", pattern(3, 3, 2, 3),
+        pattern(3), strides="2,2", output_padding="1,0", **lists,
+    )  # fmt: skip
+    dialect(
+        folder / "same_lower_groups.xml", "onednn_graph_1", "2,6,5,4", pattern(2, 6, 4, 3),
+        strides="1,2", auto_pad="same_lower", groups="2", data_format="NCX", filter_format="OIX",
+        **lists,
+    )  # fmt: skip
+
+
+def ort_nhwc(folder: Path) -> None:
+    """Bias and a fused activation; an odd total that the runtime splits unlike the formula."""
+    dialect(
+        folder / "bias_leaky_relu.xml", "com.ms.internal.nhwc_11", "1,4,5,3", pattern(3, 2, 3, 3),
+        pattern(2), strides="2,2", pads="1,1,1,1", output_padding="1,1", activation="LeakyRelu",
+        activation_params="0.25",
+    )  # fmt: skip
+    dialect(
+        folder / "same_upper_odd_total.xml", "com.ms.internal.nhwc_1", "1,4,4,2",
+        pattern(2, 3, 3, 3), strides="2,2", auto_pad="SAME_UPPER",
+    )  # fmt: skip
+
+
+def tensorrt(folder: Path) -> None:
+    """The example of the header: 3x3 data counting from 0, 3x3 ones; and groups with a bias."""
+    dialect(
+        folder / "deconv_3x3_to_5x5.xml", "tensorrt", "1,1,3,3", np.ones((1, 1, 3, 3), np.float32),
+        kernel_size="3,3", num_output_maps="1",
+    )  # fmt: skip
+    dialect(
+        folder / "same_lower_groups.xml", "tensorrt", "1,4,3,4", pattern(4, 3, 4, 2), pattern(6),
+        kernel_size="4,2", num_output_maps="6", num_groups="2", stride="1,2", dilation="1,3",
+        padding_mode="SAME_LOWER",
+    )  # fmt: skip
+
+
 def broken(good: Path, folder: Path) -> None:
     """Copies of good samples with mistakes that a reader should report."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -242,6 +343,8 @@ def main(folder: Path) -> None:
         segmentation_head,
     ):
         make(good)
+    for system in (onednn, onnx, ort_nhwc, tensorrt):
+        system(folder / system.__name__)
     broken(good, folder / "broken")
 
 
