@@ -251,6 +251,21 @@ def test_paths_that_cannot_be_written(tmp_path, name):
     assert not list(tmp_path.rglob("*"))
 
 
+@pytest.mark.parametrize("name", [".", "..", "folder", "pipe", "beside.xml"])
+def test_folders_and_devices_are_not_replaced(tmp_path, monkeypatch, name):
+    for folder in ("work", "work/folder", "work/beside.bin"):
+        (tmp_path / folder).mkdir()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "work" / "pipe")
+    else:
+        (tmp_path / "work" / "pipe").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ird.FileAccessError, match="not a regular file"):
+        ird.write(sample()[0], name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_failed_write_leaves_the_old_files(tmp_path, monkeypatch):
     g, _ = sample()
     ird.write(g, tmp_path / "m.xml")

@@ -59,6 +59,7 @@ def write_ir(graph: Graph, path: Path) -> None:
                 f"{path} would be overwritten by its own weights; name an .xml file",
             )
         )
+    _refuse_special(path)
     folder = path.parent
     made: list[Path] = []
     try:
@@ -103,6 +104,19 @@ def _has_data(op: Op) -> bool:
     if not isinstance(op, Opaque) or (op.weights is not None and op.weights.available):
         return True
     return not any(list(_stored(_parsed(s))) for s in op.sections if s.tag.endswith("body"))
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise where a path names a folder or a device, which must not be replaced by a file."""
+    if path.name not in ("", ".."):
+        targets = (path, path.with_suffix(".bin"))
+        special = [p for p in targets if p.exists() and not p.is_file()]
+        if not special:
+            return
+        path = special[0]
+    raise FileAccessError(
+        Diagnostic("E701", "error", f"{path} cannot be written: it is not a regular file")
+    )
 
 
 def _temporary(folder: Path, made: list[Path]) -> BinaryIO:
