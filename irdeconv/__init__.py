@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irdeconv.api import (
         compare,
         compile,
+        convert,
         explain,
         infer,
         inspect,
@@ -59,6 +60,7 @@ __all__ = [
     "__version__",
     "compare",
     "compile",
+    "convert",
     "dump",
     "explain",
     "infer",

@@ -14,6 +14,7 @@ from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
+from irdeconv.importers.convert import import_model
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
 from irdeconv.io.limits import Limits
@@ -55,6 +56,24 @@ def read(
         raise InputError(loaded.diagnostics)
     recognise(loaded.graph)
     return loaded.graph
+
+
+def convert(
+    path: str | PathLike[str] | bytes,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Graph:
+    """Import an ONNX model (extra `onnx`) or a JSON dump of oneDNN Graph, or their bytes.
+
+    Deconvolutions keep their own semantics, tensor names stay. `weights` of a dump: an .npz by
+    tensor id or name, or "random" with `seed`. `shapes` replaces declared input shapes. Raises
+    UnsupportedError with everything that is not covered, InputError for a bad file.
+    """
+    given = {name: _shape(s) for name, s in (shapes or {}).items()}
+    return import_model(path, weights, shapes=given, seed=seed, semantics=semantics).graph
 
 
 def validate(

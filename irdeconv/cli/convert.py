@@ -1,0 +1,92 @@
+"""Convert an ONNX model, or a JSON dump of oneDNN Graph, into an IR (.xml and .bin).
+
+Deconvolutions keep the semantics of their format; the IR spells them in standard operations that
+OpenVINO executes. What is not covered is listed, with exit code 4, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console, count
+from irdeconv.cli.options import Parser, add_format, add_output, add_semantics, add_shapes
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.importers.imported import Imported
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("file", metavar="FILE", help="an .onnx or a .json dump; - reads stdin")
+    parser.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="weights of a oneDNN dump: an .npz by tensor id or name, or random; other tensors "
+        "without a producer become inputs",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of random weights (default: %(default)s)"
+    )
+    add_shapes(parser)
+    add_semantics(parser)
+    add_output(parser, "write the IR here (.xml, .bin beside it)", required=True)
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Import, write, report."""
+    from irdeconv import api
+    from irdeconv.cli.model import parse_shapes, protect
+    from irdeconv.importers.convert import import_model
+
+    weights = None if args.weights == "random" else args.weights
+    protect(args.output, (args.file, weights), force=args.force, model=True)
+    source = sys.stdin.buffer.read() if args.file == "-" else args.file
+    shapes = _named(parse_shapes(args.shape))
+    done = import_model(
+        source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
+    )
+    done.diagnostics += [d for d in api.validate(done.graph) if d.severity == "warning"]
+    api.write(done.graph, args.output)
+    console.log(f"wrote {args.output}")
+    if console.wants_json:
+        ends = {"inputs": _ends(done.graph, "inputs"), "outputs": _ends(done.graph, "outputs")}
+        content = {"file": args.file, "output": args.output, **done.to_dict(), **ends}
+        console.json("convert", content)
+    else:
+        _text(args.file, done, console)
+    return 0
+
+
+def _named(shapes: dict[str, Any]) -> dict[str, Any]:
+    from irdeconv.cli.model import usage
+
+    if "" in shapes:
+        raise usage("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
+    return shapes
+
+
+def _ends(graph: Graph, side: str) -> dict[str, str]:
+    names, nodes = (
+        (graph.inputs, graph.parameters) if side == "inputs" else (graph.outputs, graph.results)
+    )
+    specs = (n.spec().without_value() for n in nodes)
+    return {name: str(spec) for name, spec in zip(names, specs, strict=True)}
+
+
+def _text(file: str, done: Imported, console: Console) -> None:
+    from irdeconv.cli.diagnostics import parts
+    from irdeconv.inspection.table import table
+
+    for d in done.diagnostics:
+        console.error(*parts(d))
+    rows = [(kind, str(number)) for kind, number in sorted(done.kinds.items())]
+    console.text(table(("node type", "count"), rows, ("count",)))
+    for side in ("inputs", "outputs"):
+        for name, spec in _ends(done.graph, side).items():
+            console.text(f"{side[:-1]} {name}: {spec}")
+    nodes = count(sum(done.kinds.values()), "node")
+    console.text(f"{file}: {done.format}: {nodes} became {count(len(done.graph), 'layer')}")

@@ -1,0 +1,1 @@
+"""Importers: models of other formats become graphs that keep their layers' semantics."""

@@ -1,0 +1,216 @@
+"""What importers build with: inferred nodes, folded constants, names, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, i64
+from irdeconv.errors import OpError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import Op, infer_op
+from irdeconv.ops.basic import Parameter, Result
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.generate import Identity
+from irdeconv.ops.shape import Reshape, ShapeOf
+from irdeconv.passes.builder import GraphBuilder
+from irdeconv.source import Location
+from irdeconv.spec import Array, Shape, Spec, is_static
+
+FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
+
+
+class Refusal(Exception):
+    """An operation, attribute or input that an importer does not cover; names no node."""
+
+
+def source_node(name: str, location: Location | None) -> Node:
+    """Return what a GraphBuilder takes names and places from, for a layer that is not there yet."""
+    return Node(-1, Identity(), name, location)
+
+
+@dataclass
+class ImportBuilder(GraphBuilder):
+    """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
+
+    @staticmethod
+    def of(graph: Graph, location: Location | None) -> ImportBuilder:
+        """Return a builder of an empty or partly built graph."""
+        return ImportBuilder(graph, source_node("", location))
+
+    def begin(self, name: str) -> None:
+        """Start the nodes of the layer `name`."""
+        self.source = source_node(name, self.source.location)
+        self.made = []
+
+    def undo(self) -> None:
+        """Remove the nodes made since `begin`."""
+        for i in sorted(self.made, reverse=True):
+            self.graph.remove(i)
+        self.made = []
+
+    def add(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation; constants are folded where the result is not much longer than they."""
+        self._check(op)
+        constant = bool(inputs) and all(self._constant(v) is not None for v in inputs)
+        if constant:
+            specs = infer_op(op, tuple(self.spec(v) for v in inputs))
+            longest = max((self.spec(v).size or 0 for v in inputs), default=0)
+            if (specs[0].size or 0) > max(FOLD_LIMIT, 2 * longest):
+                return self._node(op, inputs, specs)
+        return super().add(op, *inputs)
+
+    def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
+        """Add an operation with several outputs; nothing is folded."""
+        self._check(op)
+        specs = infer_op(op, tuple(self.spec(v) for v in inputs))
+        node = self._node(op, inputs, specs)
+        return tuple(Value(node.node, port) for port in range(len(specs)))
+
+    def _check(self, op: Op) -> None:
+        for problem in op.check():
+            if problem.severity == "error":
+                raise OpError(
+                    problem.message,
+                    code=problem.code,
+                    attribute=problem.attribute,
+                    hint=problem.hint,
+                )
+
+    # Constants ---------------------------------------------------------------------------------
+
+    def ints(self, *values: int) -> Value:
+        """Add a vector of i64."""
+        return self.const(np.array(values, np.int64))
+
+    def scalar(self, value: Any, dtype: ElementType = i64) -> Value:
+        """Add a scalar of an element type."""
+        return self.const(np.array(value, dtype.container))
+
+    def like(self, value: Any, x: Value) -> Value:
+        """Add a scalar of the element type that `x` has."""
+        return self.scalar(value, self.dtype(x))
+
+    def typed(self, array: Array, dtype: ElementType) -> Value:
+        """Add a constant of an element type that its container alone does not tell."""
+        return self._const(array, dtype)
+
+    def known(self, value: Value) -> Array | None:
+        """Return the value of a constant, or one that inference knows; else None."""
+        found = self._constant(value)
+        return found if found is not None else self.spec(value).known
+
+    def need(self, value: Value, what: str) -> Array:
+        """Return a value that must be known while importing."""
+        found = self.known(value)
+        if found is None:
+            raise Refusal(f"{what} is not a constant")
+        return found
+
+    # Specs -------------------------------------------------------------------------------------
+
+    def dtype(self, value: Value) -> ElementType:
+        """Return the element type."""
+        found = self.spec(value).dtype
+        if found is None:
+            raise Refusal("the element type of an input is unknown")
+        return found
+
+    def shape(self, value: Value) -> Shape:
+        """Return the shape, whose dimensions may be open."""
+        found = self.spec(value).shape
+        if found is None:
+            raise Refusal("the rank of an input is unknown")
+        return found
+
+    def rank(self, value: Value) -> int:
+        """Return the number of axes."""
+        return len(self.shape(value))
+
+    def static(self, value: Value, what: str) -> tuple[int, ...]:
+        """Return a shape that must be exact."""
+        found = self.shape(value)
+        if not is_static(found):
+            raise Refusal(f"{what} has open dimensions; give its size with shapes")
+        return found
+
+    # Frequent small subgraphs ------------------------------------------------------------------
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Reshape to exact numbers, of which one may be -1."""
+        return self.add(Reshape(special_zero=False), value, self.ints(*shape))
+
+    def as_scalar(self, value: Value) -> Value:
+        """Return a one-element tensor without axes."""
+        return value if self.rank(value) == 0 else self.reshape(value, ())
+
+    def shape_of(self, value: Value) -> Value:
+        """Return the shape as a vector of i64."""
+        shape = self.spec(value).shape
+        return self.ints(*shape) if is_static(shape) else self.add(ShapeOf(i64), value)
+
+    def convert(self, value: Value, dtype: ElementType) -> Value:
+        """Return the value in another element type; itself where it has that type."""
+        return value if self.dtype(value) == dtype else self.add(Convert(dtype), value)
+
+    def flatten(self, value: Value, axis: int) -> Value:
+        """Return a matrix: the axes before `axis` (from 0) become the rows."""
+        shape = self.shape(value)
+        if is_static(shape):
+            return self.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+        if axis == 0:
+            return self.reshape(value, (1, -1))
+        if axis == 1:
+            return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
+        raise Refusal(f"flattening at axis {axis} of an open shape")
+
+    # Names -------------------------------------------------------------------------------------
+
+    def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
+        """Add a model input."""
+        op = Parameter(shape=shape, element_type=dtype)
+        return self._named(op, name, Spec(dtype, shape))
+
+    def constant(self, name: str, array: Array, dtype: ElementType) -> Value:
+        """Add a named constant; its place and origin are those of the model."""
+        value = self._const(array, dtype)
+        node = self.graph.node(value.node)
+        node.name, node.origins, node.tensor_names = name, (), ((name,),)
+        self.made.remove(node.id)
+        return value
+
+    def _named(self, op: Op, name: str, spec: Spec) -> Value:
+        node = self.graph.add(op, name=name, location=self.source.location, specs=(spec,))
+        node.tensor_names = ((name,),)
+        return Value(node.id)
+
+    def own(self, value: Value, *, layer: str) -> None:
+        """Let the node of `value`, where it was made since `begin`, bear the layer's name."""
+        node = self.graph.node(value.node)
+        if node.id not in self.made:
+            return
+        node.name = layer
+        # What is marked as made is split where OpenVINO could not compute it as one Pad.
+        node.origins = (layer,) if node.type == "Pad" else ()
+
+    def bind(self, value: Value, name: str, *, alone: bool) -> Value:
+        """Give a value a tensor name; with `alone` a named value is copied to have just this."""
+        node = self.graph.node(value.node)
+        names = list(node.tensor_names) + [()] * (value.port + 1 - len(node.tensor_names))
+        if alone and names[value.port]:
+            copy = self.outputs(Identity(), value)[0]
+            self.own(copy, layer=self.source.name)
+            return self.bind(copy, name, alone=False)
+        names[value.port] = (*names[value.port], name)
+        node.tensor_names = tuple(names)
+        return value
+
+    def result(self, value: Value, name: str) -> None:
+        """Add a model output."""
+        spec = self.spec(value)
+        location = self.source.location
+        self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=(spec,))

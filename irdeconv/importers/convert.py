@@ -1,0 +1,61 @@
+"""Import a model of another format: which one it is, and who reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from irdeconv.errors import Diagnostic, FileAccessError
+from irdeconv.geometry import Semantics
+from irdeconv.importers.imported import Imported
+from irdeconv.source import Location, SourceFile
+from irdeconv.spec import Shape
+
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+def import_model(
+    path: str | PathLike[str] | bytes,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Import an ONNX model or a JSON dump of oneDNN Graph; the content says which it is.
+
+    `path` may be the bytes themselves. `weights` belong to a dump only (`.npz`, or "random" with
+    `seed`). Raises UnsupportedError, InputError, InferenceError, UsageError, FileAccessError.
+    """
+    if isinstance(path, bytes):
+        name, data, begin = "<stdin>", path, path[:64]
+    else:
+        name = os.fspath(path)
+        begin = _begin(name)
+        data = None
+    if begin.lstrip(_SPACE).startswith(b"{"):
+        from irdeconv.importers.onednn_reader import read_onednn
+
+        text = Path(name).read_bytes() if data is None else data
+        return read_onednn(
+            name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
+        )
+    if weights is not None:
+        from irdeconv.importers.imported import misused
+
+        raise misused("weights are given for oneDNN dumps only; an ONNX model contains its own")
+    from irdeconv.importers.onnx_reader import read_onnx
+
+    return read_onnx(name, data, shapes=shapes, semantics=semantics)
+
+
+def _begin(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(64)
+    except OSError as e:
+        place = Location(SourceFile(path, b""))
+        message = f"cannot read {path}: {e.strerror or e}"
+        raise FileAccessError(Diagnostic("E100", "error", message, place)) from None

@@ -1,0 +1,86 @@
+"""What every importer returns, and how it reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.errors import (
+    Collector,
+    Diagnostic,
+    InferenceError,
+    InputError,
+    IrdeconvError,
+    Problem,
+    UnsupportedError,
+    UsageError,
+)
+from irdeconv.graph import Graph
+from irdeconv.source import Location
+
+UNCOVERED = "E502"
+
+
+@dataclass
+class Imported:
+    """An imported model: the graph, how often each node type occurred, warnings.
+
+    `format` names the source with its version, `kinds` maps `Type (version)` to counts.
+    """
+
+    graph: Graph
+    format: str
+    kinds: Counter[str] = field(default_factory=Counter)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "format": self.format,
+            "node_types": dict(sorted(self.kinds.items())),
+            "layers": len(self.graph),
+            "diagnostics": [d.to_dict() for d in self.diagnostics],
+        }
+
+
+@dataclass
+class Report(Collector):
+    """Collects what is wrong with a model that is being imported."""
+
+    location: Location | None = None
+
+    def uncovered(self, layer: str, message: str, hint: str | None = None) -> None:
+        """Record something that the importer does not cover."""
+        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint)
+
+    def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
+        """Record that the file is not what it should be."""
+        self.add(code, message, location=self.location, hint=hint)
+
+    def problem(self, layer: str, what: str, problem: Problem) -> None:
+        """Record an operation's own complaint about a layer."""
+        place, hint = self.location, problem.hint
+        self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
+
+    def finish(self) -> None:
+        """Raise what was found: UnsupportedError first, then InputError or InferenceError."""
+        if not self.errors:
+            return
+        codes = {d.code for d in self.errors}
+        kind: type[IrdeconvError] = InferenceError
+        if UNCOVERED in codes:
+            kind = UnsupportedError
+        elif any(c.startswith(("E1", "E20")) for c in codes):
+            kind = InputError
+        raise kind(self.diagnostics)
+
+
+def malformed(location: Location, message: str, hint: str | None = None) -> InputError:
+    """Return the error of a file that is not a model of its format."""
+    return InputError(Diagnostic("E103", "error", message, location, hint=hint))
+
+
+def misused(message: str, hint: str | None = None) -> UsageError:
+    """Return the error of arguments that do not fit the model."""
+    return UsageError(Diagnostic("E700", "error", message, hint=hint))

@@ -1,0 +1,82 @@
+"""One operation of a oneDNN Graph dump as rules see it, and the registry of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+
+
+@dataclass
+class DumpNode:
+    """An operation: kind, attributes, inputs; `target` is the element type of its first output.
+
+    `modern` says that the dump was written by oneDNN 3 or later. Attributes that no rule asks for
+    are refused.
+    """
+
+    kind: str
+    name: str
+    attributes: dict[str, Any]
+    inputs: tuple[Value, ...]
+    outputs: int
+    modern: bool = True
+    semantics: Any = "runtime"
+    target: Any = None
+    asked: set[str] = field(default_factory=set)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.attributes
+
+    def __getitem__(self, at: int) -> Value:
+        if at >= len(self.inputs):
+            raise Refusal(f"input {at} is missing")
+        return self.inputs[at]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute; without a default it is required."""
+        self.asked.add(name)
+        found = self.attributes.get(name, default)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
+    def ints(
+        self, name: str, axes: int | None = None, default: int | None = None
+    ) -> tuple[int, ...]:
+        """Return a list of integers, `axes` of them; the library pads lists with zeros."""
+        if default is not None and axes is not None and name not in self:
+            return (default,) * axes
+        values = self.get(name)
+        found = tuple(int(v) for v in (values if isinstance(values, list) else [values]))
+        if axes is not None and len(found) > axes and not any(found[axes:]):
+            found = found[:axes]
+        if axes is not None and len(found) != axes:
+            raise Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
+        return found
+
+    def word(self, name: str, default: str, allowed: str) -> str:
+        """Return one of the allowed words, in lower case as they are compared."""
+        text = str(self.get(name, default))
+        for choice in allowed.split():
+            if choice.lower() == text.lower():
+                return choice
+        raise Refusal(f'{name}="{text}" is not covered')
+
+
+Rule = Callable[[DumpNode, ImportBuilder], Value]
+RULES: dict[str, Rule] = {}
+
+
+def rule(kinds: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operation kinds, a list of words."""
+
+    def register(fn: Rule) -> Rule:
+        for kind in kinds.split():
+            RULES[kind] = fn
+        return fn
+
+    return register

@@ -1,0 +1,345 @@
+"""Reading JSON dumps of oneDNN Graph, as the library writes them with ONEDNN_GRAPH_DUMP=graph."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.errors import Diagnostic, FileAccessError, OpError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.imported import Imported, Report, malformed, misused
+from irdeconv.importers.onednn_node import RULES, DumpNode
+from irdeconv.passes.rewrite import remove_dead, unique_names
+from irdeconv.source import Location, SourceFile
+from irdeconv.spec import DYNAMIC, Array, Shape, Spec
+from irdeconv.suggest import did_you_mean
+
+TYPES = {
+    "f32": "f32",
+    "f16": "f16",
+    "bf16": "bf16",
+    "s32": "i32",
+    "s8": "i8",
+    "u8": "u8",
+    "boolean": "boolean",
+}
+# The inputs of each kind that hold parameters.
+WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
+    "BatchNormInference": (1, 2, 3, 4),
+    "BiasAdd": (1,),
+    "ConvTranspose": (1, 2),
+    "Convolution": (1, 2),
+}
+VARIANCE = ("BatchNormInference", 4)
+
+
+def read_onednn(
+    path: str,
+    data: bytes,
+    *,
+    weights: str | PathLike[str] | None = None,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Read a dump; tensor 7 is called `t7`.
+
+    `weights` names an .npz whose keys are tensor ids or names, or is "random": parameters are then
+    drawn with `seed`. Tensors that nothing produces are model inputs otherwise. Raises
+    UnsupportedError with everything that is not covered, InputError for a bad file.
+    """
+    location = Location(SourceFile(path, data))
+    dump = _parse(data, location)
+    arrays = None if weights is None or weights == "random" else _arrays(weights)
+    reader = DumpReader(
+        dump,
+        location,
+        semantics,
+        dict(shapes or {}),
+        arrays,
+        seed if weights == "random" else None,
+    )
+    return reader.read()
+
+
+def _parse(data: bytes, location: Location) -> Any:
+    try:
+        dump = json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as e:
+        place = Location(location.source, fixed=(e.lineno, e.colno))
+        raise malformed(place, f"not a JSON document: {e.msg}") from None
+    except (UnicodeDecodeError, RecursionError) as e:
+        raise malformed(location, f"not a JSON document: {e}") from None
+    if not isinstance(dump, dict) or not isinstance(dump.get("graph"), list):
+        hint = "oneDNN writes such dumps with the environment variable ONEDNN_GRAPH_DUMP=graph"
+        raise malformed(location, 'not a dump of oneDNN Graph: it has no list "graph"', hint)
+    return dump
+
+
+def _arrays(path: str | PathLike[str]) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise misused(f"{path} holds a single array; weights are an .npz")
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as e:
+        message = f"cannot read the weights {path}: {e}"
+        raise FileAccessError(Diagnostic("E100", "error", message)) from None
+
+
+@dataclass
+class DumpReader:
+    """Builds the graph of one dump."""
+
+    dump: Any
+    location: Location
+    semantics: Semantics
+    shapes: dict[str, Shape | None]
+    arrays: dict[str, Array] | None
+    seed: int | None
+    values: dict[int, Value | None] = field(default_factory=dict)
+    tensors: dict[int, Any] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def read(self) -> Imported:
+        """Import all operations; raise everything that is wrong at once."""
+        self.out = Report(location=self.location)
+        self.graph = Graph(Info(name="onednn_graph", file=self.location.file))
+        self.builder = ImportBuilder.of(self.graph, self.location)
+        version = str(self.dump.get("version", "unknown"))
+        self.modern = not version.startswith(("0.", "1.", "2."))
+        done = Imported(self.graph, f"oneDNN Graph {version}")
+        nodes = self._nodes()
+        if not self.out.errors:
+            self._sources(nodes)
+            for node in self._sorted(nodes):
+                done.kinds[node["kind"]] += 1
+                self._node(node)
+            self._outputs(nodes)
+            self._unused()
+        self.out.finish()
+        remove_dead(self.graph, set())
+        unique_names(self.graph)
+        done.diagnostics = self.out.diagnostics
+        return done
+
+    # Structure ---------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Any]:
+        """Return the operations whose structure is right; remember their tensors."""
+        out, producers = [], set()
+        for at, node in enumerate(self.dump["graph"]):
+            problem = _structure(node)
+            if problem is not None:
+                self.out.malformed(f"operation {at} of the dump: {problem}")
+                continue
+            for tensor in (*node["inputs"], *node["outputs"]):
+                self.tensors.setdefault(tensor["id"], tensor)
+            for tensor in node["outputs"]:
+                if tensor["id"] in producers:
+                    self.out.malformed(f"tensor {tensor['id']} has two producers", "E203")
+                producers.add(tensor["id"])
+            out.append(node)
+        if not out:
+            self.out.malformed("the dump has no operations", "E209")
+        return out
+
+    def _sorted(self, nodes: list[Any]) -> list[Any]:
+        """Return the operations, producers first."""
+        waiting, ready, order = list(nodes), set(self.values), []
+        while waiting:
+            later = []
+            for node in waiting:
+                if all(t["id"] in ready for t in node["inputs"]):
+                    order.append(node)
+                    ready |= {t["id"] for t in node["outputs"]}
+                else:
+                    later.append(node)
+            if len(later) == len(waiting):
+                names = ", ".join(str(n["name"]) for n in later)
+                self.out.malformed(f"the operations {names} form a cycle", "E205")
+                break
+            waiting = later
+        return order
+
+    # Tensors -----------------------------------------------------------------------------------
+
+    def _sources(self, nodes: list[Any]) -> None:
+        """Make inputs or constants of the tensors that nothing produces."""
+        made = {t["id"] for n in nodes for t in n["outputs"]}
+        free = [t["id"] for n in nodes for t in n["inputs"] if t["id"] not in made]
+        first = [i for i in self.dump.get("input_ports", []) if i in free]
+        parameters = {
+            t["id"]: (n["kind"], port)
+            for n in nodes
+            for port, t in enumerate(n["inputs"])
+            if port in WEIGHT_PORTS.get(n["kind"], ())
+        }
+        for ident in dict.fromkeys([*first, *free]):
+            try:
+                self.values[ident] = self._source(ident, parameters.get(ident))
+            except Refusal as e:
+                self.values[ident] = None
+                self.out.uncovered(f"t{ident}", f"tensor {ident}: {e}")
+
+    def _source(self, ident: int, role: tuple[str, int] | None) -> Value:
+        name = f"t{ident}"
+        spec = self._spec(self.tensors[ident])
+        assert spec.dtype is not None
+        given = self._given(ident)
+        if given is not None:
+            return self._constant(name, given, spec)
+        constant = self.tensors[ident].get("property_type") == "constant"
+        if self.seed is not None and (role is not None or constant):
+            return self._constant(name, self._random(ident, spec, role), spec)
+        shape = spec.shape
+        if name in self.shapes:
+            self.used.add(name)
+            shape = self.shapes[name]
+        return self.builder.parameter(name, spec.dtype, shape)
+
+    def _given(self, ident: int) -> Array | None:
+        for key in (str(ident), f"t{ident}"):
+            if self.arrays is not None and key in self.arrays:
+                self.used.add(key)
+                return self.arrays[key]
+        return None
+
+    def _constant(self, name: str, array: Array, spec: Spec) -> Value:
+        assert spec.dtype is not None
+        if spec.shape is not None and array.shape != spec.shape:
+            raise Refusal(f"the weights have shape {list(array.shape)}, the dump {spec}")
+        container = spec.dtype.container
+        if container.itemsize == array.dtype.itemsize and array.dtype.kind == "V":
+            array = array.view(container)
+        return self.builder.constant(name, array.astype(container, copy=False), spec.dtype)
+
+    def _random(self, ident: int, spec: Spec, role: tuple[str, int] | None) -> Array:
+        """Draw a parameter; its values depend on seed and tensor alone."""
+        shape = self._exact(spec)
+        rng = np.random.default_rng([self.seed or 0, ident])
+        if role == VARIANCE:
+            return rng.uniform(0.5, 1.5, shape)
+        fan = max(1, int(np.prod(shape)) // max(shape, default=1))
+        return np.asarray(rng.standard_normal(shape) / np.sqrt(fan))
+
+    def _exact(self, spec: Spec) -> tuple[int, ...]:
+        if spec.shape is None or not spec.static:
+            raise Refusal("random weights of an open shape")
+        return tuple(int(d) for d in spec.shape if isinstance(d, int))
+
+    def _spec(self, tensor: Any) -> Spec:
+        shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
+        return Spec(_element_type(tensor), shape)
+
+    def _unused(self) -> None:
+        """Report weights and shapes that name no tensor."""
+        names = [f"t{i}" for i in self.tensors]
+        for key in sorted(set(self.arrays or ()) - self.used):
+            hint = did_you_mean(key, names)
+            self.out.add("E310", f'the weights "{key}" belong to no input tensor', hint=hint)
+        for key in sorted(set(self.shapes) - self.used):
+            hint = did_you_mean(key, names)
+            self.out.add("E310", f'the model has no input "{key}"', hint=hint)
+
+    def _outputs(self, nodes: list[Any]) -> None:
+        consumed = {t["id"] for n in nodes for t in n["inputs"]}
+        made = [t["id"] for n in nodes for t in n["outputs"]]
+        wanted = [i for i in self.dump.get("output_ports", []) if i in made]
+        for ident in wanted or [i for i in made if i not in consumed]:
+            value = self.values.get(ident)
+            if value is not None:
+                self.builder.result(value, f"t{ident}")
+
+    # Operations --------------------------------------------------------------------------------
+
+    def _node(self, node: Any) -> None:
+        name = str(node.get("name") or f"{node['kind']}_{node['id']}")
+        title = f'{node["kind"]} "{name}" (id {node["id"]})'
+        self.values |= dict.fromkeys((t["id"] for t in node["outputs"]), None)
+        apply = RULES.get(node["kind"])
+        if apply is None:
+            self.out.uncovered(name, f"{title}: the operation is not covered")
+            return
+        inputs = [self.values.get(t["id"]) for t in node["inputs"]]
+        known = tuple(v for v in inputs if v is not None)
+        if len(known) < len(inputs):
+            return
+        self.builder.begin(name)
+        try:
+            self._build(node, name, known)
+        except Refusal as e:
+            self.out.uncovered(name, f"{title}: {e}")
+        except OpError as e:
+            self.out.problem(name, title, e.problem)
+        except (ValueError, TypeError, ArithmeticError, IndexError, KeyError) as e:
+            message = f"{title}: its inputs do not fit: {e}"
+            self.out.add("E300", message, location=self.location, layer=name)
+        else:
+            return
+        self.builder.undo()
+
+    def _build(self, node: Any, name: str, inputs: tuple[Value, ...]) -> None:
+        attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}
+        spec = self._spec(node["outputs"][0]) if node["outputs"] else Spec(None, None)
+        view = DumpNode(
+            node["kind"],
+            name,
+            attributes,
+            inputs,
+            len(node["outputs"]),
+            self.modern,
+            self.semantics,
+            spec.dtype,
+        )
+        if view.outputs != 1:
+            raise Refusal(f"{view.outputs} outputs are not covered")
+        value = RULES[view.kind](view, self.builder)
+        left = sorted(set(attributes) - view.asked)
+        if left:
+            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+        if self.builder.dtype(value) != spec.dtype:
+            raise Refusal(f"the output is {spec.dtype}, but its inputs give {value}")
+        self.builder.own(value, layer=name)
+        if value.node in self.builder.made and spec.shape:
+            self.graph.node(value.node).declared = (spec,)
+        ident = node["outputs"][0]["id"]
+        self.values[ident] = self.builder.bind(value, f"t{ident}", alone=True)
+
+
+def _structure(node: Any) -> str | None:
+    """Return what is wrong with an operation's JSON, or None."""
+    if not isinstance(node, dict):
+        return "it is no object"
+    for key, kind in (("id", int), ("kind", str), ("inputs", list), ("outputs", list)):
+        if not isinstance(node.get(key), kind):
+            return f'"{key}" is missing or no {kind.__name__}'
+    for tensor in (*node["inputs"], *node["outputs"]):
+        if not isinstance(tensor, dict) or not isinstance(tensor.get("id"), int):
+            return "a tensor has no id"
+        shape = tensor.get("shape", [])
+        if not isinstance(shape, list) or not all(isinstance(d, int) for d in shape):
+            return f"tensor {tensor['id']} has no list of integers as shape"
+    attributes = node.get("attrs", {})
+    if not isinstance(attributes, dict):
+        return '"attrs" is no object'
+    if not all(isinstance(a, dict) and "value" in a for a in attributes.values()):
+        return "an attribute has no value"
+    return None
+
+
+def _element_type(tensor: Any) -> ElementType:
+    name = tensor.get("dtype")
+    if name not in TYPES:
+        raise Refusal(f"the element type {name} is not covered")
+    return ELEMENT_TYPES[TYPES[name]]

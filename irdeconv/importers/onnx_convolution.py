@@ -1,0 +1,168 @@
+"""ONNX's Conv, ConvTranspose and poolings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import NHWC, OnnxNode, Outputs, rule
+from irdeconv.op import REGISTRY
+from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
+from irdeconv.ops.reduction import ReduceMax, ReduceMean
+from irdeconv.spec import is_static
+
+AUTO_PAD: dict[str, Any] = {
+    "NOTSET": "explicit",
+    "SAME_UPPER": "same_upper",
+    "SAME_LOWER": "same_lower",
+    "VALID": "valid",
+}
+
+
+def _auto_pad(n: OnnxNode) -> Any:
+    given = n.text("auto_pad", "NOTSET")
+    if given not in AUTO_PAD:
+        raise Refusal(f'auto_pad="{given}" is none of {", ".join(AUTO_PAD)}')
+    if given != "NOTSET" and any(n.ints("pads")):
+        raise Refusal(f"pads together with auto_pad={given}: ONNX allows one of them")
+    return AUTO_PAD[given]
+
+
+def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:
+    """Return strides, dilations and pads with ONNX's defaults filled in."""
+    pads = n.ints("pads") or (0,) * (2 * axes)
+    out = {
+        "strides": n.ints("strides") or (1,) * axes,
+        "dilations": n.ints("dilations") or (1,) * axes,
+    }
+    for name, values, count in (*((k, v, axes) for k, v in out.items()), ("pads", pads, 2 * axes)):
+        if len(values) != count:
+            raise Refusal(f"{name} has {len(values)} values for {axes} spatial axes")
+    if min(pads, default=0) < 0:
+        raise Refusal(f"pads are {list(pads)}; ONNX allows no negative ones")
+    return out | {"pads_begin": pads[:axes], "pads_end": pads[axes:]}
+
+
+@rule("Conv", "1 11 22")
+def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """X [N, C, *I], W [M, C/g, *K], optional bias [M]."""
+    x, w, groups = n[0], n[1], n.integer("group", 1)
+    axes = b.rank(x) - 2
+    shape = b.static(w, "the filter")
+    kernel = n.ints("kernel_shape")
+    if kernel and kernel != shape[2:]:
+        raise Refusal(f"kernel_shape is {list(kernel)}, the filter's kernel {list(shape[2:])}")
+    lists = _lists(n, axes)
+    if groups < 1 or shape[0] % groups:
+        raise Refusal(f"{shape[0]} output channels do not divide into {groups} groups")
+    # The runtime convolves one to three spatial axes; more are irdeconv's own.
+    lists |= {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
+    if groups == 1:
+        y = b.add(Convolution(**lists), x, w)
+    else:
+        split = b.reshape(w, (groups, shape[0] // groups, *shape[1:]))
+        y = b.add(GroupConvolution(**lists), x, split)
+    return _biased(n, b, y, axes)
+
+
+def _biased(n: OnnxNode, b: ImportBuilder, y: Value, axes: int) -> Value:
+    bias = n.input(2)
+    if bias is None:
+        return y
+    return b.add(Add(), y, b.reshape(bias, (1, -1, *(1,) * axes)))
+
+
+_TRANSPOSE_LISTS = (
+    "dilations",
+    "kernel_shape",
+    "output_padding",
+    "output_shape",
+    "pads",
+    "strides",
+)
+
+
+def _conv_transpose(n: OnnxNode, dialect: str, **more: Any) -> Any:
+    cls: Any = REGISTRY["ConvTranspose", f"{dialect}{n.version}"]
+    lists = {name: n.ints(name) for name in _TRANSPOSE_LISTS}
+    return cls(
+        auto_pad=n.text("auto_pad", "NOTSET"),
+        group=n.integer("group", 1),
+        semantics=n.semantics,
+        **lists,
+        **more,
+    )
+
+
+def _inputs(n: OnnxNode) -> tuple[Value, ...]:
+    return (n[0], n[1]) if n.input(2) is None else (n[0], n[1], n[2])
+
+
+@rule("ConvTranspose", "1 11 22")
+def conv_transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Kept as the dialect's operation of the version that the model's operation set means."""
+    return b.outputs(_conv_transpose(n, "onnx_opset"), *_inputs(n))
+
+
+@rule("ConvTranspose", "1 11", NHWC)
+def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """ONNX Runtime's channels-last deconvolution with its fused activation."""
+    activation = n.anything("activation")
+    parameters = tuple(float(v) for v in n.anything("activation_params") or ())
+    more = {"activation": activation, "activation_params": parameters}
+    return b.outputs(_conv_transpose(n, f"{NHWC}_", **more), *_inputs(n))
+
+
+def _pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
+    axes = b.rank(n[0]) - 2
+    kernel = n.ints("kernel_shape")
+    if len(kernel) != axes:
+        raise Refusal(f"kernel_shape has {len(kernel)} values for {axes} spatial axes")
+    lists = _lists(n, axes)
+    # A window never begins behind the data and its begin padding.
+    rounding = "ceil_torch" if n.integer("ceil_mode", 0) else "floor"
+    return lists | {"kernel": kernel, "rounding_type": rounding, "auto_pad": _auto_pad(n)}
+
+
+@rule("MaxPool", "1 8 10 11 12 22")
+def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Maxima, and on request their places in the whole tensor in row-major order."""
+    order = n.integer("storage_order", 0)
+    if order and n.wants(1):
+        raise Refusal("storage_order=1: column-major indices are not covered")
+    op = MaxPool14(**_pool_lists(n, b), axis=0)
+    y, places = b.outputs(op, n[0])
+    return (y, places) if n.wants(1) else y
+
+
+@rule("AveragePool", "1 7 10 11 19 22")
+def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means; padding counts with count_include_pad."""
+    lists = _pool_lists(n, b)
+    exclude = not n.integer("count_include_pad", 0)
+    if any(d != 1 for d in lists["dilations"]):
+        return b.add(AvgPool16(**lists, exclude_pad=exclude), n[0])
+    del lists["dilations"]
+    return b.add(AvgPool14(**lists, exclude_pad=exclude), n[0])
+
+
+def _spatial(b: ImportBuilder, x: Value) -> Value:
+    rank = b.rank(x)
+    if rank < 2 or (is_static(b.shape(x)) and 0 in b.shape(x)):
+        raise Refusal("data without spatial axes or elements")
+    return b.ints(*range(2, rank))
+
+
+@rule("GlobalAveragePool", "1 22")
+def global_average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means over all spatial axes."""
+    return b.add(ReduceMean(keep_dims=True), n[0], _spatial(b, n[0]))
+
+
+@rule("GlobalMaxPool", "1 22")
+def global_max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Maxima over all spatial axes."""
+    return b.add(ReduceMax(keep_dims=True), n[0], _spatial(b, n[0]))

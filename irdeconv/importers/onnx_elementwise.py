@@ -1,0 +1,311 @@
+"""ONNX's element-wise operations: arithmetic, comparison, logic, activations, Cast, Where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_tensors import element_type
+from irdeconv.op import Op
+from irdeconv.ops import activation as act
+from irdeconv.ops import elementwise as el
+from irdeconv.ops.broadcasting import Broadcast
+
+CASTS = tuple(
+    ELEMENT_TYPES[n] for n in "f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split()
+)
+
+
+def _unary(types: str, versions: str, op: Op) -> None:
+    rule(types, versions)(lambda n, b: b.add(op, n[0]))
+
+
+def _binary(types: str, versions: str, op: Op) -> None:
+    def two(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        if b.dtype(n[0]).kind == "string":
+            raise Refusal("strings are not covered")
+        return b.add(op, n[0], n[1])
+
+    rule(types, versions)(two)
+
+
+for _name, _versions, _op in (
+    ("Abs", "6 13", act.Abs()),
+    ("Neg", "6 13", act.Negative()),
+    ("Sign", "9 13", act.Sign()),
+    ("Floor", "6 13", act.Floor()),
+    ("Ceil", "6 13", act.Ceiling()),
+    ("Round", "11 22", act.Round("half_to_even")),
+    ("Sqrt", "6 13", act.Sqrt()),
+    ("Exp", "6 13", act.Exp()),
+    ("Log", "6 13", act.Log()),
+    ("Sin Cos Tan Asin Acos Atan", "7 22", None),
+    ("Sinh Cosh Asinh Acosh Atanh", "9 22", None),
+    ("Erf", "9 13", act.Erf()),
+    ("Tanh", "6 13", act.Tanh()),
+    ("Sigmoid", "6 13", act.Sigmoid()),
+    ("Relu", "6 13 14", act.ReLU()),
+    ("Softplus", "1 22", act.SoftPlus()),
+    ("Softsign", "1 22", act.SoftSign()),
+    ("Mish", "18 22", act.Mish()),
+    ("HardSwish", "14 22", act.HSwish()),
+    ("Not", "1", act.LogicalNot()),
+    ("BitwiseNot", "18", act.BitwiseNot()),
+    ("IsNaN", "9 13 20", act.IsNaN()),
+):
+    if _op is not None:
+        _unary(_name, _versions, _op)
+    else:
+        for _word in _name.split():
+            _unary(_word, _versions, getattr(act, _word)())
+
+for _name, _versions, _two in (
+    ("Add", "7 13 14", el.Add()),
+    ("Sub", "7 13 14", el.Subtract()),
+    ("Mul", "7 13 14", el.Multiply()),
+    ("Div", "7 13 14", el.Divide(m_pythondiv=False)),
+    ("And", "7", el.LogicalAnd()),
+    ("Or", "7", el.LogicalOr()),
+    ("Xor", "7", el.LogicalXor()),
+    ("BitwiseAnd", "18", el.BitwiseAnd()),
+    ("BitwiseOr", "18", el.BitwiseOr()),
+    ("BitwiseXor", "18", el.BitwiseXor()),
+    ("Equal", "7 11 13 19", el.Equal()),
+    ("Less", "7 9 13", el.Less()),
+    ("Greater", "7 9 13", el.Greater()),
+    ("LessOrEqual", "12 16", el.LessEqual()),
+    ("GreaterOrEqual", "12 16", el.GreaterEqual()),
+):
+    _binary(_name, _versions, _two)
+
+
+def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
+    return reduce(lambda x, y: b.add(op, x, y), values)
+
+
+def _several(n: OnnxNode) -> tuple[Value, ...]:
+    return tuple(n[i] for i in range(len(n.inputs)))
+
+
+def _variadic(type: str, versions: str, op: Op) -> None:
+    rule(type, versions)(lambda n, b: _fold(b, op, _several(n)))
+
+
+_variadic("Sum", "6 8 13", el.Add())
+_variadic("Max", "6 8 12 13", el.Maximum())
+_variadic("Min", "6 8 12 13", el.Minimum())
+
+
+@rule("Mean", "6 8 13")
+def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sum / count, broadcast."""
+    total = _fold(b, el.Add(), _several(n))
+    if len(n.inputs) == 1:
+        return total
+    return b.add(el.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
+
+
+@rule("Mod", "10 13 28")
+def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """fmod=1 has the sign of the dividend, fmod=0 (integers only before 28) that of the divisor."""
+    fmod = n.integer("fmod", 0)
+    if not fmod and n.version < 28 and b.dtype(n[0]).is_real:
+        raise Refusal("fmod=0 with floating-point inputs")
+    return b.add(el.Mod() if fmod else el.FloorMod(), n[0], n[1])
+
+
+@rule("Pow", "7 12 13 15")
+def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x to the power y in x's type; y's type may differ."""
+    x, y = n[0], n[1]
+    base, exponent = b.dtype(x), b.dtype(y)
+    if base.is_integral and exponent.is_real:
+        return b.convert(b.add(el.Power(), b.convert(x, exponent), y), base)
+    return b.add(el.Power(), x, b.convert(y, base))
+
+
+@rule("Reciprocal", "6 13")
+def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 / x."""
+    return b.add(el.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
+
+
+@rule("LeakyRelu", "6 16")
+def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or alpha * x below 0."""
+    slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
+    return b.add(act.PReLU(), n[0], b.const(slope))
+
+
+@rule("PRelu", "7 9 16")
+def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or slope * x below 0; the slope broadcasts to x as NumPy does."""
+    x, slope = n[0], n[1]
+    data, shape = b.shape(x), b.shape(slope)
+    if len(shape) > len(data):
+        raise Refusal(f"the slope has rank {len(shape)}, above that of the data")
+    padded = (1,) * (len(data) - len(shape)) + shape
+    if all(d == 1 for d in padded):
+        return b.add(act.PReLU(), x, b.reshape(slope, (1,)))
+    channel = len(data) > 1 and all(d == 1 for i, d in enumerate(padded) if i != 1)
+    if channel and padded[1] == data[1] and isinstance(data[1], int):
+        return b.add(act.PReLU(), x, b.reshape(slope, (data[1],)))
+    below = b.add(el.Less(), x, b.like(0, x))
+    return b.add(el.Select(), below, b.add(el.Multiply(), x, slope), x)
+
+
+@rule("Elu", "6 22")
+def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x, or alpha * (exp(x) - 1) below 0."""
+    return b.add(act.Elu(alpha=n.number("alpha", 1.0)), n[0])
+
+
+@rule("Celu", "12 28")
+def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
+    scaled = b.add(el.Divide(), x, alpha)
+    below = b.add(el.Multiply(), alpha, b.add(act.Elu(alpha=1.0), scaled))
+    zero = b.like(0, x)
+    return b.add(el.Add(), b.add(act.ReLU(), x), b.add(el.Minimum(), zero, below))
+
+
+@rule("Selu", "6 22")
+def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """gamma * x, or gamma * alpha * (exp(x) - 1) below 0."""
+    alpha = n.number("alpha", 1.67326319217681884765625)
+    gamma = n.number("gamma", 1.05070102214813232421875)
+    return b.add(act.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
+
+
+@rule("HardSigmoid", "6 22")
+def hard_sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """max(0, min(1, alpha * x + beta))."""
+    alpha, beta = n.number("alpha", 0.2), n.number("beta", 0.5)
+    return b.add(act.HardSigmoid(), n[0], b.like(alpha, n[0]), b.like(beta, n[0]))
+
+
+@rule("ThresholdedRelu", "10 22")
+def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x where it is above alpha, else 0."""
+    x = n[0]
+    above = b.add(el.Greater(), x, b.like(n.number("alpha", 1.0), x))
+    return b.add(el.Select(), above, x, b.like(0, x))
+
+
+@rule("Gelu", "20")
+def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * Phi(x), exactly or by tanh."""
+    modes: dict[str, Any] = {"none": "ERF", "tanh": "TANH"}
+    approximate = n.text("approximate", "none")
+    if approximate not in modes:
+        raise Refusal(f"approximate={approximate} is not covered")
+    return b.add(act.Gelu(modes[approximate]), n[0])
+
+
+@rule("Swish", "24")
+def swish(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x * sigmoid(alpha * x)."""
+    return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
+
+
+@rule("Clip", "6 11 12 13")
+def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """min(max(x, low), high); either bound may be left out."""
+    x = n[0]
+    if n.version < 11:
+        low = b.like(n.number("min", 0), x) if "min" in n else None
+        high = b.like(n.number("max", 0), x) if "max" in n else None
+    else:
+        low, high = (None if v is None else b.as_scalar(v) for v in (n.input(1), n.input(2)))
+    bounds = [None if v is None else b.known(v) for v in (low, high)]
+    if b.dtype(x).is_real and bounds[0] is not None and bounds[1] is not None:
+        least, most = float(bounds[0]), float(bounds[1])
+        if least <= most and np.isfinite([least, most]).all():
+            return b.add(act.Clamp(least, most), x)
+    if low is not None:
+        x = b.add(el.Maximum(), x, low)
+    return x if high is None else b.add(el.Minimum(), x, high)
+
+
+@rule("IsInf", "10 20")
+def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Whether an element is infinite, of the signs asked for."""
+    negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
+    return b.add(act.IsInf(bool(negative), bool(positive)), n[0])
+
+
+@rule("Where", "9 16")
+def where(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Choose element by element."""
+    return b.add(el.Select(), n[0], n[1], n[2])
+
+
+@rule("Cast", "6 9 13 19 21 23 24 25 28")
+def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Convert between the plain number types and boolean; others saturate or round specially."""
+    n.only("saturate", 1)
+    n.only("round_mode", "up")
+    return _cast(b, n[0], element_type(n.integer("to")))
+
+
+@rule("CastLike", "15 19 21 23 24 25")
+def cast_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Convert to the type of the second input."""
+    n.only("saturate", 1)
+    n.only("round_mode", "up")
+    return _cast(b, n[0], b.dtype(n[1]))
+
+
+def _cast(b: ImportBuilder, x: Value, target: Any) -> Value:
+    source = b.dtype(x)
+    for t in (source, target):
+        if t not in CASTS:
+            raise Refusal(f"a conversion from {source} to {target} is not covered")
+    return b.convert(x, target)
+
+
+@rule("Identity", "1 13 14 16 19 21 23 24 25")
+def identity(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The input itself under another name."""
+    return n[0]
+
+
+@rule("Dropout", "7 10 12 13 22")
+def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The input itself, as in inference; the mask is all true."""
+    x = n[0]
+    n.anything("ratio")
+    n.anything("seed")
+    training = n.known(b, 2, "training_mode")
+    if training is not None and bool(training):
+        ratio = n.known(b, 1, "ratio")
+        if ratio is None or float(ratio) != 0:
+            raise Refusal("training_mode=true draws random numbers")
+    if not n.wants(1):
+        return x
+    truth = b.const(np.array(True))
+    if n.version < 10:
+        truth = b.scalar(1, b.dtype(x))
+    return x, b.add(Broadcast("numpy"), truth, b.shape_of(x))
+
+
+@rule("Shrink", "9")
+def shrink(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x moved towards 0 by bias where |x| is above lambd, else 0."""
+    x, lambd, bias = n[0], n.number("lambd", 0.5), n.number("bias", 0.0)
+    if not b.dtype(x).is_real:
+        raise Refusal("integers are not covered")
+    above = b.add(el.Greater(), x, b.like(lambd, x))
+    below = b.add(el.Less(), x, b.like(-lambd, x))
+    low = b.add(el.Add(), x, b.like(bias, x))
+    high = b.add(el.Subtract(), x, b.like(bias, x))
+    rest = b.add(el.Select(), below, low, b.like(0, x))
+    return b.add(el.Select(), above, high, rest)

@@ -1,0 +1,131 @@
+"""One ONNX node as rules see it, and the registry of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.spec import Array
+
+Outputs = Value | tuple[Value, ...]
+NHWC = "com.ms.internal.nhwc"
+
+
+@dataclass
+class OnnxNode:
+    """A node: type, version of the operation, attributes, inputs (None: left out), output names.
+
+    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused.
+    """
+
+    type: str
+    name: str
+    version: int
+    attributes: dict[str, Any]
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[str, ...]
+    semantics: Any = "runtime"
+    asked: set[str] = field(default_factory=set)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.attributes
+
+    def _take(self, name: str, default: Any, want: Any) -> Any:
+        self.asked.add(name)
+        found = self.attributes.get(name, default)
+        if found is not default and not isinstance(found, want):
+            raise Refusal(f"the attribute {name} is {type(found).__name__}, not {want.__name__}")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an integer attribute; without a default it is required."""
+        return int(self._required(name, self._take(name, default, int)))
+
+    def number(self, name: str, default: float) -> float:
+        """Return a floating-point attribute."""
+        return float(self._take(name, default, float))
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text attribute."""
+        return str(self._take(name, default, str))
+
+    def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Return a list of integers."""
+        return tuple(self._take(name, default, tuple))
+
+    def anything(self, name: str) -> Any:
+        """Return an attribute of any type; None where it is missing."""
+        self.asked.add(name)
+        return self.attributes.get(name)
+
+    def _required(self, name: str, value: Any) -> Any:
+        if value is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return value
+
+    def only(self, name: str, value: Any, why: str = "") -> None:
+        """Refuse every other value of an attribute than its default `value`."""
+        self.asked.add(name)
+        found = self.attributes.get(name, value)
+        if found != value:
+            raise Refusal(f"{name}={found} is not covered{why and '; ' + why}")
+
+    def axis(self, b: ImportBuilder, x: Value, name: str = "axis", default: int = 0) -> int:
+        """Return an axis attribute counted from 0."""
+        return wrap(self.integer(name, default), b.rank(x), name)
+
+    def input(self, at: int) -> Value | None:
+        """Return an optional input."""
+        return self.inputs[at] if at < len(self.inputs) else None
+
+    def __getitem__(self, at: int) -> Value:
+        found = self.input(at)
+        if found is None:
+            raise Refusal(f"input {at} is missing")
+        return found
+
+    def known(self, b: ImportBuilder, at: int, what: str) -> Array | None:
+        """Return the value of an optional input that must be a constant; None without it."""
+        found = self.input(at)
+        return None if found is None else b.need(found, what)
+
+    def wants(self, output: int) -> bool:
+        """Whether an output is used under a name."""
+        return output < len(self.outputs) and bool(self.outputs[output])
+
+
+def wrap(axis: int, rank: int, what: str = "axis") -> int:
+    """Return an axis counted from 0; refuse one outside the rank."""
+    if not -rank <= axis < max(rank, 1):
+        raise Refusal(f"{what} is {axis}, but the rank is {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+Rule = Callable[[OnnxNode, ImportBuilder], Outputs]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """A rule and the versions of the operation that it is right for."""
+
+    rule: Rule
+    versions: frozenset[int]
+
+
+RULES: dict[tuple[str, str], Coverage] = {}
+
+
+def rule(types: str, versions: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """Register a rule for operation types and versions, both lists of words."""
+
+    def register(fn: Rule) -> Rule:
+        for type in types.split():
+            if (domain, type) in RULES:
+                raise TypeError(f"{type} has two rules")
+            RULES[domain, type] = Coverage(fn, frozenset(map(int, versions.split())))
+        return fn
+
+    return register

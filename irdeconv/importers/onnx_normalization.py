@@ -1,0 +1,183 @@
+"""ONNX's normalizations, softmax families, and matrix products."""
+
+from __future__ import annotations
+
+from irdeconv.dtypes import f32, i64
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.op import Op
+from irdeconv.ops.activation import Sqrt
+from irdeconv.ops.elementwise import Add, Divide, Equal, Multiply, Select, Subtract
+from irdeconv.ops.matmul import MatMul
+from irdeconv.ops.normalization import MVN, BatchNormInference, GroupNormalization
+from irdeconv.ops.ordering import TopK
+from irdeconv.ops.places import OneHot1
+from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMean
+from irdeconv.ops.shape import Reshape, Squeeze1
+from irdeconv.ops.softmax import LogSoftmax, SoftMax
+
+
+@rule("BatchNormalization", "7 9 14 15")
+def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias with the given statistics."""
+    n.only("training_mode", 0, "only inference is covered")
+    n.only("spatial", 1)
+    n.number("momentum", 0.9)
+    if any(n.wants(i) for i in range(1, len(n.outputs))):
+        raise Refusal("outputs beyond the first are those of training")
+    inputs = tuple(n[i] for i in range(5))
+    types = [b.dtype(v) for v in inputs]
+    if len(set(types)) > 1:
+        # The statistics may be wider than the data: computed in f32, rounded once.
+        if not all(t.name in ("f16", "bf16", "f32") for t in types):
+            raise Refusal(f"inputs of types {', '.join(str(t) for t in types)}")
+        inputs = tuple(b.convert(v, f32) for v in inputs)
+    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), *inputs)
+    return b.convert(y, types[0])
+
+
+def _per_channel(b: ImportBuilder, value: Value, axes: int) -> Value:
+    return b.reshape(value, (1, -1, *(1,) * axes))
+
+
+def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:
+    y = b.add(Multiply(), y, scale)
+    return y if bias is None else b.add(Add(), y, bias)
+
+
+@rule("InstanceNormalization", "6 22")
+def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize each channel of each batch element, then * scale + bias."""
+    x, rank = n[0], b.rank(n[0])
+    op = MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
+    y = b.add(op, x, b.ints(*range(2, rank)))
+    return _scaled(b, y, _per_channel(b, n[1], rank - 2), _per_channel(b, n[2], rank - 2))
+
+
+def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
+    """Return the data in the type in which statistics are computed."""
+    stash = n.integer("stash_type", 1)
+    if stash != 1:
+        raise Refusal(f"stash_type={stash}: only FLOAT is covered")
+    if b.dtype(x).name not in ("f32", "f16", "bf16"):
+        raise Refusal(f"{b.dtype(x)} data would be rounded to f32 first")
+    return b.convert(x, f32)
+
+
+@rule("LayerNormalization", "17")
+def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
+    x = n[0]
+    first, rank = n.axis(b, x, default=-1), b.rank(x)
+    wide, axes = _wide(n, b, x), b.ints(*range(first, rank))
+    epsilon = n.number("epsilon", 1e-5)
+    if not n.wants(1) and not n.wants(2):
+        y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
+        return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
+    mean = b.add(ReduceMean(keep_dims=True), wide, axes)
+    centred = b.add(Subtract(), wide, mean)
+    squares = b.add(Multiply(), centred, centred)
+    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
+    root = b.add(Sqrt(), b.add(Add(), variance, b.like(epsilon, variance)))
+    inverse = b.add(Divide(), b.like(1, root), root)
+    y = b.convert(b.add(Multiply(), centred, inverse), b.dtype(x))
+    return _scaled(b, y, n[1], n.input(2)), mean, inverse
+
+
+@rule("RMSNormalization", "23")
+def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
+    x = n[0]
+    first, rank = n.axis(b, x, default=-1), b.rank(x)
+    wide = _wide(n, b, x)
+    squares = b.add(Multiply(), wide, wide)
+    mean = b.add(ReduceMean(keep_dims=True), squares, b.ints(*range(first, rank)))
+    root = b.add(Sqrt(), b.add(Add(), mean, b.like(n.number("epsilon", 1e-5), mean)))
+    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
+
+
+@rule("GroupNormalization", "21")
+def group_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Standardize groups of channels, then * scale + bias for each channel."""
+    x = n[0]
+    groups, epsilon = n.integer("num_groups"), n.number("epsilon", 1e-5)
+    wide = tuple(b.convert(v, f32) for v in (_wide(n, b, x), n[1], n[2]))
+    return b.convert(b.add(GroupNormalization(groups, epsilon), *wide), b.dtype(x))
+
+
+@rule("MeanVarianceNormalization", "9 13")
+def mean_variance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """(x - mean) / (standard deviation + 1e-9) over `axes`."""
+    axes = n.ints("axes", (0, 2, 3))
+    op = MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
+    return b.add(op, n[0], b.ints(*axes))
+
+
+@rule("Softmax LogSoftmax", "1 11 13")
+def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Along one axis; before version 13 along all axes from `axis` on, flattened."""
+    x, old = n[0], n.version < 13
+    axis = n.axis(b, x, default=1 if old else -1)
+
+    def make(at: int) -> Op:
+        return SoftMax(at) if n.type == "Softmax" else LogSoftmax(at)
+
+    if not old or axis == b.rank(x) - 1:
+        return b.add(make(axis), x)
+    flat = b.add(make(1), b.flatten(x, axis))
+    return b.add(Reshape(special_zero=False), flat, b.shape_of(x))
+
+
+@rule("Hardmax", "1 11 13")
+def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 at the first maximum along the axis (before version 13: flattened), else 0."""
+    x, old = n[0], n.version < 13
+    axis = n.axis(b, x, default=1 if old else -1)
+    flat = b.flatten(x, axis) if old else x
+    axis = 1 if old else axis
+    places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
+    size = b.shape(flat)[axis]
+    if not isinstance(size, int):
+        raise Refusal(f"axis {axis} of open size")
+    places = b.add(Squeeze1(), places, b.ints(axis))
+    y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
+    return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y
+
+
+@rule("MatMul", "1 9 13")
+def matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Matrix product as NumPy's matmul."""
+    return b.add(MatMul(), n[0], n[1])
+
+
+@rule("Gemm", "7 9 11 13")
+def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """alpha * A * B + beta * C, A and B perhaps transposed, C broadcast."""
+    swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
+    y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
+    c, beta = n.input(2), n.number("beta", 1.0)
+    if c is None:
+        return y
+    return b.add(Add(), y, _factor(b, c, beta, "beta"))
+
+
+def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
+    if factor == 1:
+        return x
+    if not b.dtype(x).is_real and not factor.is_integer():
+        raise Refusal(f"{name}={factor} with integers")
+    return b.add(Multiply(), x, b.like(factor, x))
+
+
+@rule("LpNormalization", "1 22")
+def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
+    p = n.integer("p", 2)
+    if p not in (1, 2):
+        raise Refusal(f"p={p} is not covered")
+    x = n[0]
+    op = (ReduceL1 if p == 1 else ReduceL2)(keep_dims=True)
+    norm = b.add(op, x, b.ints(n.axis(b, x, default=-1)))
+    zero = b.add(Equal(), norm, b.like(0, x))
+    return b.add(Divide(), x, b.add(Select(), zero, b.like(1, x), norm))

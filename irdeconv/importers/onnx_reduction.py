@@ -1,0 +1,216 @@
+"""ONNX's reductions, arg-extremes and cumulative sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import i64
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.op import Op
+from irdeconv.ops import reduction as red
+from irdeconv.ops.activation import Exp, IsFinite, Log
+from irdeconv.ops.elementwise import Add, Multiply, Select, Subtract
+from irdeconv.ops.indexing import GatherElements, ScatterElementsUpdate, ScatterNDUpdate
+from irdeconv.ops.indexing import GatherND as GatherNDOp
+from irdeconv.ops.ordering import CumSum, TopK
+from irdeconv.ops.places import OneHot
+from irdeconv.ops.shape import Squeeze1
+from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.spec import is_static
+
+ALL = "1 11 13 18"
+
+
+def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
+    """Return the reduced axes; None where nothing is reduced."""
+    noop = n.integer("noop_with_empty_axes", 0)
+    given: Value | None
+    if "axes" in n:
+        given = b.ints(*n.ints("axes"))
+    else:
+        given = n.input(1)
+        n.asked.add("axes")
+    if given is not None:
+        count = b.shape(given)[0] if b.rank(given) else 1
+        if not isinstance(count, int):
+            raise Refusal("axes of an unknown number")
+        if count:
+            return given
+    return None if noop else b.ints(*range(b.rank(n[0])))
+
+
+def _reduce(n: OnnxNode, b: ImportBuilder, op: Any, x: Value | None = None) -> Value:
+    x = n[0] if x is None else x
+    axes = _axes(n, b)
+    keep = bool(n.integer("keepdims", 1))
+    return x if axes is None else b.add(op(keep_dims=keep), x, axes)
+
+
+def _plain(type: str, versions: str, op: Any) -> None:
+    rule(type, versions)(lambda n, b: _reduce(n, b, op))
+
+
+_plain("ReduceSum", "1 11 13", red.ReduceSum)
+_plain("ReduceMean", ALL, red.ReduceMean)
+_plain("ReduceProd", ALL, red.ReduceProd)
+
+
+def _norm(type: str, op: Any) -> None:
+    def reduce(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        if _axes(n, b) is None:
+            raise Refusal("noop_with_empty_axes=1 without axes")
+        return _reduce(n, b, op)
+
+    rule(type, ALL)(reduce)
+
+
+_norm("ReduceL1", red.ReduceL1)
+_norm("ReduceL2", red.ReduceL2)
+
+
+@rule("ReduceMax ReduceMin", "1 11 12 13 18 20")
+def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The largest or smallest value; of booleans or, and."""
+    x, largest = n[0], n.type == "ReduceMax"
+    shape = b.shape(x)
+    if is_static(shape) and math.prod(shape) == 0:
+        raise Refusal("an extreme of no elements")
+    if b.dtype(x).kind == "bool":
+        return _reduce(n, b, red.ReduceLogicalOr if largest else red.ReduceLogicalAnd)
+    return _reduce(n, b, red.ReduceMax if largest else red.ReduceMin)
+
+
+def _around(type: str, versions: str, build: Callable[[OnnxNode, ImportBuilder], Outputs]) -> None:
+    """Register a reduction that does something before or after it."""
+
+    def reduce(n: OnnxNode, b: ImportBuilder) -> Outputs:
+        if _axes(n, b) is None:
+            raise Refusal("noop_with_empty_axes=1 without axes")
+        return build(n, b)
+
+    rule(type, versions)(reduce)
+
+
+def _sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    return _reduce(n, b, red.ReduceSum, b.add(Multiply(), n[0], n[0]))
+
+
+def _log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    return b.add(Log(), _reduce(n, b, red.ReduceSum))
+
+
+def _log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Subtract the maximum first, where it is finite, so that nothing overflows."""
+    x, axes = n[0], _axes(n, b)
+    shape = b.shape(x)
+    if is_static(shape) and math.prod(shape) == 0:
+        return b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), x)))
+    assert axes is not None
+    top = b.add(red.ReduceMax(keep_dims=True), x, axes)
+    top = b.add(Select(), b.add(IsFinite(), top), top, b.like(0, x))
+    y = b.add(Log(), _reduce(n, b, red.ReduceSum, b.add(Exp(), b.add(Subtract(), x, top))))
+    if not n.integer("keepdims", 1):
+        top = b.add(Squeeze1(), top, axes)
+    return b.add(Add(), y, top)
+
+
+_around("ReduceSumSquare", ALL, _sum_square)
+_around("ReduceLogSum", f"{ALL} 28", _log_sum)
+_around("ReduceLogSumExp", f"{ALL} 28", _log_sum_exp)
+
+
+@rule("ArgMax ArgMin", "1 11 12 13")
+def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Where the extreme lies as i64: the first of equal ones, or the last."""
+    x, last = n[0], bool(n.integer("select_last_index", 0))
+    axis = n.axis(b, x)
+    if last:
+        ends = (b.ints(v) for v in (-1, np.iinfo(np.int64).min, -1, axis))
+        x = b.add(Slice(), x, *ends)
+    op = TopK(axis, "max" if n.type == "ArgMax" else "min", "value", True, i64)
+    places = b.outputs(op, x, b.scalar(1))[1]
+    if last:
+        size = b.add(Gather(), b.shape_of(x), b.scalar(axis), b.scalar(0))
+        top = b.add(Subtract(), size, b.scalar(1))
+        places = b.add(Subtract(), top, places)
+    if n.integer("keepdims", 1):
+        return places
+    return b.add(Squeeze1(), places, b.ints(axis))
+
+
+@rule("TopK", "1 10 11 24")
+def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The k largest or smallest elements and their places; of equal ones the first comes first."""
+    x = n[0]
+    axis = n.axis(b, x, default=-1)
+    k = b.scalar(n.integer("k")) if n.version < 10 else b.as_scalar(n[1])
+    largest = n.integer("largest", 1)
+    n.integer("sorted", 1)  # unsorted means any order
+    return b.outputs(TopK(axis, "max" if largest else "min", "value", True, i64), x, k)
+
+
+@rule("CumSum", "11 14")
+def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sums of what comes before."""
+    flags = bool(n.integer("exclusive", 0)), bool(n.integer("reverse", 0))
+    return b.add(CumSum(*flags), n[0], b.as_scalar(n[1]))
+
+
+@rule("OneHot", "9 11 28")
+def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """on_value at the index, off_value elsewhere; negative indices count from the end."""
+    indices = n[0]
+    if b.dtype(indices).name not in ("i32", "i64"):
+        indices = b.convert(indices, i64)
+    depth = b.as_scalar(n[1])
+    if b.dtype(depth).name not in ("i32", "i64"):
+        depth = b.convert(depth, i64)
+    off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
+    op = OneHot(n.integer("axis", -1), "normalize")
+    return b.add(op, indices, depth, on, off)
+
+
+@rule("Gather", "1 11 13")
+def gather(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take indices along an axis."""
+    return b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0])))
+
+
+@rule("GatherElements", "11 13")
+def gather_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take single elements along an axis."""
+    return b.add(GatherElements(n.axis(b, n[0])), n[0], n[1])
+
+
+@rule("GatherND", "11 12 13")
+def gather_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take parts by index tuples."""
+    return b.add(GatherNDOp(n.integer("batch_dims", 0)), n[0], n[1])
+
+
+def _scatter(n: OnnxNode) -> Any:
+    modes = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
+    given = n.text("reduction", "none")
+    if given not in modes:
+        raise Refusal(f"reduction={given} is not covered")
+    return modes[given]
+
+
+@rule("Scatter", "9 11")
+@rule("ScatterElements", "11 13 16 18")
+def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write or combine single elements along an axis."""
+    op: Op = ScatterElementsUpdate(_scatter(n))
+    return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
+
+
+@rule("ScatterND", "11 13 16 18")
+def scatter_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write or combine parts by index tuples."""
+    return b.add(ScatterNDUpdate(_scatter(n)), n[0], n[1], n[2])

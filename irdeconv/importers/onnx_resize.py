@@ -1,0 +1,177 @@
+"""ONNX's Resize and Upsample as Interpolate, where both mean the same numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import i64
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
+from irdeconv.ops.interpolate import SCALE_SLACK, Interpolate11
+from irdeconv.ops.slicing import Gather
+from irdeconv.spec import dims
+
+MODES: dict[str, Any] = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
+TRANSFORMATIONS = (
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+)
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the resized axes become: sizes (an i64 vector), else scales; one value for each axis."""
+
+    axes: tuple[int, ...]
+    sizes: Value | None = None
+    scales: tuple[float, ...] = ()
+
+
+@rule("Upsample", "7 9 10")
+def upsample(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Scales for all axes; position x of the output is x / scale, rounded down for nearest."""
+    old = n.version < 9
+    scales = n.anything("scales") or () if old else b.need(n[1], "scales").tolist()
+    if any(s < 1 for s in scales):
+        raise Refusal(f"scales {list(scales)} below 1")
+    return _resize(b, n[0], _by_scales(b, n[0], scales), _plain(n))
+
+
+def _resize10(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Resize as Upsample; where nearest shrinks it rounds positions up, as ONNX Runtime does."""
+    scales = b.need(n[1], "scales").tolist()
+    return _resize(b, n[0], _by_scales(b, n[0], scales), _plain(n))
+
+
+def _plain(n: OnnxNode) -> dict[str, Any]:
+    mode = n.text("mode", "nearest")
+    if mode == "bilinear":
+        mode = "linear"
+    return {
+        "mode": _mode(mode, ("nearest", "linear")),
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "simple",
+    }
+
+
+def _mode(mode: str, allowed: tuple[str, ...]) -> Any:
+    if mode not in allowed:
+        raise Refusal(f"mode={mode} is not covered")
+    return MODES[mode]
+
+
+def _attributes(n: OnnxNode) -> dict[str, Any]:
+    transformation = n.text("coordinate_transformation_mode", "half_pixel")
+    if transformation not in TRANSFORMATIONS:
+        raise Refusal(f"coordinate_transformation_mode={transformation} is not covered")
+    nearest = n.text("nearest_mode", "round_prefer_floor")
+    if nearest not in NEAREST:
+        raise Refusal(f"nearest_mode={nearest} is not covered")
+    n.only("antialias", 0)
+    n.only("keep_aspect_ratio_policy", "stretch")
+    n.number("extrapolation_value", 0.0)  # it belongs to tf_crop_and_resize
+    mode = n.text("mode", "nearest")
+    if mode == "cubic":
+        n.only("exclude_outside", 0)
+    n.integer("exclude_outside", 0)
+    out = {
+        "mode": _mode(mode, tuple(MODES)),
+        "coordinate_transformation_mode": transformation,
+        "nearest_mode": nearest,
+    }
+    coefficient = n.number("cubic_coeff_a", -0.75)
+    return out | {"cube_coeff": coefficient} if mode == "cubic" else out
+
+
+@rule("Resize", "10 11 13 18 19")
+def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Resize by sizes or scales, of all axes or some."""
+    if n.version < 11:
+        return _resize10(n, b)
+    x, attributes = n[0], _attributes(n)
+    rank = b.rank(x)
+    axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
+    scales, sizes = n.input(2), n.input(3)
+    given = None if scales is None else b.known(scales)
+    if scales is not None and (given is None or given.size):
+        factors = b.need(scales, "scales").tolist()
+        target = _by_scales(b, x, factors, axes)
+        if attributes["coordinate_transformation_mode"] == "align_corners":
+            _want_whole(b, x, target)
+    elif sizes is None:
+        raise Refusal("neither scales nor sizes are given")
+    else:
+        target = _by_sizes(b, x, sizes, axes)
+    return _resize(b, x, target, attributes)
+
+
+def _want_whole(b: ImportBuilder, x: Value, target: Target) -> None:
+    """Refuse scales for which systems place the last corner differently."""
+    for axis, scale in zip(target.axes, target.scales, strict=True):
+        size = b.shape(x)[axis]
+        whole = scale if not isinstance(size, int) else size * scale
+        if not float(whole).is_integer():
+            raise Refusal(f"align_corners with scale {scale:g} of axis {axis} of size {size}")
+
+
+def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = ()) -> Target:
+    """Return the axes that scales change; refuse sizes that depend on how products round."""
+    axes = axes or tuple(range(b.rank(x)))
+    if len(scales) != len(axes):
+        raise Refusal(f"{len(scales)} scales for {len(axes)} axes")
+    shape = b.shape(x)
+    kept = [(a, float(s)) for a, s in zip(axes, scales, strict=True) if s != 1]
+    for axis, scale in kept:
+        size = shape[axis]
+        if not isinstance(size, int):
+            if not (scale * 64).is_integer():
+                raise Refusal(f"scale {scale:g} of axis {axis}, whose size is open")
+            continue
+        exact = math.floor(size * scale)
+        single = math.floor(np.float32(size) * np.float32(scale))
+        runtime = math.floor(size * (float(np.float32(scale)) + SCALE_SLACK))
+        if not exact == single == runtime:
+            raise Refusal(
+                f"scale {scale:g} of axis {axis} of size {size}: systems round it to "
+                f"{exact}, {single} or {runtime}; give sizes"
+            )
+    return Target(tuple(a for a, _ in kept), scales=tuple(s for _, s in kept))
+
+
+def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -> Target:
+    """Return the axes that sizes change, as far as that is known."""
+    wanted, shape = dims(b.spec(sizes)), b.shape(x)
+    if wanted is None or len(wanted) != len(axes):
+        raise Refusal(f"sizes do not have one value for each of {len(axes)} axes")
+    kept = [
+        i for i, a in enumerate(axes) if not isinstance(wanted[i], int) or wanted[i] != shape[a]
+    ]
+    chosen = sizes
+    if len(kept) < len(axes):
+        chosen = b.add(Gather(), sizes, b.ints(*kept), b.scalar(0))
+    return Target(tuple(axes[i] for i in kept), b.convert(chosen, i64))
+
+
+def _resize(b: ImportBuilder, x: Value, target: Target, attributes: dict[str, Any]) -> Value:
+    if not target.axes:
+        return x
+    mode = attributes["mode"]
+    if mode == "linear_onnx" and len(target.axes) > 3:
+        mode = "linear"  # the same numbers for any count of axes
+    if b.dtype(x).is_integral and mode != "nearest":
+        raise Refusal(f"{b.dtype(x)} data is rounded differently by systems")
+    by = "scales" if target.sizes is None else "sizes"
+    op = Interpolate11(**(attributes | {"mode": mode, "shape_calculation_mode": by}))
+    if target.sizes is not None:
+        return b.add(op, x, target.sizes, b.ints(*target.axes))
+    scales = b.const(np.array(target.scales, np.float32))
+    return b.add(op, x, scales, b.ints(*target.axes))

@@ -1,0 +1,287 @@
+"""ONNX's operations on shapes and layouts: Reshape, Transpose, Concat, Split, Slice, Pad, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, i64, of_numpy
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
+from irdeconv.importers.onnx_tensors import to_array
+from irdeconv.ops.broadcasting import Broadcast, Tile
+from irdeconv.ops.channels import DepthToSpace, SpaceToDepth
+from irdeconv.ops.elementwise import GreaterEqual, LessEqual, Select
+from irdeconv.ops.generate import Range
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.places import NonZero
+from irdeconv.ops.reduction import ReduceProd
+from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Slice
+from irdeconv.ops.splitting import Split, VariadicSplit
+from irdeconv.spec import bounds
+
+
+@rule("Reshape", "5 13 14 19 21 23 24 25")
+def reshape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """0 copies a dimension unless allowzero is set."""
+    copies = not n.integer("allowzero", 0)
+    return b.add(Reshape(special_zero=copies), n[0], n[1])
+
+
+@rule("Flatten", "1 9 11 13 21 23 24 25")
+def flatten(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A matrix; the axes before `axis` become the rows."""
+    axis, rank = n.integer("axis", 1), b.rank(n[0])
+    if not -rank <= axis <= rank:
+        raise Refusal(f"axis is {axis}, but the rank is {rank}")
+    return b.flatten(n[0], axis + rank if axis < 0 else axis)
+
+
+@rule("Transpose", "1 13 21 23 24 25")
+def transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Permute the axes; reverse them without perm."""
+    order = n.ints("perm") or tuple(reversed(range(b.rank(n[0]))))
+    return b.add(Transpose(), n[0], b.ints(*order))
+
+
+def _axes(n: OnnxNode, b: ImportBuilder, since: int) -> Value | None:
+    """Return the axes: an attribute before version `since`, an input from it on."""
+    if n.version >= since:
+        return n.input(1)
+    return b.ints(*n.ints("axes")) if "axes" in n else None
+
+
+@rule("Squeeze", "1 11 13 21 23 24 25")
+def squeeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Remove axes of size 1: the given ones, or all."""
+    axes = _axes(n, b, 13)
+    return b.add(Squeeze1(), n[0]) if axes is None else b.add(Squeeze1(), n[0], axes)
+
+
+@rule("Unsqueeze", "1 11 13 21 23 24 25")
+def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Insert axes of size 1."""
+    axes = _axes(n, b, 13)
+    if axes is None:
+        raise Refusal("axes are missing")
+    return b.add(Unsqueeze(), n[0], axes)
+
+
+@rule("Concat", "4 11 13")
+def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Join along an axis."""
+    parts = tuple(n[i] for i in range(len(n.inputs)))
+    return b.add(Concat(n.axis(b, parts[0])), *parts)
+
+
+@rule("Split", "2 11 13 18")
+def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Cut along an axis: by lengths, or into equal parts of which the last may be shorter."""
+    x, count = n[0], len(n.outputs)
+    axis = n.axis(b, x)
+    lengths = n.input(1) if n.version >= 13 else None
+    if n.version < 13 and "split" in n:
+        lengths = b.ints(*n.ints("split"))
+    at = b.scalar(axis)
+    if lengths is not None:
+        if b.shape(lengths) != (count,):
+            raise Refusal(f"split is {b.spec(lengths).without_value()} for {count} outputs")
+        return b.outputs(VariadicSplit(), x, at, lengths)
+    if n.version >= 18 and n.integer("num_outputs", count) != count:
+        raise Refusal(f"num_outputs is {n.integer('num_outputs')} for {count} outputs")
+    size = b.shape(x)[axis]
+    if not isinstance(size, int):
+        raise Refusal(f"axis {axis} of open size into {count} parts")
+    if size % count == 0:
+        return b.outputs(Split(count), x, at)
+    part = -(-size // count)
+    last = size - part * (count - 1)
+    if n.version < 18 or last < 0:
+        raise Refusal(f"axis {axis} of size {size} does not divide into {count} parts")
+    return b.outputs(VariadicSplit(), x, at, b.ints(*(part,) * (count - 1), last))
+
+
+@rule("Slice", "1 10 11 13")
+def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take start:end:step of axes."""
+    x = n[0]
+    if n.version < 10:
+        starts, ends = n.ints("starts"), n.ints("ends")
+        axes = n.ints("axes") or tuple(range(len(starts)))
+        ones = (1,) * len(starts)
+        return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
+    start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
+    if steps is None:
+        count = b.shape(start)[0]
+        if not isinstance(count, int):
+            raise Refusal("starts has an unknown number of values")
+        steps = b.const(np.ones(count, b.dtype(start).container))
+    more = () if chosen is None else (chosen,)
+    return b.add(Slice(), x, start, end, steps, *more)
+
+
+@rule("Shape", "1 13 15 19 21 23 24 25")
+def shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The shape as i64; from version 15 on perhaps a part of it."""
+    whole = b.shape_of(n[0])
+    if "start" not in n and "end" not in n:
+        return whole
+    rank = b.rank(n[0])
+    start, end, _ = slice(n.integer("start", 0), n.integer("end", rank)).indices(rank)
+    part = (b.ints(v) for v in (start, max(end, start), 1, 0))
+    return b.add(Slice(), whole, *part)
+
+
+@rule("Size", "1 13 19 21 23 24 25")
+def size(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The number of elements as an i64 scalar."""
+    return b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
+
+
+@rule("Expand", "8 13")
+def expand(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Broadcast to a shape, which may itself be widened."""
+    return b.add(Broadcast("bidirectional"), n[0], n[1])
+
+
+@rule("Tile", "6 13")
+def tile(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Repeat along axes."""
+    return b.add(Tile(), n[0], n[1])
+
+
+@rule("DepthToSpace", "1 11 13 28")
+def depth_to_space(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Blocks of channels become pixels; DCR has the block's place first, CRD the channel."""
+    return b.add(DepthToSpace(_block_mode(n), n.integer("blocksize")), n[0])
+
+
+def _block_mode(n: OnnxNode) -> Any:
+    modes = {"DCR": "blocks_first", "CRD": "depth_first"}
+    mode = n.text("mode", "DCR")
+    if mode not in modes:
+        raise Refusal(f"mode={mode} is not covered")
+    return modes[mode]
+
+
+@rule("SpaceToDepth", "1 13 28")
+def space_to_depth(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Blocks of pixels become channels; DCR has the block's place first, CRD the channel."""
+    return b.add(SpaceToDepth(_block_mode(n), n.integer("blocksize")), n[0])
+
+
+@rule("Constant", "1 9 11 12 13 19 21 23 24 25")
+def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A constant tensor."""
+    found = [name for name in n.attributes if n.anything(name) is not None]
+    if len(found) != 1:
+        raise Refusal("exactly one value attribute is needed")
+    name, value = found[0], n.attributes[found[0]]
+    types: dict[str, Any] = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+        "value_string": object,
+        "value_strings": object,
+    }
+    if name in types:
+        array = np.array(value, types[name])
+        return b.typed(array, of_numpy(array.dtype))
+    if name != "value":
+        raise Refusal(f"the attribute {name} is not covered")
+    return b.typed(*to_array(value))
+
+
+@rule("ConstantOfShape", "9 20 21 23 24 25")
+def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A tensor of one repeated value, f32 zero by default."""
+    given = n.anything("value")
+    array, dtype = (np.zeros(1, np.float32), None) if given is None else to_array(given)
+    kind: ElementType = dtype or of_numpy(array.dtype)
+    return b.add(Broadcast("numpy"), b.typed(array.reshape(()), kind), n[0])
+
+
+@rule("Range", "11 27")
+def range_(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """start, start + delta, ... below limit."""
+    n.only("stash_type", 1)
+    ends = tuple(b.as_scalar(n[i]) for i in range(3))
+    if b.dtype(ends[0]).name in ("f16", "bf16"):
+        raise Refusal("f16 and bf16 ranges are computed in f32 and rounded")
+    return b.add(Range(b.dtype(ends[0])), *ends)
+
+
+@rule("NonZero", "9 13")
+def nonzero(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The indices of elements that are not 0, one row for each axis."""
+    return b.add(NonZero(i64), n[0])
+
+
+@rule("Trilu", "14")
+def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Keep the triangle above (or below) the k-th diagonal of matrices, else 0."""
+    x = n[0]
+    rows, columns = b.shape(x)[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Refusal("matrices of open size")
+    away = b.const(np.arange(columns)[None, :] - np.arange(rows)[:, None])
+    k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
+    inside = GreaterEqual() if n.integer("upper", 1) else LessEqual()
+    return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))
+
+
+MODES: dict[str, Any] = {"constant": "constant", "reflect": "reflect", "edge": "edge"}
+
+
+@rule("Pad", "2 11 13 18 19 21 23 24 25")
+def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Extend axes; negative pads crop."""
+    x, mode = n[0], n.text("mode", "constant")
+    if mode not in MODES:
+        raise Refusal(f"mode={mode} is not covered")
+    if n.version < 11:
+        pads: Value = b.ints(*n.ints("pads"))
+        value: Value | None = b.like(n.number("value", 0.0), x)
+    else:
+        pads, value = n[1], n.input(2)
+    begin, end = _pads(n, b, pads, b.rank(x))
+    op = Pad12(MODES[mode])
+    if mode != "constant":
+        _check_mirror(b, x, begin, end, mode)
+        return b.add(op, x, begin, end)
+    if value is None:
+        return b.add(op, x, begin, end)
+    return b.add(op, x, begin, end, b.as_scalar(value))
+
+
+def _check_mirror(b: ImportBuilder, x: Value, begin: Value, end: Value, mode: str) -> None:
+    """Refuse what systems compute differently: cropping and mirroring on one axis."""
+    lists = [b.known(v) for v in (begin, end)]
+    if lists[0] is None or lists[1] is None:
+        return
+    for axis, (p, q) in enumerate(zip(lists[0].tolist(), lists[1].tolist(), strict=True)):
+        low = bounds(b.shape(x)[axis])[0]
+        if min(p, q) < 0 < max(p, q) and (mode == "reflect" or -min(p, q) >= low):
+            raise Refusal(f"pads {p} and {q} of axis {axis} crop and {mode} on one axis")
+
+
+def _pads(n: OnnxNode, b: ImportBuilder, pads: Value, rank: int) -> tuple[Value, Value]:
+    """Return pads_begin and pads_end of all axes."""
+    axes = n.known(b, 3, "axes") if n.version >= 18 else None
+    known = b.known(pads)
+    if known is None:
+        if axes is not None and [wrap(int(a), rank) for a in axes] != list(range(rank)):
+            raise Refusal("pads that are no constant, of some axes only")
+        found = b.outputs(Split(2), pads, b.scalar(0))
+        return found[0], found[1]
+    chosen = list(range(rank)) if axes is None else [wrap(int(a), rank) for a in axes]
+    if known.size != 2 * len(chosen):
+        raise Refusal(f"pads have {known.size} values for {len(chosen)} axes")
+    out = np.zeros((2, rank), np.int64)
+    out[:, chosen] = known.reshape(2, -1)
+    return b.ints(*out[0]), b.ints(*out[1])

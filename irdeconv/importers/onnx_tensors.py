@@ -1,0 +1,77 @@
+"""ONNX element types, tensors and declared shapes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.importers.builder import Refusal
+from irdeconv.spec import DYNAMIC, Array, Dim, Shape
+
+# TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
+_NAMES = {
+    "FLOAT": "f32",
+    "DOUBLE": "f64",
+    "FLOAT16": "f16",
+    "BFLOAT16": "bf16",
+    "FLOAT8E4M3FN": "f8e4m3",
+    "FLOAT8E5M2": "f8e5m2",
+    "FLOAT8E8M0": "f8e8m0",
+    "FLOAT4E2M1": "f4e2m1",
+    "INT64": "i64",
+    "INT32": "i32",
+    "INT16": "i16",
+    "INT8": "i8",
+    "INT4": "i4",
+    "UINT64": "u64",
+    "UINT32": "u32",
+    "UINT16": "u16",
+    "UINT8": "u8",
+    "UINT4": "u4",
+    "UINT2": "u2",
+    "BOOL": "boolean",
+    "STRING": "string",
+}
+
+
+def element_type(number: int) -> ElementType:
+    """Return the element type of a TensorProto.DataType; Refusal where there is none."""
+    onnx: Any = import_module("onnx")
+    known = {v: k for k, v in onnx.TensorProto.DataType.items()}
+    name = known.get(number, str(number))
+    if name not in _NAMES:
+        raise Refusal(f"the element type {name} is not covered")
+    return ELEMENT_TYPES[_NAMES[name]]
+
+
+def to_array(tensor: Any, folder: str = "") -> tuple[Array, ElementType]:
+    """Return the values of a TensorProto in their container, and the element type.
+
+    `folder` is where files of external data lie. Raises Refusal for types without a counterpart,
+    ValueError where the data does not fit the shape.
+    """
+    helper: Any = import_module("onnx.numpy_helper")
+    dtype = element_type(tensor.data_type)
+    values = helper.to_array(tensor, folder)
+    if dtype.kind == "string":
+        text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.flat]
+        out = np.empty(len(text), object)
+        out[:] = text
+        return out.reshape(values.shape), dtype
+    return np.asarray(values).astype(dtype.container, copy=False), dtype
+
+
+def declared_shape(tensor: Any) -> Shape | None:
+    """Return the shape of a TypeProto.Tensor: symbols and unset dimensions are open."""
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(_dim(d) for d in tensor.shape.dim)
+
+
+def _dim(d: Any) -> Dim:
+    if d.HasField("dim_value") and d.dim_value >= 0:
+        return int(d.dim_value)
+    return DYNAMIC
