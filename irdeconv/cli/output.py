@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 
 from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
+from irdeconv.io.atomic import replacement
 from irdeconv.spec import Array
 
 
@@ -31,21 +30,10 @@ def write_bytes(path: str, data: bytes) -> None:
     if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
         target.write_bytes(data)
         return
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with replacement(target) as new:
+        new.file.write(data)
+        new.finish()
+        new.put()
 
 
 def write_text(path: str | None, text: str, console: Console) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from lxml import etree
 from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, FileAccessError, InputError, UsageError
 from irdeconv.graph import Graph, Node
+from irdeconv.io.atomic import replacement
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Interval, Spec
@@ -60,24 +59,18 @@ def write_ir(graph: Graph, path: Path) -> None:
             )
         )
     _refuse_special(path)
-    folder = path.parent
-    made: list[Path] = []
     try:
-        with _temporary(folder, made) as weights:
-            text = "".join(_document(graph, _Blobs(weights)))
-            _flush(weights)
-        with _temporary(folder, made) as xml:
-            xml.write(text.encode("utf-8"))
-            _flush(xml)
-        os.replace(made[0], path.with_suffix(".bin"))
-        os.replace(made[1], path)
+        with replacement(path.with_suffix(".bin")) as weights, replacement(path) as xml:
+            for part in _document(graph, _Blobs(weights.file)):
+                xml.file.write(part.encode("utf-8"))
+            weights.finish()
+            xml.finish()
+            weights.put()
+            xml.put()
     except OSError as e:
         raise FileAccessError(
             Diagnostic("E701", "error", f"{path} cannot be written: {e.strerror or e}")
         ) from e
-    finally:
-        for temporary in made:
-            temporary.unlink(missing_ok=True)
 
 
 def _require_data(graph: Graph) -> None:
@@ -117,24 +110,6 @@ def _refuse_special(path: Path) -> None:
     raise FileAccessError(
         Diagnostic("E701", "error", f"{path} cannot be written: it is not a regular file")
     )
-
-
-def _temporary(folder: Path, made: list[Path]) -> BinaryIO:
-    file = tempfile.NamedTemporaryFile(dir=folder, prefix=".irdeconv-", delete=False)  # noqa: SIM115
-    made.append(Path(file.name))
-    os.chmod(file.name, 0o666 & ~_umask())
-    return file  # type: ignore[return-value]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _flush(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def file_order(graph: Graph) -> list[Node]:
