@@ -20,6 +20,7 @@ from irdeconv.graph import Graph
 from irdeconv.source import Location
 
 UNCOVERED = "E502"
+CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its producer wrote it"
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Report(Collector):
 
     def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
         """Record that the file is not what it should be."""
-        self.add(code, message, location=self.location, hint=hint)
+        self.add(code, message, location=self.location, hint=hint or CHECK)
 
     def problem(self, layer: str, what: str, problem: Problem) -> None:
         """Record an operation's own complaint about a layer."""
@@ -64,12 +65,14 @@ class Report(Collector):
         self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
 
     def finish(self) -> None:
-        """Raise what was found: UnsupportedError first, then InputError or InferenceError."""
+        """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError."""
         if not self.errors:
             return
         codes = {d.code for d in self.errors}
         kind: type[IrdeconvError] = InferenceError
-        if UNCOVERED in codes:
+        if codes == {"E310"}:
+            kind = UsageError
+        elif UNCOVERED in codes:
             kind = UnsupportedError
         elif any(c.startswith(("E1", "E20")) for c in codes):
             kind = InputError
@@ -78,7 +81,7 @@ class Report(Collector):
 
 def malformed(location: Location, message: str, hint: str | None = None) -> InputError:
     """Return the error of a file that is not a model of its format."""
-    return InputError(Diagnostic("E103", "error", message, location, hint=hint))
+    return InputError(Diagnostic("E103", "error", message, location, hint=hint or CHECK))
 
 
 def misused(message: str, hint: str | None = None) -> UsageError:
