@@ -58,21 +58,25 @@ def count(shape: Sequence[int], first: int = 0, dtype: str = "f32") -> Tensor:
     return tensor(dtype, np.arange(first, first + size), shape)
 
 
+ROUNDING = 2.0**-24  # half a unit in the last place of f32, relative
+
+
 @dataclass(frozen=True)
 class Case:
     """One row: operation and version (`Pad-12`), attributes as XML text, inputs, outputs.
 
-    `tolerance` is relative to the largest expected magnitude; integers compare exactly. `fixed`
-    are ports whose value inference cannot do without. `defect` says why OpenVINO gives something
-    else or refuses: then the peer test fails where it agrees. `crash` says that the row would kill
-    OpenVINO's process, so it is not run there.
+    `tolerance` is relative to the largest expected magnitude, by default that of a function and
+    three more operations, each rounded to f32; integers compare exactly. `fixed` are ports whose
+    value inference cannot do without. `defect` says why OpenVINO gives something else or refuses:
+    then the peer test fails where it agrees. `crash` says that the row would kill OpenVINO's
+    process, so it is not run there.
     """
 
     op: str
     attributes: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    tolerance: float = 1e-6
+    tolerance: float = 4 * ROUNDING
     fixed: tuple[int, ...] = ()
     defect: str = ""
     crash: str = ""
