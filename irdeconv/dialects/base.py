@@ -199,7 +199,9 @@ def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
     if bias is None:
         return y
     where = np.array((0, *range(2, axes + 2)), np.int64)
-    return b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
+    out = b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
+    # A bias whose rank is unknown would leave nothing of the shape.
+    return b.refine(out, b.spec(y).without_value()) if b.spec(bias).shape is None else out
 
 
 @dataclasses.dataclass(frozen=True)
