@@ -82,8 +82,10 @@ class NhwcConvTranspose(ConvTranspose):
 
 
 def _constant(b: Builder[Any], y: Any, value: float) -> Any:
+    """Return a scalar of y's element type, which only inference may not know."""
     dtype = b.spec(y).dtype
-    return b.const(np.array(value, dtype.container if dtype else np.float32))
+    scalar = b.const(np.array(value, dtype.container if dtype else np.float32))
+    return scalar if dtype else b.refine(scalar, Spec(None, ()))
 
 
 def _leaky(b: Builder[Any], y: Any, p: Floats) -> Any:
