@@ -114,6 +114,14 @@ def test_imports_go_down(module: str) -> None:
             assert there <= here, f"{module} imports {name}, which is in a higher layer"
 
 
+def test_the_architecture_page_shows_the_layers() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rows = [line.split("|")[2] for line in page.splitlines() if re.match(r"\| [a-z ]+ \| `", line)]
+    said = [set(re.findall(r"`(\w+)", row)) for row in rows]
+    *lower, api, cli = [{p.rstrip("*") for p in patterns} - {"__main__"} for patterns in LAYERS]
+    assert said == [*lower, api | cli]
+
+
 def test_only_the_graph_imports_networkx() -> None:
     users = {
         m for m, p in MODULES.items() if any(i.split(".")[0] == "networkx" for i in imported(p))

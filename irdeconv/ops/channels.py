@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ def divided(size: Dim, by: int, what: str, attribute: str) -> Dim:
     return size // by
 
 
+@dataclass(frozen=True)
 class _Blocks(Op):
     """Base of the two directions."""
 
@@ -51,9 +53,6 @@ class DepthToSpace(_Blocks):
     blocks_first: channels are [*b, C]; depth_first: [C, *b]. Any type, rank at least 3.
     [movement/DepthToSpace-1]
     """
-
-    mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: int = 1
 
     def infer(self, data: Spec) -> Spec:
         want_rank(data.shape, 3, None, 0, "data")
@@ -84,9 +83,6 @@ class SpaceToDepth(_Blocks):
     blocks_first: channels become [*b, C]; depth_first: [C, *b]. Any type, rank at least 3.
     [movement/SpaceToDepth-1]
     """
-
-    mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: int = 1
 
     def infer(self, data: Spec) -> Spec:
         want_rank(data.shape, 3, None, 0, "data")
