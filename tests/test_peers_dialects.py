@@ -1,0 +1,84 @@
+"""OpenVINO computes every system's layers with that system's numbers from what irdeconv writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dialect_layers import (
+    INEXACT,
+    VERSIONS,
+    DialectLayer,
+    build,
+    data,
+    expected,
+    problems,
+    random_layer,
+)
+from test_dialect_grid import cut_below_nothing
+
+import irdeconv as ird
+
+ov = pytest.importorskip("openvino")
+pytestmark = pytest.mark.oracles
+
+CASES = 25
+CORE = ov.Core()
+
+
+def run_ov(path: Path, x: Any) -> Any:
+    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    return CORE.compile_model(CORE.read_model(path), "CPU", config)([x])[0]
+
+
+def lowered_defect(layer: DialectLayer) -> bool:
+    """3D Convolution with C = M = 1 and unlike dilations on the first two axes: garbage."""
+    single = layer.axes == 3 and layer.groups == layer.c == layer.m == 1
+    return single and layer.dilations[0] != layer.dilations[1]
+
+
+def native_defect(layer: DialectLayer) -> bool:
+    """A kernel of size 1 at stride 1 ignores pads where the output has the data's size."""
+    pointwise = set(layer.kernel) == set(layer.strides) == {1} and layer.output_size == layer.size
+    return pointwise and any(begin for begin, _ in layer.window())
+
+
+def agrees(layer: DialectLayer, got: Any, want: Any) -> bool:
+    if layer.get("activation") is None:
+        return np.array_equal(got, want)
+    limit = 16 * 2.0**-24 if layer.get("activation") in INEXACT else 2 * 2.0**-24
+    top = max(1.0, float(np.abs(want).max()))
+    return got.shape == want.shape and np.allclose(got, want, rtol=0, atol=limit * top)
+
+
+def check_layer(rng: np.random.Generator, version: str, folder: Path) -> str:
+    """Write one layer as it stands and lowered, run both in OpenVINO; say what was compared."""
+    layer = random_layer(rng, version, budget=1200)
+    while problems(layer):
+        layer = random_layer(rng, version, budget=1200)
+    arrays = data(layer, rng, np.float32)
+    want = expected(layer, *arrays)
+    graph, _ = build(layer, arrays)
+    x, compared = arrays[0], []
+    if not cut_below_nothing(layer) and not native_defect(layer):
+        ird.write(graph, folder / "native.xml")
+        assert agrees(layer, run_ov(folder / "native.xml", x), want), layer
+        compared.append("native")
+    low = ird.lower(graph).graph
+    if not lowered_defect(layer):
+        ird.write(low, folder / "lowered.xml")
+        assert "BackpropData" not in (folder / "lowered.xml").read_text("utf-8")
+        assert agrees(layer, run_ov(folder / "lowered.xml", x), want), layer
+        compared.append("lowered")
+    return " and ".join(compared)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_openvino_runs_what_is_written(version: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng([91, VERSIONS.index(version)])
+    seen = Counter(check_layer(rng, version, tmp_path) for _ in range(CASES))
+    assert seen["native and lowered"] >= CASES - 5, seen
+    assert not seen[""], seen
