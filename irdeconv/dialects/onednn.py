@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base
+from irdeconv.dialects import base, remarks
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Semantics, Window, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
@@ -196,6 +196,9 @@ class OneDnnConvTranspose(SugarOp):
                 "warning",
                 attribute="auto_pad",
             )
+        if filter.shape is not None:
+            order = self._to_iox(len(self.strides))
+            yield from remarks.onednn(self, [filter.shape[at] for at in order[2:]])
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return the products of the scatter: N * prod(I) * elements of the filter."""

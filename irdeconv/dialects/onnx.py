@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base
+from irdeconv.dialects import base, remarks
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Semantics, Window, filled
 from irdeconv.geometry_hints import size_hint
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
 from irdeconv.ops import core
-from irdeconv.spec import Dim, Shape, Spec, is_static
+from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, is_static
 
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
 LISTS = ("strides", "dilations", "output_padding", "kernel_shape")
@@ -202,16 +202,21 @@ class ConvTranspose(SugarOp):
             yield Problem(
                 "W301", "output_shape is given, so pads are ignored", "warning", attribute="pads"
             )
+        kernel = filter.shape[2:] if filter.shape is not None else (DYNAMIC,) * axes
+        yield from remarks.onnx(self, data, kernel, axes)
         yield from self._split_remarks(data, filter, axes)
 
     def _split_remarks(self, data: Spec, filter: Spec, axes: int) -> Iterator[Problem]:
         if self.channels_last and data.shape is not None:
             data = Spec(data.dtype, (data.shape[0], data.shape[-1], *data.shape[1:-1]))
         kernel = (filter.shape or ())[2:]
-        if not is_static(data.shape) or not is_static(kernel) or not filter.shape:
+        size = data.shape[2:] if is_static(data.shape) else None
+        if size is None and not self.output_shape:
+            size = (1,) * axes  # the total of SAME_* does not depend on it
+        if size is None or not is_static(kernel) or not filter.shape:
             return
         s = base.Sizes(
-            IntVector(data.shape[2:]),
+            IntVector(size),
             IntVector(kernel),
             IntVector(filled(self.strides, axes, 1)),
             IntVector(filled(self.dilations, axes, 1)),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base
+from irdeconv.dialects import base, remarks
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Semantics, Vector, Window, filled
@@ -189,6 +189,7 @@ class BackpropData(SugarOp):
         if axes is None:
             return
         yield from self._divergence(data, filter, output_shape, axes)
+        yield from remarks.openvino(data)
         for axis, p in enumerate(self.output_padding):
             if p < 0:
                 yield Problem(
@@ -223,6 +224,7 @@ class BackpropData(SugarOp):
         )
         wanted = vector(b, _as_i64(b, output_shape))
         both: tuple[Semantics, ...] = ("runtime", "document")
+        yield from remarks.prose(self, s, wanted)
         shown = {m: _numbers(self.window(s, wanted, m).pads_begin) for m in both}
         if shown["runtime"] is None or shown["runtime"] == shown["document"]:
             return
@@ -230,7 +232,8 @@ class BackpropData(SugarOp):
             "W300",
             f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
             f"{shown['runtime']} of the full scatter, the published formula at "
-            f"{shown['document']}; irdeconv computes the {self.semantics}'s",
+            f"{shown['document'] or 'a place that depends on the sizes'}; irdeconv computes the "
+            f"{self.semantics}'s",
             "warning",
             attribute="auto_pad",
             hint='choose with semantics="runtime" or semantics="document"',

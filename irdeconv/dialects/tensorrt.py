@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base
+from irdeconv.dialects import base, remarks
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Window, filled
 from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
@@ -147,6 +147,7 @@ class TensorRtDeconvolution(SugarOp):
                 )
 
     def remarks(self, data: Spec, kernel: Spec, bias: Spec | None = None) -> Iterator[Problem]:
+        yield from remarks.tensorrt(self)
         pre, post = self.pads(len(self.kernel_size))
         if self.mode.startswith("SAME") and (any(pre) or any(post)):
             yield Problem(
