@@ -104,8 +104,8 @@ def _automatic(layer: DialectLayer) -> bool:
 # What the library computes, as it does not look, and irdeconv refuses on purpose.
 REFUSED_ON_PURPOSE: dict[str, Callable[[DialectLayer], bool]] = {
     "a dilation of 0": lambda la: 0 in la.dilations,
-    "output_padding of a wrong length under auto_pad": lambda la: (
-        _automatic(la) and len(la.get("output_padding", ())) not in (0, la.axes)
+    "output_padding of a wrong length": lambda la: (
+        len(la.get("output_padding", ())) not in (0, la.axes)
     ),
     "negative output_padding under auto_pad": lambda la: (
         _automatic(la) and min(la.get("output_padding") or (0,)) < 0

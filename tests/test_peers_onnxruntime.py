@@ -237,7 +237,7 @@ def test_onnxruntime_computes_and_rejects_the_same(chunk: int) -> None:
         check_case(np.random.default_rng([41, chunk, k]), version, KINDS[k % len(KINDS)])
         for k in range(CASES)
     )
-    assert seen["same"] > 0.5 * CASES, seen
+    assert seen["same"] > 0.4 * CASES, seen
     assert seen["rejected"] > 0.25 * CASES, seen
 
 
@@ -248,7 +248,7 @@ def test_channels_last_is_transposed_onnxruntime(chunk: int) -> None:
         check_case(np.random.default_rng([42, chunk, k]), version, KINDS[k % len(KINDS)])
         for k in range(NHWC_CASES)
     )
-    assert seen["same"] > 0.5 * NHWC_CASES, seen
+    assert seen["same"] > 0.4 * NHWC_CASES, seen
     assert seen["rejected"] > 0.25 * NHWC_CASES, seen
 
 
