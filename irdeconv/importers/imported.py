@@ -20,6 +20,7 @@ from irdeconv.graph import Graph
 from irdeconv.source import Location
 
 UNCOVERED = "E502"
+EXACT = "what is not exactly the same in standard operations is not imported; change the model"
 CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its producer wrote it"
 
 
@@ -53,7 +54,7 @@ class Report(Collector):
 
     def uncovered(self, layer: str, message: str, hint: str | None = None) -> None:
         """Record something that the importer does not cover."""
-        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint)
+        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint or EXACT)
 
     def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
         """Record that the file is not what it should be."""

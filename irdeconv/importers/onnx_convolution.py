@@ -12,7 +12,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
-from irdeconv.spec import is_static
+from irdeconv.spec import Shape, is_static
 
 AUTO_PAD: dict[str, Any] = {
     "NOTSET": "explicit",
@@ -122,9 +122,24 @@ def _pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
     if len(kernel) != axes:
         raise Refusal(f"kernel_shape has {len(kernel)} values for {axes} spatial axes")
     lists = _lists(n, axes)
+    auto_pad = _auto_pad(n)
+    if auto_pad.startswith("same"):
+        _check_same(b.shape(n[0])[2:], kernel, lists)
     # A window never begins behind the data and its begin padding.
     rounding = "ceil_torch" if n.integer("ceil_mode", 0) else "floor"
-    return lists | {"kernel": kernel, "rounding_type": rounding, "auto_pad": _auto_pad(n)}
+    return lists | {"kernel": kernel, "rounding_type": rounding, "auto_pad": auto_pad}
+
+
+def _check_same(sizes: Shape, kernel: tuple[int, ...], lists: dict[str, Any]) -> None:
+    """Refuse SAME_* poolings that systems compute differently: dilated ones, negative totals."""
+    if any(d != 1 for d in lists["dilations"]):
+        raise Refusal("auto_pad=SAME_* with dilations: systems differ in the output's size")
+    for axis, (size, k, s) in enumerate(zip(sizes, kernel, lists["strides"], strict=True)):
+        if k < s and (not isinstance(size, int) or (-(-size // s) - 1) * s + k < size):
+            raise Refusal(
+                f"auto_pad=SAME_* with kernel {k} below stride {s} on spatial axis {axis}: the "
+                "total padding may be negative, which systems split differently"
+            )
 
 
 @rule("MaxPool", "1 8 10 11 12 22")
@@ -143,10 +158,26 @@ def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Means; padding counts with count_include_pad."""
     lists = _pool_lists(n, b)
     exclude = not n.integer("count_include_pad", 0)
+    if not exclude and lists["rounding_type"] != "floor":
+        _check_overhang(b.shape(n[0])[2:], lists)
     if any(d != 1 for d in lists["dilations"]):
         return b.add(AvgPool16(**lists, exclude_pad=exclude), n[0])
     del lists["dilations"]
     return b.add(AvgPool14(**lists, exclude_pad=exclude), n[0])
+
+
+def _check_overhang(sizes: Shape, lists: dict[str, Any]) -> None:
+    """Refuse windows beyond the padding whose missing part some systems count and others do not."""
+    if lists["auto_pad"] != "explicit":
+        return
+    for axis, size in enumerate(sizes):
+        names = ("kernel", "strides", "dilations", "pads_begin", "pads_end")
+        k, s, d, begin, end = (lists[name][axis] for name in names)
+        if s > 1 and (not isinstance(size, int) or (size + begin + end - d * (k - 1) - 1) % s):
+            raise Refusal(
+                f"ceil_mode=1 with count_include_pad=1 on spatial axis {axis}: the last window "
+                "reaches beyond the padding, where systems count differently"
+            )
 
 
 def _spatial(b: ImportBuilder, x: Value) -> Value:

@@ -144,6 +144,10 @@ def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = 
                 f"scale {scale:g} of axis {axis} of size {size}: systems round it to "
                 f"{exact}, {single} or {runtime}; give sizes"
             )
+        if exact == size:
+            raise Refusal(
+                f"scale {scale:g} leaves axis {axis} at size {size}: systems copy or interpolate"
+            )
     return Target(tuple(a for a, _ in kept), scales=tuple(s for _, s in kept))
 
 
