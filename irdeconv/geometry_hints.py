@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from irdeconv.geometry import IntVector, Vector, Window
 
 
@@ -26,21 +24,17 @@ def size_hint(size: int, wanted: int, *, extra: int, limit: int | None, pads: in
     return "; ".join([f"the output would be {size}", *ways])
 
 
-def empty_hint(full: Vector, window: Window, least: int) -> str | None:
-    """Return what is cut off where less than `least` elements remain; None where unknown."""
+def empty_hint(full: Vector, window: Window) -> str | None:
+    """Return what is cut off where nothing remains, on the axis that lacks most; None: unknown."""
     parts = (full, window.pads_begin, window.pads_end)
-    if not all(isinstance(v, IntVector) for v in parts):
+    rows = [v.values for v in parts if isinstance(v, IntVector)]
+    if len(rows) < len(parts):
         return None
-    rows: Sequence[Sequence[int]] = [v.values for v in parts if isinstance(v, IntVector)]
-    for axis, (whole, begin, end) in enumerate(zip(*rows, strict=True)):
-        if whole - begin - end < least:
-            return (
-                f"on spatial axis {axis} the whole scatter has {whole} elements, of which "
-                f"{begin} + {end} are cut off; "
-                + (
-                    f"{whole - least} in total leave {least}"
-                    if whole >= least
-                    else f"output_padding must add {least - whole}"
-                )
-            )
-    return None
+    left = [whole - begin - end for whole, begin, end in zip(*rows, strict=True)]
+    axis = left.index(min(left))
+    whole, begin, end = (row[axis] for row in rows)
+    remedy = f"{whole - 1} in total leave 1" if whole > 0 else "the data is empty"
+    return (
+        f"on spatial axis {axis} the whole scatter has {whole} elements, of which {begin} + {end} "
+        f"are cut off; {remedy}"
+    )

@@ -246,16 +246,16 @@ def deconvolve(b: Builder[Any], x: Any, w: Any, s: Sizes, window: Window, least:
     except OpError as e:
         if e.problem.code != "E306":
             raise
-        raise OpError(str(e), code="E306", hint=_cut(s, window, 0)) from e
+        raise OpError(str(e), code="E306", hint=_cut(s, window)) from e
     if least:
-        check_output((b.spec(y).shape or ())[2:], _cut(s, window, least))
+        check_output((b.spec(y).shape or ())[2:], _cut(s, window))
     return y
 
 
-def _cut(s: Sizes, window: Window, least: int) -> str | None:
+def _cut(s: Sizes, window: Window) -> str | None:
     if not isinstance(s.input, IntVector) or not isinstance(s.kernel, IntVector):
         return None
-    return empty_hint(s.full(), window, least)
+    return empty_hint(s.full(), window)
 
 
 def output_sizes(

@@ -113,8 +113,13 @@ class LayerExplanation:
         }
 
 
-def explain_layer(graph: Graph, node: Node, solve_for: Ints | None = None) -> LayerExplanation:
-    """Explain one deconvolution of an inferred graph; it may be one that inference refused."""
+def explain_layer(
+    graph: Graph, node: Node, solve_for: Ints | None = None, *, declared: bool = True
+) -> LayerExplanation:
+    """Explain one deconvolution of an inferred graph; it may be one that inference refused.
+
+    `declared` says whether the sizes that the file states are to be looked at.
+    """
     inputs, op = graph.input_specs(node.id), node.op
     s, crop, problem = None, None, None
     remarks: tuple[Problem, ...] = ()
@@ -143,7 +148,7 @@ def explain_layer(graph: Graph, node: Node, solve_for: Ints | None = None) -> La
         tuple(_picture(s, crop)) if s and crop else (),
         tuple(verdicts(s, crop)) if s else (),
         problem,
-        tuple(_hints(s, crop, problem, _declared(node))),
+        tuple(_hints(s, crop, problem, _declared(node) if declared else None)),
         remarks,
         solve(find(s.system), s, _spread(solve_for, s.axes)) if s and solve_for else None,
     )

@@ -58,8 +58,9 @@ def explain(
     wanted = None if solve is None else (solve,) if isinstance(solve, int) else tuple(solve)
     found = []
     for node in _chosen(copy, layer):
-        explained = explain_layer(copy, node, _checked(wanted, copy, node))
-        found.append(explained)
+        sizes = _checked(wanted, copy, node)
+        # Other input shapes make what the file declares meaningless.
+        found.append(explain_layer(copy, node, sizes, declared=not shapes))
     return Explanation(tuple(found))
 
 

@@ -1,0 +1,221 @@
+"""Explanations: the terms, the pads' rule, the picture, what others compute, what gives a size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.explanation.picture import picture
+from irdeconv.explanation.verdicts import SYSTEMS
+from irdeconv.geometry_hints import size_hint
+
+SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"
+SIZES = {
+    "openvino/deconv_3x3_to_5x5": ("5,5", []),
+    "openvino/deconv_224_to_447": ("447,447", []),
+    "openvino/group_deconv": ("9,13", []),
+    "openvino/same_upper_output_shape": ("9,13", []),
+    "openvino/dynamic": ("6..18,?", []),
+    "onednn/xio_3x3_stride_2": ("8,7", []),
+    "onednn/same_lower_groups": ("5,8", []),
+    "onnx/default": ("5,5", []),
+    "onnx/1d": ("5", []),
+    "onnx/3d": ("5,6,7", []),
+    "onnx/output_shape": ("10,8", []),
+    "onnx/output_padding": ("10,8", []),
+    "onnx/kernel_shape": ("10,8", []),
+    "onnx/pads": ("7,3", []),
+    "onnx/dilations": ("5,5", []),
+    "onnx/autopad_same": ("6,6", []),
+    "onnx/group_2": ("5,5", []),
+    "onnx/odd_total_version_1": ("6,6", []),
+    "ort_nhwc/bias_leaky_relu": ("8,10", []),
+    "ort_nhwc/same_upper_odd_total": ("8,8", []),
+    "tensorrt/deconv_3x3_to_5x5": ("5,5", []),
+    "tensorrt/same_lower_groups": ("3,8", []),
+}
+
+
+def explained(sample: str, **options: Any) -> Any:
+    return ird.explain(ird.read(SAMPLES / f"{sample}.xml"), **options)
+
+
+def table(layer: Any) -> dict[str, str]:
+    return {v.system: v.text for v in layer.verdicts}
+
+
+def test_every_sample_has_its_published_size() -> None:
+    names = {p.relative_to(SAMPLES).with_suffix("").as_posix() for p in SAMPLES.glob("*/*.xml")}
+    left = {n for n in names if not n.startswith("broken/")} - set(SIZES)
+    assert left == {"openvino/segmentation_head"}
+    for sample, (size, _) in SIZES.items():
+        (layer,) = explained(sample).layers
+        assert ",".join(map(str, layer.crop.size)) == size, sample
+        assert table(layer)[layer.setting.system] == "the same numbers", sample
+        text = str(explained(sample))
+        for axis, o in zip(layer.axes, size.split(","), strict=True):
+            assert axis.equation[1].endswith(f" = {o}")
+            assert f"axis {axis.index}: O = {axis.equation[0]}" in text
+
+
+def test_the_terms_of_the_specification() -> None:
+    text = str(explained("openvino/deconv_224_to_447"))
+    assert "O = 2*(224-1) + 1*(3-1)+1 - 1 - 1 + 0\n            = 446 + 3 - 1 - 1 + 0 = 447" in text
+    assert "pads: as given" in text
+    assert "drawn with 4 of 224 elements" in text
+
+
+def test_the_total_and_its_odd_element() -> None:
+    text = str(explained("openvino/same_upper_output_shape"))
+    assert "total = max(FULL + op - O, 0) = max(10 + 0 - 9, 0) = 1; odd, the larger half at" in text
+    assert "max(10 + 0 - 13, 0) = 0; nothing to split" in text
+    text = str(explained("onnx/output_shape"))
+    assert "output_shape takes precedence, split for auto_pad NOTSET" in text
+
+
+def test_the_picture() -> None:
+    assert picture(3, 3, 2, 1, 1, 1) == [
+        "data        x0 .  x1 .  x2",
+        "window   0  x0 .  x1 .  x2 0   . inserted zero, 0 padded (1 | 1)",
+        "y0       -  w1 -                = x0*w1",
+        "y1          w2 -  w0            = x0*w2 + x1*w0",
+        "y2             -  w1 -          = x1*w1",
+        "y3                w2 -  w0      = x1*w2 + x2*w0",
+        "y4                   -  w1 -    = x2*w1",
+        "phase 0 (y0, y2, y4): w1",
+        "phase 1 (y1, y3): w0 w2",
+    ]
+    lines = picture(2, 1, 3, 1, 1, 0)
+    assert "cropped (1 | 0)" in lines[1]
+    assert lines[-2:] == ["phase 1 (y1): no tap, always 0", "phase 2 (y2): w0"]
+    assert picture(None, 2, 1, 1, 0, 0)[0] == "drawn with 4 of ? elements"
+    assert picture(3, 60, 1, 2, 0, 0)[0] == "(too wide to be drawn)"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_rows_of_the_picture_are_the_definition(seed: int) -> None:
+    rng = np.random.default_rng([5, seed])
+    size, kernel, stride, dilation = (int(v) for v in rng.integers(1, 5, 4))
+    full = stride * (size - 1) + dilation * (kernel - 1) + 1
+    begin = int(rng.integers(-1, full))
+    output = int(rng.integers(1, 9))
+    lines = picture(size, kernel, stride, dilation, begin, full - begin - output)
+    x, w = 2 ** np.arange(size), 16 ** np.arange(kernel)
+    y = oracle.deconvolution(
+        x.reshape(1, 1, -1), w.reshape(1, 1, 1, -1), [stride], [dilation], [begin], [output]
+    )
+    rows = {line.split()[0]: line.split(" = ")[1] for line in lines if " = " in line}
+    assert len(rows) == output
+    for o in range(output):
+        total = 0
+        for term in rows[f"y{o}"].split(" + "):
+            if term != "0":
+                i, k = (int(part[1:]) for part in term.split("*"))
+                total += int(x[i]) * int(w[k])
+        assert total == y[0, 0, o]
+
+
+@pytest.mark.parametrize(
+    ("sample", "sizes"),
+    [
+        ("openvino/group_deconv", (10, 12)),
+        ("onnx/output_padding", (10, 8)),
+        ("onednn/xio_3x3_stride_2", (8, 7)),
+        ("tensorrt/same_lower_groups", (3, 8)),
+    ],
+)
+def test_what_gives_a_size(sample: str, sizes: tuple[int, int]) -> None:
+    (layer,) = explained(sample, solve=sizes).layers
+    found = layer.solutions
+    assert found.wanted == sizes
+    assert found.found
+    assert found.complete
+    assert all(s.crop.size == sizes for s in found.found)
+    assert (f"and {found.more} more" in str(explained(sample, solve=sizes))) == bool(found.more)
+
+
+def test_solutions_are_all_of_them_on_one_axis() -> None:
+    (layer,) = explained("onnx/1d", solve=4).layers
+    assert [s.attributes for s in layer.solutions.found] == [
+        {"output_shape": "4"},
+        {"auto_pad": "VALID", "output_shape": "4"},
+        {"auto_pad": "SAME_UPPER", "output_shape": "4"},
+        {"auto_pad": "SAME_LOWER", "output_shape": "4"},
+        {"pads": "0,1"},
+        {"pads": "1,0"},
+    ]
+    assert layer.solutions.more == 0
+
+
+def test_no_solution_and_wrong_questions() -> None:
+    assert "none" in str(explained("tensorrt/deconv_3x3_to_5x5", solve=50))
+    assert "not all known" in str(explained("openvino/dynamic", solve=8))
+    with pytest.raises(ird.UsageError, match="3 wanted sizes for the 2 axes"):
+        explained("onnx/pads", solve=[1, 2, 3])
+    with pytest.raises(ird.UsageError, match="at least 1"):
+        explained("onnx/pads", solve=0)
+
+
+def test_a_layer_that_its_system_rejects() -> None:
+    graph = ird.read(SAMPLES / "onnx/pads.xml")
+    assert ird.explain(graph, "deconv", shapes={"x": "1,1,3,2"}).accepted
+    found = ird.explain(graph, "deconv", shapes={"x": "1,1,1,1"})
+    assert not found.accepted
+    assert "rejected [E306]" in str(found)
+    (rejected,) = found.layers
+    assert rejected.crop is None
+    assert (
+        "the whole scatter has 3 elements, of which 2 + 2 are cut off; 2 in total leave 1"
+        in str(rejected.hints)
+    )
+    assert rejected.to_dict()["rejected"]["code"] == "E306"
+
+
+def test_what_the_file_declares() -> None:
+    xml = (SAMPLES / "openvino/deconv_224_to_447.xml").read_text("utf-8").replace("447", "448")
+    found = ird.explain(ird.read(xml.encode()))
+    hint = "the file declares 448 on axis 0: the output would be 447; output_padding=1 gives 448"
+    assert found.layers[0].hints[0].startswith(hint)
+
+
+def test_hints() -> None:
+    told = size_hint(31, 32, extra=0, limit=2, pads=2)
+    assert told == (
+        "the output would be 31; output_padding=1 gives 32; pads that are 1 less in total give 32"
+    )
+    assert size_hint(31, 30, extra=0, limit=2, pads=0).endswith("1 more in total give 30")
+    assert size_hint(31, 40, extra=0, limit=2, pads=0).endswith("output_padding=1 gives 32 at most")
+    assert size_hint(31, 40, extra=0, limit=0, pads=0) == "the output would be 31"
+    assert size_hint(31, 40, extra=2, limit=None, pads=0).endswith("output_padding=11 gives 40")
+
+
+def test_names() -> None:
+    graph = ird.read(SAMPLES / "openvino/segmentation_head.xml")
+    assert [e.name for e in ird.explain(graph).layers] == ["up1", "up2"]
+    assert [e.name for e in ird.explain(graph, "up2").layers] == ["up2"]
+    with pytest.raises(ird.UsageError, match='"joined" is a Concat; the deconvolutions are "up1"'):
+        ird.explain(graph, "joined")
+    with pytest.raises(ird.UsageError, match="did you mean"):
+        ird.explain(graph, "up3")
+
+
+def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(SAMPLES / "onnx/autopad_same.xml")
+    assert main(["explain", file, "deconv", "--solve", "7,6"]) == 0
+    assert "attributes with which ONNX Runtime gives 7,6" in capsys.readouterr().out
+    assert main(["explain", file, "--format", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["schema"] == "irdeconv/explain/1"
+    (layer,) = content["layers"]
+    assert layer["size"] == [6, 6]
+    assert {s["system"] for s in layer["systems"]} == {s.key for s in SYSTEMS}
+    assert main(["explain", str(SAMPLES / "onnx/pads.xml"), "--shape", "x[1,1,1,1]"]) == 1
+    assert main(["explain", file, "--solve", "x"]) == 2
+    assert main(["explain", file, "nothing"]) == 2
