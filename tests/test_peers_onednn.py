@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,12 @@ def test_onednn_computes_and_rejects_the_same(chunk: int) -> None:
     assert sum(seen[name] for name in REFUSED_ON_PURPOSE) < 16, seen
 
 
+def test_what_is_refused_on_purpose_is_documented() -> None:
+    page = Path(__file__).parent.parent / "docs" / "disagreements.md"
+    text = page.read_text("utf-8")
+    assert [name for name in REFUSED_ON_PURPOSE if f"| {name} |" not in text] == []
+
+
 def test_the_grid_of_layouts() -> None:
     """Every data_format, layout and auto_pad with groups of unlike channel counts, 1D to 3D."""
     layers = [
@@ -197,6 +204,17 @@ def test_spellings_that_only_irdeconv_reads() -> None:
     for answer in ask(lower + other, as_spelled=True):
         assert isinstance(answer, str), answer
         assert "invalid operation" in answer
+
+
+def test_the_default_layout_of_the_filter() -> None:
+    """Without weights_format the library reads (*K, M/g, C), the document (*K, C, M/g)."""
+    attributes = {n: (1,) for n in ("strides", "dilations")}
+    attributes |= {n: (0,) for n in ("pads_begin", "pads_end")}
+    layer = DialectLayer(ONEDNN, 1, (3,), 1, 2, 2, (2,), attributes)
+    x, w = data(layer, np.random.default_rng(0), np.float32)
+    (answer,) = onednn.run([([x, np.swapaxes(w, 1, 2)], dict(attributes))])
+    graph, feeds = build(layer, [x, w])
+    assert np.array_equal(ird.run(graph, feeds)["y"], answer)
 
 
 def test_empty_data() -> None:
