@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ir_text import write_ir
-from layers import Layer, expected, numbers, random_layer
+from layers import Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
 
@@ -158,6 +158,24 @@ def test_layers_of_unknown_size(chunk: int, shape_input: bool, tmp_path: Path) -
     rng = np.random.default_rng([32, chunk, shape_input])
     runs = sum(check_dynamic(rng, tmp_path, shape_input) for _ in range(8))
     assert runs >= 16
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 20])
+def test_the_size_of_another_input(size: int, tmp_path: Path) -> None:
+    """Data of known size, cropped or padded to the size of an open input.
+
+    OpenVINO infers from the bounds of ShapeOf that a Pad of computed pads never crops.
+    """
+    three = ((2,), (3,), (1,), (1,), (0,), (0,))  # kernel, strides, ...: FULL is 8
+    layer = Layer(1, (3,), None, 2, 3, *three, output_shape=(size,))
+    rng = np.random.default_rng(33)
+    x = numbers(rng, layer.data_shape, np.float32)
+    w = numbers(rng, layer.filter_shape, np.float32)
+    graph, feeds = build(layer, x, w, shape_source="computed")
+    ird.write(ird.lower(graph).graph, tmp_path / "net.xml")
+    compiled = compile_ov(tmp_path / "net.xml")
+    y = compiled([feeds[p.node.friendly_name] for p in compiled.inputs])[0]
+    assert np.array_equal(y, expected(layer, x, w))
 
 
 def check_dynamic(rng: np.random.Generator, folder: Path, shape_input: bool) -> int:

@@ -123,7 +123,12 @@ def _integral(fn: UnaryFunction) -> UnaryFunction:
 
 
 Abs = unary("Abs", np.abs, _row("Absolute value", "arithmetic/Abs-1"))
-Negative = unary("Negative", np.negative, _row("-x", "arithmetic/Negative-1"))
+Negative = unary(
+    "Negative",
+    np.negative,
+    _row("-x", "arithmetic/Negative-1"),
+    scalar=lambda v: ranges.subtract(0, v),
+)
 Sign = unary("Sign", wide(np.sign), _row("-1, 0 or 1", "arithmetic/Sign-1"))
 Floor = unary(
     "Floor",
@@ -154,7 +159,12 @@ Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4)
 Tanh = _function("Tanh", np.tanh, "Hyperbolic tangent")
 Erf = _function("Erf", erf, "Error function")
 Sigmoid = unary("Sigmoid", wide(sigmoid), _row("1 / (1 + exp(-x))", "activation/Sigmoid-1"))
-ReLU = unary("ReLU", _relu, _row("max(0, x)", "activation/ReLU-1"))
+ReLU = unary(
+    "ReLU",
+    _relu,
+    _row("max(0, x)", "activation/ReLU-1"),
+    scalar=lambda v: ranges.maximum(v, 0),
+)
 SoftPlus = _activation("SoftPlus", _softplus, "ln(exp(x) + 1)", since=4)
 Mish = _activation("Mish", lambda x: x * np.tanh(_softplus(x)), "x * tanh(SoftPlus(x))", since=4)
 HSwish = _activation("HSwish", lambda x: x * _hsigmoid(x), "x * min(ReLU(x + 3), 6) / 6", since=4)

@@ -17,8 +17,9 @@ from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
+from irdeconv.ops.activation import Negative, ReLU
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.elementwise import Maximum, Minimum, Multiply, Subtract
+from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.vectors import vector
@@ -125,7 +126,9 @@ def _split_pad(graph: Graph, node: Node) -> None:
     """Pad first and crop afterwards where a crop may exceed the tensor.
 
     OpenVINO's CPU plugin corrupts its heap on one Pad that crops more than the tensor has and pads
-    at the other end; two Pads compute the same window.
+    at the other end; two Pads compute the same window. Of computed pads that have a lower but no
+    upper bound OpenVINO infers that they never crop, and fails where they do; it follows no bounds
+    through ReLU.
     """
     data, begin, end = (graph.spec(v) for v in graph.inputs_of(node.id)[:3])
     if not _may_overcrop(data, begin.known, end.known):
@@ -134,7 +137,10 @@ def _split_pad(graph: Graph, node: Node) -> None:
     def build(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *_: Any) -> Any:
         zero = b.const(np.zeros(1, np.int64))
         wide = b.add(op, x, b.add(Maximum(), begin, zero), b.add(Maximum(), end, zero))
-        return b.add(op, wide, b.add(Minimum(), begin, zero), b.add(Minimum(), end, zero))
+        return b.add(op, wide, cropped(b, begin), cropped(b, end))
+
+    def cropped(b: Builder[Any], pads: Any) -> Any:
+        return b.add(Negative(), b.add(ReLU(), b.add(Negative(), pads)))
 
     replace_node(graph, node, build)
 
@@ -172,12 +178,14 @@ def _crop(b: Builder[Any], x: Any, surplus: tuple[int, ...]) -> Any:
 def _deconvolution(
     op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
 ) -> Any:
-    """Spell the canonical deconvolution: non-negative constant pads natively, others by a Pad."""
+    """Spell the canonical deconvolution: pads that only cut off natively, others by a Pad."""
     axes = len(op.strides)
     begin, end = vector(b, pads_begin), vector(b, pads_end)
     native = [(0,) * axes, (0,) * axes]
     if isinstance(begin, IntVector) and isinstance(end, IntVector):
-        native = [begin.clamp().values, end.clamp().values]
+        # With a negative pad beside it, cutting natively may leave less than nothing.
+        if min(*begin.values, *end.values) >= 0:
+            native = [begin.values, end.values]
     lists = (op.strides, native[0], native[1], op.dilations)
     zeros = (0,) * axes
     shape = b.spec(w).shape
