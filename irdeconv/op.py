@@ -39,7 +39,6 @@ class Op:
     versions: ClassVar[tuple[str, ...]] = ()
     standard: ClassVar[bool] = True
     partial: ClassVar[bool] = False
-    is_view: ClassVar[bool] = False
     side_effect: ClassVar[bool] = False
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
@@ -25,8 +24,6 @@ class Parameter(Op):
 @op("Result")
 class Result(Op):
     """A model output: passes its input on.  [infrastructure/Result-1]"""
-
-    is_view: ClassVar[bool] = True
 
     def infer(self, data: Spec) -> Spec:
         return data

@@ -92,7 +92,6 @@ class Identity(Op):
     """The input itself; any type.  [util/Identity-16]"""
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def infer(self, data: Spec) -> Spec:
         return data

@@ -100,7 +100,6 @@ class Transpose(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def infer(self, data: Spec, order: Spec) -> Spec:
         values = elements(order, 1, "the order")

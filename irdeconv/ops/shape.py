@@ -79,7 +79,6 @@ class Reshape(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
     special_zero: bool = False
 
     def infer(self, data: Spec, shape: Spec) -> Spec:
@@ -193,7 +192,6 @@ class _Squeeze(Op):
     """Base of the two versions."""
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def _infer(self, data: Spec, axes: Spec | None, skip: bool) -> Spec:
         if axes is None or vector_length(axes, 1, "axes") == 0:
@@ -281,7 +279,6 @@ class Unsqueeze(Op):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def infer(self, data: Spec, axes: Spec) -> Spec:
         places = elements(axes, 1, "axes")

@@ -79,7 +79,6 @@ class Slice(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def infer(
         self, data: Spec, start: Spec, stop: Spec, step: Spec, axes: Spec | None = None
@@ -215,14 +214,16 @@ def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
     """Take `indices` along an axis; negative ones count from the end, outside ones give 0."""
     size = data.shape[axis]
     if batch == 0 and indices.size and indices.min() >= 0 and indices.max() < size:
-        return np.take(data, indices, axis)
+        # Of an object array with one index NumPy returns the bare element.
+        return np.asarray(np.take(data, indices, axis), data.dtype)
     wrapped = np.where(indices < 0, indices + size, indices)
     inside = (wrapped >= 0) & (wrapped < size)
     safe = wrapped if inside.all() else np.where(inside, wrapped, 0)
     if safe.size and size == 0:
         shape = (*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :])
         return np.zeros(shape, data.dtype)
-    out = np.take(data, safe, axis) if batch == 0 else _gather_batched(data, safe, axis, batch)
+    taken = np.take(data, safe, axis) if batch == 0 else _gather_batched(data, safe, axis, batch)
+    out = np.asarray(taken, data.dtype)
     if safe is wrapped:
         return out
     tail = data.ndim - axis - 1

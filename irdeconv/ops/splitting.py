@@ -41,7 +41,6 @@ class Split(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
     num_splits: int
 
     def check(self) -> Iterator[Problem]:
@@ -71,7 +70,6 @@ class VariadicSplit(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)

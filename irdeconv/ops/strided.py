@@ -37,7 +37,6 @@ class StridedSlice(Op):
     """
 
     partial: ClassVar[bool] = True
-    is_view: ClassVar[bool] = True
 
     begin_mask: tuple[int, ...] = ()
     end_mask: tuple[int, ...] = ()

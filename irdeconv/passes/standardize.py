@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -182,10 +183,10 @@ def _deconvolution(
     axes = len(op.strides)
     begin, end = vector(b, pads_begin), vector(b, pads_end)
     native = [(0,) * axes, (0,) * axes]
-    if isinstance(begin, IntVector) and isinstance(end, IntVector):
-        # With a negative pad beside it, cutting natively may leave less than nothing.
-        if min(*begin.values, *end.values) >= 0:
-            native = [begin.values, end.values]
+    pads = [v.values for v in (begin, end) if isinstance(v, IntVector)]
+    # With a negative pad beside it, cutting natively may leave less than nothing.
+    if len(pads) == 2 and min(itertools.chain(*pads)) >= 0:
+        native = pads
     lists = (op.strides, native[0], native[1], op.dilations)
     zeros = (0,) * axes
     shape = b.spec(w).shape
