@@ -121,6 +121,11 @@ ROWS: dict[str, tuple[str, str, Any]] = {
         "weights_format=XIO: a value of the other spelling",
         (ONEDNN, (1, 4, 1), (3, 1, 1), PADS | STRIDE | {"weights_format": "XIO"}, {}),
     ),
+    "oneDNN: no filter format": (
+        "W300",
+        "the document's default is XIO, which irdeconv reads, the library's is XOI",
+        (ONEDNN, (1, 4, 2), (3, 2, 2), PADS | STRIDE, {}),
+    ),
     "ONNX 1: an odd total": (
         "W300",
         "ONNX Runtime begins the output at [0] of the full scatter, the formula printed for this "

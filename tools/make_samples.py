@@ -270,7 +270,7 @@ def onednn(folder: Path) -> None:
     lists = {"pads_begin": "1,1", "pads_end": "1,1", "dilations": "1,1"}
     dialect(
         folder / "xio_3x3_stride_2.xml", "onednn_graph_1", "1,4,4,2", pattern(3, 3, 2, 3),
-        pattern(3), strides="2,2", output_padding="1,0", **lists,
+        pattern(3), strides="2,2", output_padding="1,0", filter_format="XIO", **lists,
     )  # fmt: skip
     dialect(
         folder / "same_lower_groups.xml", "onednn_graph_1", "2,6,5,4", pattern(2, 6, 4, 3),

@@ -198,7 +198,8 @@ class OneDnnConvTranspose(SugarOp):
             )
         if filter.shape is not None:
             order = self._to_iox(len(self.strides))
-            yield from remarks.onednn(self, [filter.shape[at] for at in order[2:]])
+            sizes = [filter.shape[at] for at in order]
+            yield from remarks.onednn(self, sizes[:2], sizes[2:])
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return the products of the scatter: N * prod(I) * elements of the filter."""

@@ -58,9 +58,18 @@ def large_padding(op: Any, axes: int, words: str) -> Iterator[Problem]:
         )
 
 
-def onednn(op: Any, kernel: Sequence[Dim]) -> Iterator[Problem]:
-    """Yield what oneDNN's document and library read differently."""
+def onednn(op: Any, channels: Sequence[Dim], kernel: Sequence[Dim]) -> Iterator[Problem]:
+    """Yield what oneDNN's document and library read differently; `channels` are the filter's."""
     axes = len(op.strides)
+    if not (op.filter_format or op.weights_format) and any(c != 1 for c in channels):
+        yield Problem(
+            "W300",
+            "neither filter_format nor weights_format is given: the document's default is XIO, "
+            "which irdeconv reads, the library's is XOI",
+            "warning",
+            port=1,
+            hint="name the layout",
+        )
     if op.semantics == "document":
         yield from large_padding(op, axes, "the library refuses it")
     if not op.auto_pad.startswith("same"):
