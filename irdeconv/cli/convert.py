@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console, count
@@ -39,16 +41,17 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     from irdeconv import api
-    from irdeconv.cli.model import parse_shapes, protect
+    from irdeconv.cli.model import parse_shapes
     from irdeconv.importers.convert import import_model
 
     weights = None if args.weights == "random" else args.weights
-    protect(args.output, (args.file, weights), force=args.force, model=True)
+    _protect(args, (args.file, weights))
     source = sys.stdin.buffer.read() if args.file == "-" else args.file
     shapes = _named(parse_shapes(args.shape))
     done = import_model(
         source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
     )
+    _protect(args, done.files)
     done.diagnostics += [d for d in api.validate(done.graph) if d.severity == "warning"]
     api.write(done.graph, args.output)
     console.log(f"wrote {args.output}")
@@ -59,6 +62,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         _text(args.file, done, console)
     return 0
+
+
+def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> None:
+    """Refuse to overwrite a file that is read; a .bin beside an .onnx is not one of them."""
+    from irdeconv.cli.model import protect, usage
+
+    protect(args.output, (), force=args.force, model=True)
+    targets = {Path(args.output).resolve(), Path(args.output).with_suffix(".bin").resolve()}
+    for source in sources:
+        if source and str(source) != "-" and not args.force and Path(source).resolve() in targets:
+            raise usage(f"-o {args.output} would overwrite {source}", "--force allows it")
 
 
 def _named(shapes: dict[str, Any]) -> dict[str, Any]:

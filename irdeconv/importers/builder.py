@@ -18,6 +18,7 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.generate import Identity
 from irdeconv.ops.shape import Reshape, ShapeOf
 from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.rewrite import remove_dead, unique_names
 from irdeconv.source import Location
 from irdeconv.spec import Array, Shape, Spec, is_static
 
@@ -193,9 +194,7 @@ class ImportBuilder(GraphBuilder):
         node = self.graph.node(value.node)
         if node.id not in self.made:
             return
-        node.name = layer
-        # What is marked as made is split where OpenVINO could not compute it as one Pad.
-        node.origins = (layer,) if node.type == "Pad" else ()
+        node.name, node.origins = layer, ()
 
     def bind(self, value: Value, name: str, *, alone: bool) -> Value:
         """Give a value a tensor name; with `alone` a named value is copied to have just this."""
@@ -214,3 +213,11 @@ class ImportBuilder(GraphBuilder):
         spec = self.spec(value)
         location = self.source.location
         self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=(spec,))
+
+    def finish(self) -> None:
+        """Drop what no output needs; the nodes that stay are layers of the model, none is made."""
+        remove_dead(self.graph, set())
+        unique_names(self.graph)
+        for node in self.graph.nodes():
+            # A Pad that counts as made is split where OpenVINO could not compute it as one.
+            node.origins = (node.name,) if node.type == "Pad" else ()

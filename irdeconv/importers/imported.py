@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from irdeconv.errors import (
@@ -28,13 +29,15 @@ CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its prod
 class Imported:
     """An imported model: the graph, how often each node type occurred, warnings.
 
-    `format` names the source with its version, `kinds` maps `Type (version)` to counts.
+    `format` names the source with its version, `kinds` counts node types, `files` are those that
+    were read besides the model.
     """
 
     graph: Graph
     format: str
     kinds: Counter[str] = field(default_factory=Counter)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    files: tuple[Path, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

@@ -19,7 +19,6 @@ from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.imported import Imported, Report, malformed, misused
 from irdeconv.importers.onednn_node import RULES, DumpNode
-from irdeconv.passes.rewrite import remove_dead, unique_names
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec
 from irdeconv.suggest import did_you_mean
@@ -128,8 +127,7 @@ class DumpReader:
             self._outputs(nodes)
             self._unused()
         self.out.finish()
-        remove_dead(self.graph, set())
-        unique_names(self.graph)
+        self.builder.finish()
         done.diagnostics = self.out.diagnostics
         return done
 

@@ -18,7 +18,8 @@ NHWC = "com.ms.internal.nhwc"
 class OnnxNode:
     """A node: type, version of the operation, attributes, inputs (None: left out), output names.
 
-    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused.
+    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused,
+    `remarks` become warnings.
     """
 
     type: str
@@ -29,6 +30,7 @@ class OnnxNode:
     outputs: tuple[str, ...]
     semantics: Any = "runtime"
     asked: set[str] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
 
     def __contains__(self, name: str) -> bool:
         return name in self.attributes

@@ -23,7 +23,6 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.imported import Imported, Report, malformed
 from irdeconv.importers.onnx_node import NHWC, RULES, OnnxNode
 from irdeconv.importers.onnx_tensors import declared_shape, element_type, to_array
-from irdeconv.passes.rewrite import remove_dead, unique_names
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
@@ -46,13 +45,10 @@ def read_onnx(
     InferenceError where shapes do not fit. Needs the package onnx.
     """
     location = Location(SourceFile(path, b""))
-    model = _load(path, data, location)
-    reader = OnnxReader(model, location, dict(shapes or {}), semantics, _folder(path, data))
-    return reader.read()
-
-
-def _folder(path: str, data: bytes | None) -> str:
-    return str(Path(path).parent) if data is None else ""
+    model, files = _load(path, data, location)
+    done = OnnxReader(model, location, dict(shapes or {}), semantics).read()
+    done.files = files
+    return done
 
 
 def _onnx() -> Any:
@@ -64,12 +60,19 @@ def _onnx() -> Any:
         raise UnsupportedError(Diagnostic("E502", "error", message, hint=hint)) from None
 
 
-def _load(path: str, data: bytes | None, location: Location) -> Any:
-    """Return a ModelProto with local functions inlined."""
+def _load(path: str, data: bytes | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
+    """Return a ModelProto with local functions inlined, and the files of its external data."""
     onnx = _onnx()
     protobuf: Any = import_module("google.protobuf.message")
     try:
-        model = onnx.load(path) if data is None else onnx.load_model_from_string(data)
+        if data is None:
+            model = onnx.load(path, load_external_data=False)
+            files = _external(model, Path(path).parent)
+            import_module("onnx.external_data_helper").load_external_data_for_model(
+                model, str(Path(path).parent)
+            )
+        else:
+            model, files = onnx.load_model_from_string(data), ()
         if model.functions:
             model = import_module("onnx.inliner").inline_local_functions(model)
     except (protobuf.DecodeError, protobuf.Error) as e:
@@ -82,7 +85,13 @@ def _load(path: str, data: bytes | None, location: Location) -> Any:
         raise malformed(location, f"the ONNX model cannot be loaded: {e}") from None
     if not model.graph.node and not model.graph.output:
         raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
-    return model
+    return model, files
+
+
+def _external(model: Any, folder: Path) -> tuple[Path, ...]:
+    """Return the files that initializers name."""
+    entries = (e for t in model.graph.initializer for e in t.external_data)
+    return tuple({folder / e.value for e in entries if e.key == "location"})
 
 
 @dataclass
@@ -93,7 +102,6 @@ class OnnxReader:
     location: Location
     shapes: dict[str, Shape | None]
     semantics: Semantics
-    folder: str = ""
     values: dict[str, Value | None] = field(default_factory=dict)
     tensors: dict[str, Any] = field(default_factory=dict)
 
@@ -112,8 +120,7 @@ class OnnxReader:
                 self._node(node)
             self._outputs()
         self.out.finish()
-        remove_dead(self.graph, set())
-        unique_names(self.graph)
+        self.builder.finish()
         done.diagnostics = self.out.diagnostics
         return done
 
@@ -170,7 +177,7 @@ class OnnxReader:
         """Return a tensor by name, making the constant of an initializer at its first use."""
         if name not in self.values and name in self.tensors:
             try:
-                array, dtype = to_array(self.tensors[name], self.folder)
+                array, dtype = to_array(self.tensors[name])
                 self.values[name] = self.builder.constant(name, array, dtype)
             except Refusal as e:
                 self.values[name] = None
@@ -270,8 +277,10 @@ class OnnxReader:
             raise Refusal(f"the attribute {', '.join(left)} is not covered")
         if any(view.wants(i) for i in range(len(results), len(view.outputs))):
             raise Refusal(f"more outputs than {len(results)} are not covered")
-        if results[0].node in self.builder.made:
-            self.builder.own(results[0], layer=view.name)
+        for text in view.remarks:
+            message = f"{self._title(node)}: {text}"
+            self.out.add("W303", message, location=self.location, layer=view.name)
+        self.builder.own(results[0], layer=view.name)
         for name, value in zip(view.outputs, results, strict=False):
             if name:
                 alone = name in self.results

@@ -47,15 +47,17 @@ def element_type(number: int) -> ElementType:
     return ELEMENT_TYPES[_NAMES[name]]
 
 
-def to_array(tensor: Any, folder: str = "") -> tuple[Array, ElementType]:
+def to_array(tensor: Any) -> tuple[Array, ElementType]:
     """Return the values of a TensorProto in their container, and the element type.
 
-    `folder` is where files of external data lie. Raises Refusal for types without a counterpart,
-    ValueError where the data does not fit the shape.
+    Raises Refusal for types without a counterpart, ValueError where the data does not fit the
+    shape or was left in another file.
     """
     helper: Any = import_module("onnx.numpy_helper")
     dtype = element_type(tensor.data_type)
-    values = helper.to_array(tensor, folder)
+    if tensor.data_location == tensor.EXTERNAL:
+        raise ValueError("its data lies in another file, which was not read")
+    values = helper.to_array(tensor)
     if dtype.kind == "string":
         text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.flat]
         out = np.empty(len(text), object)
