@@ -262,6 +262,31 @@ def test_bad_dumps(data: bytes, error: type[ird.IrdeconvError], text: str) -> No
     assert text in str(e.value)
 
 
+JUNK = (None, -1, 0, 2**70, 1.5, "x", [], {}, [None], True, [1] * 7)
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys: Any = ()
+    if isinstance(content, dict | list):
+        keys = content if isinstance(content, dict) else range(len(content))
+    return [path, *(p for k in keys for p in places(content[k], (*path, k)))]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=str)
+def test_no_junk_is_a_crash(junk: Any) -> None:
+    """Each value of the dump in turn is replaced: it is imported or refused with a diagnostic."""
+    for *path, last in places(json.loads(small()))[1:]:
+        made = json.loads(small())
+        at = made
+        for key in path:
+            at = at[key]
+        at[last] = junk
+        try:
+            ird.convert(json.dumps(made).encode(), "random")
+        except ird.IrdeconvError as e:
+            assert e.diagnostics  # noqa: PT017 -- both ends are right, a traceback is not
+
+
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(ird.UnsupportedError, match="the weights have shape"):
         ird.convert(small(), weights(tmp_path, t1=np.zeros((2, 3))))

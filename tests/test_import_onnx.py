@@ -351,3 +351,17 @@ def test_numpy_helper_and_typed_fields_agree() -> None:
     made = model([node("Identity", "k", "y")], [], ["y"])
     made.graph.initializer.append(tensor)
     assert np.array_equal(run(made, {})[0], array)
+
+
+def test_damaged_bytes_are_no_crash() -> None:
+    rng = np.random.default_rng(8)
+    nodes = [node("Conv", "x w", "a", pads=[1, 1, 1, 1]), node("Softmax", "a", "y", axis=1)]
+    made = model(nodes, [info("x", X.shape)], ["y"], {"w": W[:2].reshape(1, 4, 3, 3)[:, :3]})
+    whole = made.SerializeToString()
+    for _ in range(400):
+        data = bytearray(whole)
+        data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        try:
+            ird.convert(bytes(data))
+        except ird.IrdeconvError as e:
+            assert e.diagnostics  # noqa: PT017 -- both ends are right, a traceback is not

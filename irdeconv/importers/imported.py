@@ -22,6 +22,8 @@ from irdeconv.source import Location
 
 UNCOVERED = "E502"
 EXACT = "what is not exactly the same in standard operations is not imported; change the model"
+# What operations raise for inputs that nobody foresaw; the node is named then.
+MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
 CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its producer wrote it"
 
 

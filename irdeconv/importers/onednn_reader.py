@@ -17,7 +17,7 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.imported import Imported, Report, malformed, misused
+from irdeconv.importers.imported import MISFITS, Imported, Report, malformed, misused
 from irdeconv.importers.onednn_node import RULES, DumpNode
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec
@@ -39,6 +39,8 @@ WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
     "ConvTranspose": (1, 2),
     "Convolution": (1, 2),
 }
+LARGEST = 2**63
+RANDOM_LIMIT = 1 << 30  # elements of one tensor that are drawn
 VARIANCE = ("BatchNormInference", 4)
 
 
@@ -82,6 +84,9 @@ def _parse(data: bytes, location: Location) -> Any:
     if not isinstance(dump, dict) or not isinstance(dump.get("graph"), list):
         hint = "oneDNN writes such dumps with the environment variable ONEDNN_GRAPH_DUMP=graph"
         raise malformed(location, 'not a dump of oneDNN Graph: it has no list "graph"', hint)
+    for key in ("input_ports", "output_ports"):
+        if not isinstance(dump.get(key, []), list):
+            raise malformed(location, f'"{key}" is no list')
     return dump
 
 
@@ -234,6 +239,8 @@ class DumpReader:
     def _exact(self, spec: Spec) -> tuple[int, ...]:
         if spec.shape is None or not spec.static:
             raise Refusal("random weights of an open shape")
+        if (spec.size or 0) > RANDOM_LIMIT:
+            raise Refusal(f"random weights {spec}: more than {RANDOM_LIMIT} elements")
         return tuple(int(d) for d in spec.shape if isinstance(d, int))
 
     def _spec(self, tensor: Any) -> Spec:
@@ -280,7 +287,7 @@ class DumpReader:
             self.out.uncovered(name, f"{title}: {e}")
         except OpError as e:
             self.out.problem(name, title, e.problem)
-        except (ValueError, TypeError, ArithmeticError, IndexError, KeyError) as e:
+        except MISFITS as e:
             message = f"{title}: its inputs do not fit: {e}"
             self.out.add("E300", message, location=self.location, layer=name)
         else:
@@ -323,17 +330,23 @@ def _structure(node: Any) -> str | None:
         if not isinstance(node.get(key), kind):
             return f'"{key}" is missing or no {kind.__name__}'
     for tensor in (*node["inputs"], *node["outputs"]):
-        if not isinstance(tensor, dict) or not isinstance(tensor.get("id"), int):
+        if not isinstance(tensor, dict) or not _number(tensor.get("id"), 0):
             return "a tensor has no id"
         shape = tensor.get("shape", [])
-        if not isinstance(shape, list) or not all(isinstance(d, int) for d in shape):
+        if not isinstance(shape, list) or not all(_number(d, -LARGEST) for d in shape):
             return f"tensor {tensor['id']} has no list of integers as shape"
+        if not isinstance(tensor.get("dtype"), str):
+            return f"tensor {tensor['id']} has no dtype"
     attributes = node.get("attrs", {})
     if not isinstance(attributes, dict):
         return '"attrs" is no object'
     if not all(isinstance(a, dict) and "value" in a for a in attributes.values()):
         return "an attribute has no value"
     return None
+
+
+def _number(value: Any, least: int) -> bool:
+    return isinstance(value, int) and least <= value < LARGEST
 
 
 def _element_type(tensor: Any) -> ElementType:

@@ -20,7 +20,7 @@ from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
     onnx_shape,
 )
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.imported import Imported, Report, malformed
+from irdeconv.importers.imported import MISFITS, Imported, Report, malformed
 from irdeconv.importers.onnx_node import NHWC, RULES, OnnxNode
 from irdeconv.importers.onnx_tensors import declared_shape, element_type, to_array
 from irdeconv.source import Location, SourceFile
@@ -220,7 +220,7 @@ class OnnxReader:
             self.out.uncovered(name, f"{self._title(node)}: {e}")
         except OpError as e:
             self.out.problem(name, self._title(node), e.problem)
-        except (ValueError, TypeError, ArithmeticError, IndexError, KeyError) as e:
+        except MISFITS as e:
             self.out.add(
                 "E300",
                 f"{self._title(node)}: its inputs do not fit: {e}",
