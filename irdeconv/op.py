@@ -67,9 +67,12 @@ class Op:
 
     def to_attributes(self) -> dict[str, str]:
         """Return the XML attributes in the order of the fields."""
-        texts = {
-            a.xml: a.kind.format(getattr(self, a.name)) for a in attributes(type(self)).values()
-        }
+        texts = {}
+        for a in attributes(type(self)).values():
+            value = getattr(self, a.name)
+            # An absent list is empty; OpenVINO reads an empty text alike, people wonder about it.
+            if value != () or a.default != ():
+                texts[a.xml] = a.kind.format(value)
         return {k: v for k, v in texts.items() if v is not None}
 
 
