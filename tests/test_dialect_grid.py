@@ -22,8 +22,8 @@ from dialect_layers import (
     data,
     expected,
     problems,
-    random_layer,
 )
+from dialect_random import random_layer
 
 import irdeconv as ird
 from irdeconv.graph import Graph

@@ -16,8 +16,8 @@ from dialect_layers import (
     data,
     expected,
     problems,
-    random_layer,
 )
+from dialect_random import random_layer
 from test_dialect_grid import cut_below_nothing
 
 import irdeconv as ird

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import ONEDNN, DialectLayer, build, data, problems, random_layer
+from dialect_layers import ONEDNN, DialectLayer, build, data, problems
+from dialect_random import random_layer
 from layers import Ints
 
 import irdeconv as ird
@@ -208,8 +209,8 @@ def test_spellings_that_only_irdeconv_reads() -> None:
 
 def test_the_default_layout_of_the_filter() -> None:
     """Without weights_format the library reads (*K, M/g, C), the document (*K, C, M/g)."""
-    attributes = {n: (1,) for n in ("strides", "dilations")}
-    attributes |= {n: (0,) for n in ("pads_begin", "pads_end")}
+    attributes = dict.fromkeys(("strides", "dilations"), (1,))
+    attributes |= dict.fromkeys(("pads_begin", "pads_end"), (0,))
     layer = DialectLayer(ONEDNN, 1, (3,), 1, 2, 2, (2,), attributes)
     x, w = data(layer, np.random.default_rng(0), np.float32)
     (answer,) = onednn.run([([x, np.swapaxes(w, 1, 2)], dict(attributes))])
