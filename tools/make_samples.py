@@ -6,7 +6,6 @@ python tools/make_samples.py [folder]
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -261,8 +260,6 @@ def dialect(
         inputs.append(net.const("deconv/bias", bias))
     type = "Deconvolution" if version == "tensorrt" else "ConvTranspose"
     net.write(net.layer("deconv", type, version, *inputs, **attributes), path)
-    # Lists that are not given read better absent than empty.
-    path.write_text(re.sub(r' \w+=""', "", path.read_text("utf-8")), "utf-8")
 
 
 def onednn(folder: Path) -> None:
