@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,8 @@ def _overrides(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape
 def _shape(given: ShapeLike) -> Shape | None:
     if given is None or isinstance(given, str):
         return None if given is None else parse_shape(given)
+    if not isinstance(given, Iterable):
+        raise ValueError(f"{given!r} is not a list of dimensions")
     dims: list[Dim] = []
     for d in given:
         parsed = parse_shape("?" if d is None else str(d))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,9 @@ class ArrayData:
         view = np.asarray(array).view()
         view.flags.writeable = False
         return ArrayData(view, dtype or of_numpy(view.dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrayData.of, (self.values, self.dtype)
 
     @property
     def available(self) -> bool:
@@ -78,6 +81,9 @@ class FileData:
     dtype: ElementType
     shape: tuple[int, ...]
     _cache: list[Array] = field(default_factory=list, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileData, (self.source, self.offset, self.size, self.dtype, self.shape)
 
     @property
     def available(self) -> bool:

@@ -117,6 +117,9 @@ class IrdeconvError(Exception):
         self.diagnostics: list[Diagnostic] = found
         super().__init__("\n".join(d.render() for d in found if d.severity == "error"))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics,)
+
 
 class InputError(IrdeconvError):
     """The file is not a usable IR."""

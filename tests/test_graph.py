@@ -1,12 +1,20 @@
 """The graph's invariants and its order."""
 
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import irdeconv as ird
 from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, GraphError, Value, unique
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
+
+SAMPLE = Path(__file__).resolve().parent.parent / "ir_samples/openvino/group_deconv.xml"
 
 
 @pytest.fixture
@@ -79,6 +87,30 @@ def test_copy_is_independent(graph):
     assert graph.node(1).name == "a"
     assert graph.inputs_of(2) == (Value(1), Value(0))
     assert other.add(ReLU(), [Value(0)], name="new").id == graph.add(ReLU(), [], name="n").id
+
+
+@pytest.mark.parametrize("again", [lambda g: pickle.loads(pickle.dumps(g)), copy.deepcopy])
+def test_pickled_and_copied_graphs_run(again):
+    g = ird.infer(ird.read(SAMPLE))
+    x = np.ones((2, 6, 4, 5), np.float32)
+    other = again(g)
+    assert ird.dump(other) == ird.dump(g)
+    assert np.array_equal(ird.run(other, [x])["deconv"], ird.run(g, [x])["deconv"])
+    (held,) = (n.op.data for n in other.nodes("Const"))
+    assert not held.array().flags.writeable
+
+
+def test_pickled_errors_keep_their_diagnostics():
+    with pytest.raises(ird.InputError) as e:
+        ird.read(b"<net")
+    again = pickle.loads(pickle.dumps(e.value))
+    assert type(again) is ird.InputError
+    assert str(again) == str(e.value)
+
+
+def test_semantics_are_checked():
+    with pytest.raises(ird.UsageError, match="runtime or document"):
+        ird.read(SAMPLE, semantics="documents")
 
 
 def test_live_leaves_out_what_no_result_needs(graph):

@@ -59,7 +59,10 @@ def test_a_plan_runs_again_with_other_sizes():
      ({"a": A, "bb": B}, 'no input "bb"'),
      ({"a": A[0], "b": B}, 'shape [2,?], but an array of shape [3]'),
      ({"a": A, "b": np.zeros((3, 3), np.float32)}, "but an array of shape [3,3]"),
-     ({"a": A.astype(complex), "b": B}, "complex128")],
+     ({"a": A.astype(complex), "b": B}, "complex128"),
+     ({"a": np.zeros((2, 3), "V4"), "b": B}, "would change values"),
+     ({"a": A.astype(np.float64) * 1e300, "b": B}, "would change values"),
+     ({"a": A, 1: B}, 'no input "1"')],
 )  # fmt: skip
 def test_inputs_that_do_not_fit(feeds, text):
     with pytest.raises(ird.UsageError) as e:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import get_args
 
 from irdeconv.constant import ByteSource
-from irdeconv.errors import Collector, Diagnostic
+from irdeconv.errors import Collector, Diagnostic, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
@@ -57,6 +58,9 @@ def load(
     `path` names the `.xml`, or is its bytes (then called `name`). `weights` names or is the `.bin`;
     by default it is the file beside the `.xml` with the same stem, which may be missing.
     """
+    if semantics not in get_args(Semantics):
+        message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
+        raise UsageError(Diagnostic("E700", "error", message))
     with _without_gc():
         return _load(path, weights, semantics, limits or Limits(), name)
 

@@ -6,6 +6,7 @@ import mmap
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 from irdeconv.errors import OpError
 
@@ -39,6 +40,15 @@ class Weights:
         finally:
             os.close(fd)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The file may be another one where and when this is unpickled.
+        if self._view is None:
+            return NoWeights, (self.path,)
+        return MemoryWeights, (bytes(self._view), self.path)
+
+    def __deepcopy__(self, memo: object) -> Weights:
+        return self
+
     @property
     def size(self) -> int | None:
         """Bytes in all; None where the file is missing."""
@@ -55,6 +65,9 @@ class MemoryWeights:
     def __init__(self, data: bytes, path: str = "<memory>") -> None:
         self.path = path
         self._view = memoryview(data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemoryWeights, (bytes(self._view), self.path)
 
     @property
     def size(self) -> int | None:

@@ -114,13 +114,15 @@ def _convert(array: Array, dtype: ElementType) -> Array | None:
         return array
     if dtype.kind == "string":
         return array.astype(object) if array.dtype.kind in "UST" else None
-    if array.dtype.kind not in "biufV":
+    if array.dtype.kind not in "biuf" and array.dtype.isbuiltin != 2:  # 2: those of ml_dtypes
         return None
-    if dtype.is_real and array.dtype.kind == "f":
-        return array.astype(target)  # rounding between floating-point types is expected
     with np.errstate(invalid="ignore", over="ignore"):
         converted = array.astype(target)
-        same = np.array_equal(converted.astype(np.float64), array.astype(np.float64))
+        if dtype.is_real and array.dtype.kind == "f":
+            # Rounding between floating-point types is expected, overflow is not.
+            same = np.array_equal(np.isinf(converted), np.isinf(array))
+        else:
+            same = np.array_equal(converted.astype(np.float64), array.astype(np.float64))
     return converted if same else None
 
 
