@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from irdeconv.graph import Node
 from irdeconv.runtime.feeds import Feeds
-from irdeconv.runtime.plan import Plan
+from irdeconv.runtime.plan import Plan, Trace
 from irdeconv.spec import Array
 
 Compare = Callable[[str, Node, Array, Node, Array], None]
@@ -73,8 +73,6 @@ def run_side_by_side(
     keys_a, keys_b = keys
     shared = set(keys_a.values()) & set(keys_b.values())
     exchange = _Exchange()
-    outputs: dict[str, dict[str, Array]] = {}
-    errors: dict[str, BaseException] = {}
 
     def first(node: Node, arrays: tuple[Array, ...]) -> None:
         key = keys_a.get(node.id)
@@ -88,23 +86,41 @@ def run_side_by_side(
             if found is not None:
                 compare(str(key), found[0], found[1], node, arrays[0])
 
-    def work(who: str, plan: Plan, trace: Callable[[Node, tuple[Array, ...]], None]) -> None:
-        try:
-            outputs[who] = plan.run(inputs, trace)
-        except BaseException as e:  # raised again in the caller's thread
-            errors[who] = e
-        finally:
-            exchange.finish(who)
+    runs = [_Run("first", a, first, exchange), _Run("second", b, second, exchange)]
+    for r in runs:
+        r.start(inputs)
+    return runs[0].result(), runs[1].result()
 
-    threads = [
-        threading.Thread(target=work, args=("first", a, first), daemon=True),
-        threading.Thread(target=work, args=("second", b, second), daemon=True),
-    ]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    for who in ("first", "second"):
-        if who in errors:
-            raise errors[who]
-    return outputs["first"], outputs["second"]
+
+@dataclass
+class _Run:
+    """One plan in a thread of its own."""
+
+    who: str
+    plan: Plan
+    trace: Trace
+    exchange: _Exchange
+    outputs: dict[str, Array] = field(default_factory=dict)
+    error: BaseException | None = None
+    thread: threading.Thread | None = None
+
+    def start(self, inputs: Feeds) -> None:
+        """Begin to run."""
+        self.thread = threading.Thread(target=self._work, args=(inputs,), daemon=True)
+        self.thread.start()
+
+    def result(self) -> dict[str, Array]:
+        """Wait for the outputs; raises here what the run raised."""
+        assert self.thread is not None
+        self.thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.outputs
+
+    def _work(self, inputs: Feeds) -> None:
+        try:
+            self.outputs = self.plan.run(inputs, self.trace)
+        except BaseException as e:  # raised again in the caller's thread
+            self.error = e
+        finally:
+            self.exchange.finish(self.who)
