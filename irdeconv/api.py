@@ -149,8 +149,10 @@ def _overrides(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape
         except ValueError as e:
             found.add("E310", f'shape of input "{name}": {e}')
             continue
+        if not isinstance(node.op, Parameter):
+            found.add("E310", f'input "{name}" is a Parameter of unknown version {node.op.version}')
+            continue
         declared = node.op.infer()
-        assert not isinstance(declared, tuple)
         try:
             merge_shapes(declared.shape, shape)
         except ValueError as e:

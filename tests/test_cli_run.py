@@ -75,6 +75,9 @@ def test_seed_is_printed_and_decides(net: Path, capsys: pytest.CaptureFixture[st
     assert "input x: rand, seed 0" in capsys.readouterr().err
     assert np.array_equal(outputs(net, "x=rand", "--seed", "0")["y"], first)
     assert not np.array_equal(outputs(net, "--seed", "1")["y"], first)
+    for wrong in ("-1", "1.5", ""):
+        assert command("run", net, f"--seed={wrong}") == 2
+    assert "from 0 on" in capsys.readouterr().err
     assert not np.array_equal(outputs(net, "randn")["y"], first)
     assert np.array_equal(outputs(net, "zeros")["y"], np.zeros_like(first))
 

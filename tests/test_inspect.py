@@ -211,6 +211,19 @@ def test_shorten_keeps_both_ends() -> None:
     assert shorten("two\nlines") == "two\\nlines"
 
 
+def test_sizes_beyond_64_bits() -> None:
+    g = Graph()
+    x = parameter(g, (1, 2, 2**63 - 1), np.float32, "x")
+    size = parameter(g, (1,), np.int64, "size")
+    op = ConvolutionBackpropData(strides=(2,), pads_begin=(1,), pads_end=(1,), dilations=(1,))
+    w = constant(g, np.ones((2, 3, 3), np.float32), "w")
+    result(g, Value(g.add(op, [x, w, size], name="deconv").id))
+    for node in g.parameters:
+        node.declared = (node.op.infer(),)  # type: ignore[assignment]
+    g.node(w.node).declared = (Spec(f32, (2, 3, 3)),)
+    assert "sizes and pads reach" in str(ird.inspect(g).to_dict())
+
+
 def test_an_empty_graph() -> None:
     i = ird.inspect(Graph())
     assert i.totals.layers == 0

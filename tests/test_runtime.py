@@ -71,6 +71,18 @@ def test_inputs_that_do_not_fit(feeds, text):
     assert e.value.exit_code == 2
 
 
+def test_an_input_of_unknown_version():
+    g = model()
+    spec = Spec(g.parameters[0].op.element_type, (2,))
+    g.add(Opaque("Parameter", "opset99", declared=(spec,)), name="odd")
+    given = {"a": A, "b": B, "odd": A[:, 0]}
+    with pytest.raises(ird.UsageError, match="unknown version opset99"):
+        ird.infer(g, {"odd": [2]})
+    check(ird.run(g, given))
+    with pytest.raises(ird.UsageError, match="odd"):
+        ird.run(g, given | {"odd": A})
+
+
 def test_an_integer_input_is_never_rounded():
     g = Graph()
     result(g, parameter(g, (2,), np.int64, "i"))

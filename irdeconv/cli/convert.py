@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console, count
-from irdeconv.cli.options import Parser, add_format, add_output, add_semantics, add_shapes
+from irdeconv.cli.options import Parser, add_format, add_output, add_semantics, add_shapes, seed
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -30,7 +30,7 @@ def configure(parser: Parser) -> None:
         "without a producer become inputs",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="seed of random weights (default: %(default)s)"
+        "--seed", type=seed, default=0, help="seed of random weights (default: %(default)s)"
     )
     add_shapes(parser)
     add_semantics(parser)

@@ -17,7 +17,7 @@ from irdeconv.cli.options import Parser, add_format
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich")
 EXTRAS = {
     "openvino": "run the written IR in OpenVINO and compare",
-    "onnx": "check results against the ONNX node tests",
+    "onnx": "convert ONNX models; check results against the ONNX node tests",
     "onnxruntime": "check results against ONNX Runtime",
     "pillow": "image files as inputs",
 }

@@ -7,6 +7,13 @@ import re
 from typing import NoReturn
 
 
+def seed(text: str) -> int:
+    """Parse the value of --seed: an integer from 0 on."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 40:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 0 on')
+    return int(text)
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser without abbreviations that suggests the option that was meant."""
 
@@ -83,7 +90,7 @@ def add_inputs(parser: Parser) -> None:
         "of all (by name or in order); an input not named is rand",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="seed of rand and randn (default: %(default)s)"
+        "--seed", type=seed, default=0, help="seed of rand and randn (default: %(default)s)"
     )
 
 

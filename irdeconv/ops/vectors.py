@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import i64
+from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder, Op
 from irdeconv.ops.elementwise import Add, Divide, FloorMod, Maximum, Multiply, Subtract
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.ops.slicing import Gather
-from irdeconv.spec import ints, is_static
+from irdeconv.spec import Array, ints, is_static
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class GraphVector:
         if isinstance(value, GraphVector):
             return value.x
         values = value.values if isinstance(value, IntVector) else (value,)
-        return self.b.const(np.array(values, np.int64))
+        return self.b.const(_array(values))
 
     def __add__(self, other: Any) -> GraphVector:
         return self._apply(Add(), self, other)
@@ -76,6 +77,14 @@ def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:
     return GraphVector(b, b.add(Gather(), shape_of, indices, b.const(np.array(0, np.int64))))
 
 
+def _array(values: tuple[int, ...]) -> Array:
+    """Return numbers as i64; E306 where one has more than 64 bits."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        raise OpError(f"its sizes and pads reach {max(map(abs, values))}", code="E306") from None
+
+
 def vector(b: Builder[Any], x: Any) -> Vector:
     """Return an integer vector of the graph: its numbers where they are known."""
     known = ints(b.spec(x))
@@ -87,4 +96,4 @@ def materialize(b: Builder[Any], v: Vector) -> Any:
     if isinstance(v, GraphVector):
         return v.x
     assert isinstance(v, IntVector)
-    return b.const(np.array(v.values, np.int64))
+    return b.const(_array(v.values))

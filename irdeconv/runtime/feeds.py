@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import Collector, UsageError
 from irdeconv.graph import Graph, Node
+from irdeconv.op import as_tuple
 from irdeconv.spec import Array, Interval, Shape, format_shape
 from irdeconv.suggest import did_you_mean
 
@@ -84,8 +85,7 @@ def input_names(graph: Graph) -> dict[str, Node]:
 
 
 def _fit(node: Node, value: Any, found: Collector) -> Array:
-    spec = node.op.infer()
-    assert not isinstance(spec, tuple)
+    spec = as_tuple(node.op.infer())[0]
     array = np.asarray(value)
     if spec.dtype is not None:
         converted = _convert(array, spec.dtype)
