@@ -13,7 +13,7 @@ from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, U
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph, GraphError
+from irdeconv.graph import Graph, GraphError, Node
 from irdeconv.importers.convert import import_model
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
@@ -30,7 +30,7 @@ from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
 from irdeconv.runtime.plan import Plan, Trace, build_plan
-from irdeconv.spec import Array, Dim, Shape, format_shape, merge_shapes, parse_shape
+from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean
 from irdeconv.verify.compare import Comparison, compare_plans
 
@@ -145,35 +145,33 @@ def _overrides(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape
             )
             continue
         try:
-            shape = _shape(given)
+            out[node.id] = _override(name, node, given)
         except ValueError as e:
-            found.add("E310", f'shape of input "{name}": {e}')
-            continue
-        if not isinstance(node.op, Parameter):
-            found.add("E310", f'input "{name}" is a Parameter of unknown version {node.op.version}')
-            continue
-        declared = node.op.infer()
-        try:
-            merge_shapes(declared.shape, shape)
-        except ValueError as e:
-            # As with OpenVINO's reshape an override may change a static shape; only a change of
-            # rank is surely a mistake.
-            if (
-                declared.shape is not None
-                and shape is not None
-                and len(shape) != len(declared.shape)
-            ):
-                found.add(
-                    "E310",
-                    f'input "{name}" has shape {format_shape(declared.shape)}; '
-                    f"{format_shape(shape)} does not fit: {e}",
-                    layer=node.name,
-                )
-                continue
-        out[node.id] = shape
+            found.add("E310", str(e), layer=node.name)
     if found.errors:
         raise UsageError(found.diagnostics)
     return out
+
+
+def _override(name: str, node: Node, given: ShapeLike) -> Shape | None:
+    """Return the wanted shape of an input; ValueError says why it does not fit.
+
+    As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
+    mistake.
+    """
+    try:
+        shape = _shape(given)
+    except ValueError as e:
+        raise ValueError(f'shape of input "{name}": {e}') from e
+    if not isinstance(node.op, Parameter):
+        raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
+    declared = node.op.infer().shape
+    if declared is not None and shape is not None and len(shape) != len(declared):
+        raise ValueError(
+            f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
+            f"fit: ranks {len(declared)} and {len(shape)}"
+        )
+    return shape
 
 
 def _shape(given: ShapeLike) -> Shape | None:
