@@ -147,6 +147,8 @@ def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
 LANGUAGE = frozenset(
     [
         "ZeroInsertion",
+        "DepthToSpace",
+        "Broadcast",
         "Pad",
         "Convolution",
         "GroupConvolution",
@@ -210,13 +212,21 @@ def canonicalize(graph: Graph, node: Node) -> Node:
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
+FALLBACK = "zero-insertion"  # it applies to every deconvolution
+
+
 def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
-    _warn_of_spreading(state, node)
+    if state.form in ("zero-insertion", "stacked"):
+        _warn_of_spreading(state, node)
     direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
     try:
         canonical = canonicalize(graph, node)
-        change = replace_node(graph, canonical, FORMS[state.form].build)
+        form, skipped = state.form, None
+        change = replace_node(graph, canonical, FORMS[form].build)
+        if change.skipped:
+            form, skipped = FALLBACK, change.skipped
+            change = replace_node(graph, canonical, FORMS[form].build)
     except OpError as e:
         if node.id in graph:
             report(state.found, graph, node, e.problem)
@@ -240,10 +250,10 @@ def _lower_one(state: _State, node: Node) -> None:
         LoweredLayer(
             source.name,
             source.type,
-            None if change.skipped else state.form,
-            change.skipped,
+            form,
+            skipped,
             direct,
-            None if change.skipped else total,
+            total,
             tuple(n.type for n in made if n.type != "Const"),
         )
     )

@@ -22,7 +22,7 @@ from irdeconv.ops.elementwise import Maximum, Minimum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.vectors import vector
-from irdeconv.passes.forms import pad_spatial
+from irdeconv.passes.emit import pad_spatial
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, Spec, bounds, is_static
