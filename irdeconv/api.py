@@ -17,10 +17,12 @@ from irdeconv.inspection import inspect as _inspect
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import write_ir
+from irdeconv.kernels.exact import accumulate_in_order
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.passes.profile import Profile
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
@@ -163,22 +165,41 @@ def _shape(given: ShapeLike) -> Shape | None:
     return tuple(dims)
 
 
-def lower(graph: Graph, form: str = DEFAULT_FORM) -> Lowered:
+def lower(
+    graph: Graph,
+    form: str = DEFAULT_FORM,
+    target: str | PathLike[str] | Profile | None = None,
+    *,
+    explain_costs: bool = False,
+) -> Lowered:
     """Return `Lowered(graph, report)`: a copy without deconvolutions, and what happened to each.
 
-    Forms: zero-insertion. Raises LoweringError with every deconvolution that cannot be lowered.
+    Forms: zero-insertion, phases, stacked, gemm; where one does not apply, zero-insertion is taken
+    and the report says why. With "auto" each deconvolution takes the cheapest form that `target`
+    admits: a packaged profile's name (generic, no-depth-to-space, zero-insertion-hardware), a .toml
+    file or a Profile. `explain_costs` reports the costs of all forms for other forms as well.
+    Raises LoweringError with every deconvolution that cannot be lowered.
     """
-    return _lower(graph, form)
+    return _lower(graph, form, target, explain_costs=explain_costs)
 
 
-def compile(graph: Graph, form: str | None = DEFAULT_FORM, threads: int | None = None) -> Plan:
+def compile(
+    graph: Graph,
+    form: str | None = DEFAULT_FORM,
+    threads: int | None = None,
+    *,
+    exact: bool = False,
+) -> Plan:
     """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
 
-    `threads` is a wish that has no effect yet: NumPy's BLAS has its own setting for it, such as the
-    environment variable OPENBLAS_NUM_THREADS. Raises UnsupportedError with every operation that
-    cannot be executed, and what `lower` raises.
+    `exact` adds the terms of convolutions and deconvolutions in one defined order: slower, and the
+    same bits for every form. `threads` is a wish that has no effect yet: NumPy's BLAS has its own
+    setting for it, such as the environment variable OPENBLAS_NUM_THREADS. Raises UnsupportedError
+    with every operation that cannot be executed, and what `lower` raises.
     """
-    return build_plan(inferred(graph) if form is None else _lower(graph, form).graph)
+    with accumulate_in_order(exact):  # lowering computes constants
+        ready = inferred(graph) if form is None else _lower(graph, form).graph
+    return build_plan(ready, exact=exact)
 
 
 def run(
@@ -187,13 +208,15 @@ def run(
     form: str | None = DEFAULT_FORM,
     *,
     trace: Trace | None = None,
+    exact: bool = False,
 ) -> dict[str, Array]:
     """Execute a graph once; returns the outputs by name in Result order.
 
     `inputs` maps names to arrays or lists arrays in order. `form=None` executes the graph as it
-    stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs.
+    stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs. `exact`
+    as for `compile`.
     """
-    return compile(graph, form).run(inputs, trace)
+    return compile(graph, form, exact=exact).run(inputs, trace)
 
 
 def write(graph: Graph, path: str | PathLike[str]) -> None:

@@ -265,4 +265,8 @@ CODES: dict[str, Code] = {
         "values that the lowering would spread",
         "run with --form none, or repair the weights",
     ),
+    "W402": Code(
+        "a form that the target cannot execute",
+        "--explain-costs shows what each form needs; another profile may allow it",
+    ),
 }

@@ -10,7 +10,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console, count
-from irdeconv.cli.options import Parser, add_form, add_format, add_model, add_output, add_shapes
+from irdeconv.cli.options import (
+    Parser,
+    add_form,
+    add_format,
+    add_model,
+    add_output,
+    add_shapes,
+    add_target,
+)
 
 if TYPE_CHECKING:
     from irdeconv.passes.lower_deconv import Lowered
@@ -20,6 +28,7 @@ def configure(parser: Parser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_form(parser, none=False)
+    add_target(parser)
     add_shapes(parser)
     add_output(parser, "write the lowered IR here (.xml, .bin beside it)")
     add_format(parser)
@@ -32,7 +41,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.model import inferred, protect, read
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    low = api.lower(inferred(read(args), args.shape), form=args.form)
+    low = api.lower(
+        inferred(read(args), args.shape), args.form, args.target, explain_costs=args.explain_costs
+    )
     if args.output:
         api.write(low.graph, args.output)
         console.log(f"wrote {args.output}")
@@ -67,6 +78,36 @@ def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
         for r in report
     ]
     console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio")))
+    for r in report:
+        if r.form and r.reason:
+            console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
+    if args.explain_costs:
+        console.text(_costs(low))
     done = sum(r.form is not None for r in report)
-    verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}"
+    target = f" for {report.target}" if report.form == "auto" else ""
+    verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}{target}"
     console.text(f"{args.file}: {verdict}; {len(low.graph)} layers")
+
+
+def _costs(low: Lowered) -> str:
+    """Return a table with a row per deconvolution and form."""
+    from irdeconv.inspection.table import number, scaled, table
+
+    numbers = ("MACs", "wasted", "bytes", "scratch", "nodes", "score")
+    rows, refusals = [], []
+    for r in low.report:
+        for c in r.costs:
+            cells = ["?"] * len(numbers)
+            if c.cost is not None:
+                wasted = f"{100 * c.cost.wasted:.1f} %"
+                sizes = (number(c.cost.bytes), number(c.cost.scratch), number(c.cost.nodes))
+                score = "?" if c.score is None else scaled(round(c.score))
+                cells = [number(c.cost.macs), wasted, *sizes, score]
+            mark = "taken" if c.form == r.form else "refused" if c.refused else ""
+            rows.append([r.name, c.form, *cells, mark])
+            if c.refused:
+                refusals.append(f"{r.name}: {c.form} refused: {c.refused}")
+    assumed = any(c.assumed for r in low.report for c in r.costs)
+    note = ["unknown sizes count as 1 (batch) and 32 (space)"] if assumed else []
+    head = ("deconvolution", "form", *numbers, "")
+    return "\n".join([table(head, rows, numbers), *refusals, *note])

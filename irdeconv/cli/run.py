@@ -36,6 +36,12 @@ def configure(parser: Parser) -> None:
     add_shapes(parser)
     add_form(parser, none=True)
     parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="add the terms of (de)convolutions in one defined order: slower, and the same bits "
+        "for every form",
+    )
+    parser.add_argument(
         "--dump",
         metavar="WHAT",
         action="append",
@@ -62,7 +68,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, items, args.seed, console)
     form = None if args.form == "none" else args.form
-    plan = api.compile(specialize(graph, inputs), form=form)
+    plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact)
     dumped: dict[str, Array] = {}
     wanted = selected(plan.graph, args.dump)
     outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from irdeconv.kernels.arithmetic import accumulator, store
+from irdeconv.kernels.exact import convolve_in_order, in_order
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.scatter import blocks, scatter
 from irdeconv.spec import Array
@@ -66,8 +67,8 @@ def convolution(
         y[...] = 0
         return y
     dtype = accumulator(x, w, math.prod(w.shape[2:]))
-    total = y if dtype == y.dtype else np.empty(shape, dtype)
-    convolve(
+    total = y if dtype == y.dtype and not in_order() else np.empty(shape, dtype)
+    (convolve_in_order if in_order() else convolve)(
         x.astype(dtype, copy=False),
         w.astype(dtype, copy=False),
         strides,

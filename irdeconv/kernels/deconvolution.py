@@ -17,6 +17,7 @@ import numpy as np
 
 from irdeconv.kernels.arithmetic import accumulator, store
 from irdeconv.kernels.convolution import convolve
+from irdeconv.kernels.exact import deconvolve_in_order, in_order
 from irdeconv.kernels.resampling import trailing, window
 from irdeconv.kernels.scatter import fits_merged, interleaved, merged, scatter, single
 from irdeconv.spec import Array
@@ -50,9 +51,10 @@ def deconvolution(
         for k, d, s in zip(w.shape[3:], dilations, strides, strict=True)
     ]
     dtype = accumulator(x, w, w.shape[1] * math.prod(overlaps))
-    total = y if dtype == y.dtype else np.empty(shape, dtype)
+    total = y if dtype == y.dtype and not in_order() else np.empty(shape, dtype)
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
-    deconvolve(x, w, strides, dilations, pads_begin, total)
+    compute = deconvolve_in_order if in_order() else deconvolve
+    compute(x, w, strides, dilations, pads_begin, total)
     return store(total, y)
 
 

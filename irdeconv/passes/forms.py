@@ -40,3 +40,4 @@ FORMS: dict[str, Rule] = {
     "stacked": subpixel.stacked,
     "gemm": subpixel.gemm,
 }
+AUTO = "auto"  # each deconvolution in the cheapest form that the target admits

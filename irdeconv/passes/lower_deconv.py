@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from os import PathLike
 
 from irdeconv.errors import (
     Collector,
@@ -18,87 +16,28 @@ from irdeconv.errors import (
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
-from irdeconv.ops.basic import Const, Opaque
-from irdeconv.passes.forms import FORMS
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.channels import DepthToSpace
+from irdeconv.passes.choose import FormCost, chosen, cost_table
+from irdeconv.passes.forms import AUTO, FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
-from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
+from irdeconv.passes.nonfinite import DEFINITION, Spread, examine
+from irdeconv.passes.profile import Profile, load_profile
+from irdeconv.passes.records import Lowered as Lowered
+from irdeconv.passes.records import LoweredLayer as LoweredLayer
+from irdeconv.passes.records import LoweringReport as LoweringReport
+from irdeconv.passes.rewrite import Change, remove_dead, replace_node, unique_names
+from irdeconv.passes.subpixel import spell_depth_to_space
 from irdeconv.suggest import did_you_mean
-
-
-@dataclass(frozen=True)
-class LoweredLayer:
-    """What became of one deconvolution.
-
-    `form` is None where it stayed (`reason` says why). MACs are products: `direct` those of the
-    scatter, `lowered` those of the emitted convolution, inserted zeros included; None where sizes
-    are unknown. `nodes` are the types of the new nodes.
-    """
-
-    name: str
-    type: str
-    form: str | None
-    reason: str | None
-    macs_direct: int | None
-    macs_lowered: int | None
-    nodes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "form": self.form,
-            "reason": self.reason,
-            "macs_direct": self.macs_direct,
-            "macs_lowered": self.macs_lowered,
-            "nodes": list(self.nodes),
-        }
-
-
-@dataclass(frozen=True)
-class LoweringReport:
-    """One record per deconvolution, and warnings."""
-
-    form: str
-    layers: tuple[LoweredLayer, ...]
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-    def __iter__(self) -> Any:
-        return iter(self.layers)
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "form": self.form,
-            "layers": [r.to_dict() for r in self.layers],
-            "diagnostics": [d.to_dict() for d in self.diagnostics],
-        }
-
-    def __str__(self) -> str:
-        lines = [
-            f"{r.name}: {r.type} -> {', '.join(r.nodes)}"
-            if r.form
-            else f"{r.name}: {r.type} stays: {r.reason}"
-            for r in self.layers
-        ]
-        return "\n".join(lines) or "no deconvolutions"
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """The lowered graph and the report."""
-
-    graph: Graph
-    report: LoweringReport
 
 
 @dataclass
 class _State:
     graph: Graph
     form: str
+    profile: Profile
+    explain: bool = False
+    targeted: bool = False
     found: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
@@ -110,23 +49,26 @@ def is_deconvolution(node: Node) -> bool:
     )
 
 
-def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
+def lower(
+    graph: Graph,
+    form: str = "zero-insertion",
+    target: str | PathLike[str] | Profile | None = None,
+    *,
+    explain_costs: bool = False,
+) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered in the given form.
 
-    Raises UsageError for an unknown form, InferenceError where the graph does not fit together,
-    LoweringError where a deconvolution cannot be lowered (all of them are listed).
+    With the form "auto" each takes the cheapest form that the target admits, the target being a
+    packaged profile's name, a .toml file or a Profile. `explain_costs` puts the costs of all forms
+    into the report for other forms as well. Raises UsageError for an unknown form or target,
+    InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
+    be lowered (all of them are listed).
     """
-    if form not in FORMS:
-        hint = did_you_mean(form, FORMS)
-        raise UsageError(
-            Diagnostic(
-                "E700",
-                "error",
-                f'there is no lowering form "{form}": {", ".join(FORMS)}',
-                hint=hint,
-            )
-        )
-    state = _State(inferred(graph), form)
+    _check_form(form)
+    profile = load_profile(target)
+    targeted = target is not None
+    explain = explain_costs or targeted or form == AUTO
+    state = _State(inferred(graph), form, profile, explain, targeted)
     dead = {n.id for n in state.graph.nodes()} - state.graph.live()
     for node in [n for n in state.graph.topological() if is_deconvolution(n)]:
         _lower_one(state, node)
@@ -138,9 +80,16 @@ def lower(graph: Graph, form: str = "zero-insertion") -> Lowered:
     unique_names(state.graph)
     infer_specs(state.graph)
     state.graph.lint()
-    return Lowered(
-        state.graph, LoweringReport(form, tuple(state.layers), tuple(state.found.diagnostics))
-    )
+    named = profile.name if explain else None
+    diagnostics = tuple(state.found.diagnostics)
+    return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
+
+
+def _check_form(form: str) -> None:
+    names = (*FORMS, AUTO)
+    if form not in names:
+        message = f'there is no lowering form "{form}": {", ".join(names)}'
+        raise UsageError(Diagnostic("E700", "error", message, hint=did_you_mean(form, names)))
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
@@ -217,16 +166,12 @@ FALLBACK = "zero-insertion"  # it applies to every deconvolution
 
 def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
-    if state.form in ("zero-insertion", "stacked"):
-        _warn_of_spreading(state, node)
     direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
     try:
         canonical = canonicalize(graph, node)
-        form, skipped = state.form, None
-        change = replace_node(graph, canonical, FORMS[form].build)
-        if change.skipped:
-            form, skipped = FALLBACK, change.skipped
-            change = replace_node(graph, canonical, FORMS[form].build)
+        spread = examine(graph, canonical)
+        costs = cost_table(graph, canonical, state.profile, spread) if state.explain else ()
+        form, skipped, change = _apply(state, canonical, costs)
     except OpError as e:
         if node.id in graph:
             report(state.found, graph, node, e.problem)
@@ -240,40 +185,79 @@ def _lower_one(state: _State, node: Node) -> None:
         return
     made = [graph.node(i) for i in change.made]
     _rename(graph, source)
+    if spread is not None:
+        _warn_of_spreading(state, source, spread, form)
     lowered = [
         n.op.macs(graph.input_specs(n.id), n.specs or ())
         for n in made
         if n.type in ("Convolution", "GroupConvolution", "MatMul")
     ]
     total = None if any(m is None for m in lowered) else sum(m or 0 for m in lowered)
+    types = tuple(n.type for n in made if n.type != "Const")
     state.layers.append(
-        LoweredLayer(
-            source.name,
-            source.type,
-            form,
-            skipped,
-            direct,
-            total,
-            tuple(n.type for n in made if n.type != "Const"),
-        )
+        LoweredLayer(source.name, source.type, form, skipped, direct, total, types, costs, spread)
     )
 
 
-def _warn_of_spreading(state: _State, node: Node) -> None:
-    """Warn of infinities and NaNs in the filter: an inserted zero times one of them is NaN."""
-    source = state.graph.node(state.graph.inputs_of(node.id)[1].node)
-    if not isinstance(source.op, Const) or not source.op.data.available:
-        return
-    values = source.op.data.array()
-    bad = 0 if values.dtype.kind in "biuO" else int(values.size - np.isfinite(values).sum())
-    if bad:
-        state.found.add(
-            "W401",
-            f'{node.type} "{node.name}": {bad} of {values.size} filter values are not finite; '
-            "zero-insertion spreads them as NaN over every output that such a tap passes",
-            location=node.location,
-            layer=node.name,
+def _apply(
+    state: _State, node: Node, costs: tuple[FormCost, ...]
+) -> tuple[str, str | None, Change]:
+    """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the change."""
+    form, skipped = _wanted(state, node, costs)
+    change = replace_node(state.graph, node, FORMS[form].build)
+    if change.skipped:
+        form, skipped = FALLBACK, change.skipped
+        change = replace_node(state.graph, node, FORMS[form].build)
+    if state.profile.depth_to_space:
+        return form, skipped, change
+    made: list[int] = []
+    for i in change.made:
+        blocks = isinstance(state.graph.node(i).op, DepthToSpace)
+        node = state.graph.node(i)
+        made += replace_node(state.graph, node, spell_depth_to_space).made if blocks else (i,)
+    return form, skipped, Change(change.node, tuple(made))
+
+
+def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:
+    """Return the form to try, and for auto why it is none that the target admits."""
+    name = state.profile.name
+    if state.form != AUTO:
+        for row in costs if state.targeted else ():
+            if row.form == state.form and row.refused and row.cost is not None:
+                _warn_of_target(state, node, f"{row.form} does not suit {name}: {row.refused}")
+        return state.form, None
+    choice = chosen(costs)
+    if choice is not None:
+        return choice, None
+    reasons = "; ".join(f"{r.form}: {r.refused}" for r in costs)
+    _warn_of_target(state, node, f"no form suits {name}, {FALLBACK} is taken ({reasons})")
+    return FALLBACK, f"no form suits {name}"
+
+
+def _warn_of_target(state: _State, node: Node, message: str) -> None:
+    message = f'deconvolution "{node.name}": {message}'
+    state.found.add("W402", message, location=node.location, layer=node.name)
+
+
+def _warn_of_spreading(state: _State, node: Node, spread: Spread, form: str) -> None:
+    """Warn of infinities and NaNs in filter and bias: how many outputs they spoil in each form."""
+    counts = [
+        f"{bad} of {size} {what} values"
+        for what, bad, size in (
+            ("filter", spread.filter_bad, spread.filter_size),
+            ("bias", spread.bias_bad, spread.bias_size),
         )
+        if bad
+    ]
+    found = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
+    if spread.affected:
+        by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
+        found += (
+            f"; {form} spoils {spread.affected[form]} of {spread.outputs} outputs, the definition "
+            f"{spread.affected[DEFINITION]} ({by_form}"
+            f"{'; for sizes that stand in for unknown ones' if spread.assumed else ''})"
+        )
+    state.found.add("W401", found, location=node.location, layer=node.name)
 
 
 def _rename(graph: Graph, source: Node) -> None:

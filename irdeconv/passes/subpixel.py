@@ -153,21 +153,37 @@ def interleave(b: Builder[Any], y: Any, w: Any, groups: int, axes: list[Axis]) -
 
 def depth_to_space(b: Builder[Any], y: Any, w: Any, groups: int, strides: tuple[int, ...]) -> Any:
     """Move the residues from the channels into space; DepthToSpace where it can express it."""
-    axes = len(strides)
     if groups == 1 and len(set(strides)) == 1:
         return b.add(DepthToSpace("blocks_first", strides[0]), y)
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
     inner = sizes(b, w, 2, 1) if groups > 1 else outputs
-    batch, spatial, factors = sizes(b, y, 0, 1), sizes(b, y, 2, axes), IntVector(strides)
-    y = b.add(
-        Reshape(special_zero=False),
-        y,
-        joined(b, batch, IntVector((groups, *strides)), inner, spatial),
-    )
+    return _transposed(b, y, (groups, *strides), inner, outputs)
+
+
+def spell_depth_to_space(op: DepthToSpace, b: Builder[Any], y: Any) -> Any:
+    """DepthToSpace of blocks first -> Reshape, Transpose, Reshape; its channels must be known."""
+    shape = b.spec(y).shape
+    if shape is None or not isinstance(shape[1], int) or op.mode != "blocks_first":
+        return Skip("the number of channels is known only at run time")
+    strides = (op.block_size,) * (len(shape) - 2)
+    outputs = IntVector((shape[1] // math.prod(strides),))
+    return _transposed(b, y, (1, *strides), outputs, outputs)
+
+
+def _transposed(
+    b: Builder[Any], y: Any, blocks: tuple[int, ...], inner: Vector, outputs: Vector
+) -> Any:
+    """(N, groups * R * inner, *I), blocks (groups, *R) -> (N, outputs, *(R I)) by a Transpose."""
+    strides = blocks[1:]
+    axes = len(strides)
+    batch, spatial = sizes(b, y, 0, 1), sizes(b, y, 2, axes)
+    wide = joined(b, batch, IntVector(blocks), inner, spatial)
+    y = b.add(Reshape(special_zero=False), y, wide)
     pairs = ((3 + axes + a, 2 + a) for a in range(axes))
     order = (0, 1, 2 + axes, *itertools.chain.from_iterable(pairs))
     y = b.add(Transpose(), y, b.const(np.array(order, np.int64)))
-    return b.add(Reshape(special_zero=False), y, joined(b, batch, outputs, spatial * factors))
+    grown: Vector = spatial * IntVector(strides)
+    return b.add(Reshape(special_zero=False), y, joined(b, batch, outputs, grown))
 
 
 @rewrite(core.Deconvolution)

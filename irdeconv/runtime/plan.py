@@ -19,6 +19,7 @@ from irdeconv.errors import (
     UnsupportedError,
 )
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.exact import accumulate_in_order
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.feeds import Binder, Feeds
@@ -44,8 +45,9 @@ class Plan:
     """An executable graph; `run` may be called any number of times.
 
     Slots are numbered values. `constants` fills those that never change, `steps` the others in
-    order. `given` are the nodes without a step (inputs, constants) and their slots. The arrays that
-    `run` returns belong to the caller.
+    order. `given` are the nodes without a step (inputs, constants) and their slots. `exact` keeps
+    the order of kernels/exact.py in all sums of (de)convolutions. The arrays that `run` returns
+    belong to the caller.
     """
 
     graph: Graph
@@ -56,6 +58,7 @@ class Plan:
     results: list[tuple[str, int]]
     given: list[tuple[Node, Slots]]
     slots: int
+    exact: bool = False
 
     def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
@@ -71,7 +74,7 @@ class Plan:
             values[slot] = array
         if trace is not None:
             self._trace_given(trace, values)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), accumulate_in_order(self.exact):
             for step in self.steps:
                 self._run_step(step, values, trace)
         return {name: _own(values[slot]) for name, slot in self.results}
@@ -100,8 +103,17 @@ class Plan:
                 trace(node, held)
 
 
-def build_plan(graph: Graph) -> Plan:
-    """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed."""
+def build_plan(graph: Graph, *, exact: bool = False) -> Plan:
+    """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed.
+
+    `exact` sums (de)convolutions in the order of kernels/exact.py: slower, and the same bits for
+    every lowering form.
+    """
+    with accumulate_in_order(exact):
+        return _build_plan(graph, exact)
+
+
+def _build_plan(graph: Graph, exact: bool) -> Plan:
     order, live = graph.topological(), graph.live()
     _refuse_unsupported([n for n in order if n.id in live])
     slot_of: dict[Value, int] = {}
@@ -135,6 +147,7 @@ def build_plan(graph: Graph) -> Plan:
         list(zip(graph.outputs, results, strict=True)),
         given,
         len(slot_of),
+        exact,
     )
 
 

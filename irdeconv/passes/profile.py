@@ -1,0 +1,149 @@
+"""What a target can do and what work costs there: profiles as TOML files.
+
+Every key may be absent; then nothing is limited. `irdeconv/passes/profiles/` holds those that have
+a name. README, "Choose a form for a target", has an example.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from irdeconv.errors import Collector, Diagnostic, FileAccessError, UsageError
+from irdeconv.suggest import did_you_mean
+
+DEFAULT_TARGET = "generic"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What one unit of each cost counts in the score; only their ratios matter.
+
+    `mac` per multiply-accumulate, `byte` per byte read or written, `scratch` per byte of the
+    largest set of intermediates alive at once, `node` per operation.
+    """
+
+    mac: float = 1.0
+    byte: float = 2.5
+    scratch: float = 0.0
+    node: float = 60000.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A target: None is no limit. Each field is a key of the file.
+
+    The limits hold for what a lowering emits: `max_kernel` and `max_dilation` along any axis of a
+    convolution, `max_stride` for inserting zeros and interleaving (its convolutions have stride 1),
+    `max_groups` (1: no grouped convolution), `max_spatial_axes` (2: nothing in 3D). `pad` and
+    `crop` are Pad with positive and with negative amounts. `depth_to_space` is the operation of
+    that name; where it is missing, `strided_write` interleaves by Reshape, Transpose, Reshape, as
+    it always does for grouped stacks and strides that differ by axis. `non_constant_filters` are
+    filters computed at run time. `channel_alignment`: channels of a group are rounded up to its
+    multiple when products are counted for the score. `skips_inserted_zeros`: products with inserted
+    zeros take no time, and ZeroInsertion itself neither time nor memory.
+    """
+
+    name: str = "unlimited"
+    description: str = ""
+    max_kernel: int | None = None
+    max_stride: int | None = None
+    max_dilation: int | None = None
+    max_groups: int | None = None
+    max_spatial_axes: int | None = None
+    pad: bool = True
+    crop: bool = True
+    zero_insertion: bool = True
+    depth_to_space: bool = True
+    strided_write: bool = True
+    non_constant_filters: bool = True
+    channel_alignment: int = 1
+    skips_inserted_zeros: bool = False
+    weights: Weights = Weights()
+
+
+def profile_names() -> list[str]:
+    """Return the names of the packaged profiles."""
+    folder = files("irdeconv.passes") / "profiles"
+    return sorted(p.name.removesuffix(".toml") for p in folder.iterdir() if p.name[-5:] == ".toml")
+
+
+def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile:
+    """Return the profile of a name, of a path that ends in .toml, or the default one.
+
+    Raises UsageError for an unknown name or a file with mistakes (all of them are listed),
+    FileAccessError where the file cannot be read.
+    """
+    if isinstance(target, Profile):
+        return target
+    text = fspath(target or DEFAULT_TARGET)
+    if not text.endswith(".toml"):
+        if text not in profile_names():
+            message = f'there is no target "{text}": {", ".join(profile_names())}, or a .toml file'
+            raise UsageError(
+                Diagnostic("E700", "error", message, hint=did_you_mean(text, profile_names()))
+            )
+        packaged = files("irdeconv.passes") / "profiles" / f"{text}.toml"
+        return parse_profile(packaged.read_text("utf-8"), text)
+    try:
+        content = Path(text).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        raise FileAccessError(Diagnostic("E100", "error", f"cannot read {text}: {reason}")) from e
+    return parse_profile(content, Path(text).stem, text)
+
+
+def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
+    """Parse a profile; UsageError lists everything that is wrong with it."""
+    found, where = Collector(), file or name
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise UsageError(Diagnostic("E700", "error", f"{where}: not TOML: {e}")) from e
+    weights = table.pop("weights", {})
+    if not isinstance(weights, dict):
+        found.add("E700", f"{where}: weights is a table: [weights]")
+        weights = {}
+    known = {"name": name, **_checked(Profile, table, where, found)}
+    known["weights"] = Weights(**_checked(Weights, weights, f"{where}: [weights]", found))
+    if found.errors:
+        raise UsageError(found.diagnostics)
+    return Profile(**known)
+
+
+def _checked(cls: Any, table: dict[str, Any], where: str, found: Collector) -> dict[str, Any]:
+    """Return the keys that fit the fields of a class."""
+    kinds = {f.name: str(f.type) for f in dataclasses.fields(cls) if f.name != "weights"}
+    good = {}
+    for key, value in table.items():
+        if key not in kinds:
+            found.add(
+                "E700",
+                f'{where}: there is no key "{key}": {", ".join(kinds)}',
+                hint=did_you_mean(key, kinds),
+            )
+            continue
+        problem = _mismatch(kinds[key], value)
+        if problem:
+            found.add("E700", f"{where}: {key} {problem}, not {value!r}")
+        else:
+            good[key] = value
+    return good
+
+
+def _mismatch(kind: str, value: Any) -> str | None:
+    """Return what a value should be, or None where it fits."""
+    if kind == "str":
+        return None if isinstance(value, str) else "is a text"
+    if kind == "bool":
+        return None if isinstance(value, bool) else "is true or false"
+    if kind == "float":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number and 0 <= value < float("inf") else "is a number of at least 0"
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and value >= 1 else "is a whole number of at least 1"

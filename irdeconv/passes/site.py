@@ -1,0 +1,128 @@
+"""One canonical deconvolution in numbers: what cost and non-finite analysis calculate with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.ops import core
+from irdeconv.ops.basic import Const
+from irdeconv.ops.convert import Convert
+from irdeconv.passes.subpixel import Axis, analyse
+from irdeconv.spec import Array, Dim, bounds, ints, is_static
+
+Ints = tuple[int, ...]
+STAND_IN = 32  # for a size that is known only at run time
+
+
+@dataclass(frozen=True)
+class Site:
+    """A deconvolution of data [batch, groups * c, *size] with a filter [groups, c, m, *kernel].
+
+    `begin` and `end` are the pads of either sign. `assumed` says that sizes stand in for unknown
+    ones. `itemsize` is in bytes.
+    """
+
+    batch: int
+    groups: int
+    c: int
+    m: int
+    size: Ints
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    begin: Ints
+    end: Ints
+    itemsize: int
+    constant_filter: bool
+    assumed: bool = False
+
+    @property
+    def outputs(self) -> int:
+        """M, the output's channels."""
+        return self.groups * self.m
+
+    @property
+    def filter_size(self) -> int:
+        """The filter's elements."""
+        return self.groups * self.c * self.m * math.prod(self.kernel)
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The residues of every axis."""
+        rows = zip(self.strides, self.dilations, self.kernel, self.begin, self.end, strict=True)
+        return [analyse(*row) for row in rows]
+
+    @cached_property
+    def output(self) -> Ints:
+        """O on every axis, at least 0."""
+        rows = zip(self.size, self.axes, strict=True)
+        return tuple(max((i + a.more) * a.stride - a.surplus, 0) for i, a in rows)
+
+    def useful_macs(self) -> int:
+        """Return the products of an input element and a tap that reach an output."""
+        return (
+            self.batch
+            * self.groups
+            * self.c
+            * self.m
+            * math.prod(map(self._pairs, range(self.rank)))
+        )
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial axes."""
+        return len(self.size)
+
+    def _pairs(self, axis: int) -> int:
+        """Return how many (input, tap) of an axis land in 0..O: s*S + k*D - begin."""
+        size, stride, top = self.size[axis], self.strides[axis], self.output[axis]
+        count = 0
+        for k in range(self.kernel[axis]):
+            shift = k * self.dilations[axis] - self.begin[axis]
+            count += max(0, min(size, -(-(top - shift) // stride)) - max(0, -(shift // stride)))
+        return count
+
+
+def site_of(graph: Graph, node: Node) -> Site | None:
+    """Return a core.Deconvolution's numbers; None where filter shape or pads are unknown."""
+    op = node.op
+    assert isinstance(op, core.Deconvolution)
+    data, filter, begin, end = graph.input_specs(node.id)
+    pads = ints(begin), ints(end)
+    if not is_static(filter.shape) or pads[0] is None or pads[1] is None:
+        return None
+    shape = data.shape or (1, filter.shape[0] * filter.shape[1], *(STAND_IN for _ in op.strides))
+    dtype = data.dtype
+    groups, c, m, *kernel = filter.shape
+    return Site(
+        batch=_stand_in(shape[0], 1),
+        groups=groups,
+        c=c,
+        m=m,
+        size=tuple(_stand_in(d, STAND_IN) for d in shape[2:]),
+        kernel=tuple(kernel),
+        strides=op.strides,
+        dilations=op.dilations,
+        begin=pads[0],
+        end=pads[1],
+        itemsize=dtype.container.itemsize if dtype else 4,
+        constant_filter=constant_of(graph, graph.inputs_of(node.id)[1]) is not None,
+        assumed=not is_static(data.shape),
+    )
+
+
+def _stand_in(dim: Dim, size: int) -> int:
+    low, high = bounds(dim)
+    return low if low == high else max(low, size if high is None else min(size, high))
+
+
+def constant_of(graph: Graph, value: Value) -> Array | None:
+    """Return the array of a constant, also of a compressed one behind a Convert."""
+    op = graph.node(value.node).op
+    if isinstance(op, Convert):
+        inner = constant_of(graph, graph.inputs_of(value.node)[0])
+        return None if inner is None else op.evaluate(inner)
+    return op.data.array() if isinstance(op, Const) and op.data.available else None
