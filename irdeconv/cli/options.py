@@ -48,15 +48,59 @@ def add_semantics(parser: Parser) -> None:
     )
 
 
+def add_format(parser: Parser, *more: str) -> None:
+    """Add --format with text, json and more choices."""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", *more),
+        default="text",
+        help="how the result is written (default: %(default)s)",
+    )
+
+
+def add_shapes(parser: Parser) -> None:
+    """Add --shape."""
+    parser.add_argument(
+        "--shape",
+        metavar="NAME[DIMS]",
+        action="append",
+        default=[],
+        help="shape of an input: 'x[1,3,224,224]' or 'x:[1,3,224,224]', dims 3, ?, -1, 3..9, "
+        "several separated by commas; the name may be left out for a single input",
+    )
+
+
+def add_inputs(parser: Parser) -> None:
+    """Add the inputs and --seed."""
+    parser.add_argument(
+        "-i",
+        "--input",
+        dest="inputs",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
+        "of all (by name or in order); an input not named is rand",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of rand and randn (default: %(default)s)"
+    )
+
+
+def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
+    """Add -o and --force."""
+    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
+    parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
+
+
 def add_form(parser: Parser, *, none: bool) -> None:
     """Add --form; `lower` itself knows the forms and refuses others."""
     parser.add_argument(
         "--form",
         default="zero-insertion",
-        help="how deconvolutions are lowered: zero-insertion (default), phases, stacked, gemm (only "
-        "where the kernel is the stride), or auto: each in the cheapest form; a form that does "
-        "not apply to a layer falls back to zero-insertion"
-        + ("; none: not at all" if none else ""),
+        help="how deconvolutions are lowered: zero-insertion (default), phases, stacked, gemm "
+        "(kernel equal to the stride), or auto: each in the cheapest form; a form that does not "
+        "apply to a layer falls back to zero-insertion" + ("; none: not at all" if none else ""),
     )
 
 
