@@ -13,6 +13,8 @@ from irdeconv.graph import Graph, Node
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
+from irdeconv.verify.kinds import kind_of
+from irdeconv.verify.lockstep import run_side_by_side
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,9 @@ class TensorDifference:
 
     `max_abs` is the largest difference, `scale` the largest absolute value of the reference,
     `tolerance` the allowed difference, `worst` the index of the largest one. `shape_b` differs
-    from `shape_a` where the tensors cannot be compared at all.
+    from `shape_a` where the tensors cannot be compared at all. `kind` names a known mistake that
+    explains the difference. `cosine` is that of the angle between both tensors, `ulps` the largest
+    difference in units in the last place of the reference's largest value.
     """
 
     name: str
@@ -34,6 +38,9 @@ class TensorDifference:
     tolerance: float
     worst: tuple[int, ...] | None
     output: bool = False
+    kind: str | None = None
+    cosine: float = 1.0
+    ulps: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -57,18 +64,22 @@ class TensorDifference:
             "relative": self.relative,
             "tolerance": self.tolerance,
             "worst": None if self.worst is None else list(self.worst),
+            "cosine": self.cosine,
+            "ulps": self.ulps,
+            "kind": self.kind,
             "output": self.output,
             "passed": self.passed,
         }
 
     def __str__(self) -> str:
         mark = "ok  " if self.passed else "DIFF"
+        kind = f"; {self.kind}" if self.kind else ""
         if self.shape_a != self.shape_b:
-            return f"{mark} {self.name}: shapes {list(self.shape_a)} and {list(self.shape_b)}"
+            return f"{mark} {self.name}: shapes {list(self.shape_a)} and {list(self.shape_b)}{kind}"
         where = f" at {list(self.worst)}" if self.worst is not None and self.max_abs else ""
         return (
             f"{mark} {self.name} {list(self.shape_a)}: max |a-b| {self.max_abs:.3g}{where}, "
-            f"relative {self.relative:.3g}, allowed {self.tolerance:.3g}"
+            f"relative {self.relative:.3g}, allowed {self.tolerance:.3g}{kind}"
         )
 
 
@@ -125,29 +136,14 @@ def compare_plans(a: Plan, b: Plan, inputs: Feeds, tolerance: float | None = Non
     the unit roundoff times the terms accumulated on the way to the tensor (integers: exact).
     """
     terms = accumulated_terms(a.graph)
-    keys_a, keys_b = _keys(a.graph), _keys(b.graph)
-    shared = set(keys_a.values()) & set(keys_b.values())
-    seen: dict[str, tuple[Node, Array]] = {}
+    tensors: list[TensorDifference] = []
 
-    def keep(node: Node, arrays: tuple[Array, ...]) -> None:
-        key = keys_a.get(node.id)
-        if key in shared and arrays:
-            seen[key] = (node, np.array(arrays[0]))
+    def check(key: str, first: Node, x: Array, second: Node, y: Array) -> None:
+        types = (key, first.type, second.type)
+        tensors.append(difference(types, x, y, terms.get(first.id, 1), tolerance))
 
-    out_a = a.run(inputs, keep)
-    found: dict[str, TensorDifference] = {}
-
-    def check(node: Node, arrays: tuple[Array, ...]) -> None:
-        key = keys_b.get(node.id)
-        if key in seen and arrays:
-            first, array = seen.pop(key)
-            n = terms.get(first.id, 1)
-            types = (key, first.type, node.type)
-            found[key] = difference(types, array, arrays[0], n, tolerance)
-
-    order = list(seen)
-    out_b = b.run(inputs, check)
-    tensors = [found[n] for n in order if n in found]
+    keys = (_keys(a.graph), _keys(b.graph))
+    out_a, out_b = run_side_by_side(a, b, inputs, keys, check)
     pairs = list(zip(out_a.items(), out_b.items(), strict=False))
     for ((name, x), (_, y)), result in zip(pairs, a.graph.results, strict=False):
         n = terms.get(result.id, 1)
@@ -198,28 +194,46 @@ def difference(
     """Compare two arrays; non-finite values must be equal (NaN to NaN) in the same places."""
     if a.shape != b.shape or a.dtype.kind in "OSU" or a.size == 0:
         same = a.shape == b.shape and bool(np.array_equal(a, b))
-        return TensorDifference(
-            *names, a.shape, b.shape, 0.0 if same else np.inf, 1.0, 0.0, None, output
-        )
+        kind = None if same or a.dtype.kind in "OSU" else kind_of(a, b, _roundoff(a) * terms)
+        apart = 0.0 if same else np.inf
+        return TensorDifference(*names, a.shape, b.shape, apart, 1.0, 0.0, None, output, kind)
     x, y = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(x - y)
-    equal = (x == y) | (np.isnan(x) & np.isnan(y))
-    apart = np.where(equal, 0.0, np.where(np.isnan(apart), np.inf, apart))
+    apart_at = _apart(x, y)
     finite = np.abs(x[np.isfinite(x)])
     scale = float(finite.max()) if finite.size else 0.0
     allowed = (_roundoff(a) * terms if tolerance is None else tolerance) * scale
-    worst = np.unravel_index(int(apart.argmax()), apart.shape)
+    worst = np.unravel_index(int(apart_at.argmax()), apart_at.shape)
+    top = float(apart_at.max())
+    unit = 2 * _roundoff(a) * scale
     return TensorDifference(
         *names,
         a.shape,
         b.shape,
-        float(apart.max()),
+        top,
         scale,
         allowed,
         tuple(int(i) for i in worst),
         output,
+        kind_of(a, b, allowed) if top > allowed else None,
+        _cosine(x, y),
+        top / unit if unit else None,
     )
+
+
+def _apart(x: Array, y: Array) -> Array:
+    """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(x - y)
+    equal = (x == y) | (np.isnan(x) & np.isnan(y))
+    out: Array = np.where(equal, 0.0, np.where(np.isnan(apart), np.inf, apart))
+    return out
+
+
+def _cosine(x: Array, y: Array) -> float:
+    both = np.isfinite(x) & np.isfinite(y)
+    p, q = x[both], y[both]
+    length = float(np.linalg.norm(p) * np.linalg.norm(q))
+    return min(float(p @ q) / length, 1.0) if length else 1.0
 
 
 def _roundoff(a: Array) -> float:

@@ -1,0 +1,175 @@
+"""What kind of difference it is: the mistakes that porting and lowering deconvolutions make.
+
+Each test explains the whole difference or nothing: a shifted tensor agrees after shifting back, a
+missing bias leaves one number per channel. The first explanation in the list wins.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+REACH = 3  # positions that a shift is looked for in every direction
+MANY = 512  # channels up to which a permutation is looked for
+
+
+def kind_of(a: Array, b: Array, allowed: float) -> str | None:
+    """Name how `b` differs from `a` (N, C, *S); None where no known mistake explains it.
+
+    `allowed` is the largest difference between equal tensors.
+    """
+    if a.dtype.kind not in "fiub" and a.dtype.kind != "V":
+        return None
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    if x.shape != y.shape:
+        return _size(x, y, allowed)
+    with np.errstate(all="ignore"):
+        for test in (_shifted, _mirrored, _permuted, _offset, _zero_rows, _scaled):
+            found = test(x, y, allowed)
+            if found:
+                return found
+    return None
+
+
+def _same(a: Array, b: Array, allowed: float) -> bool:
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(a - b)
+    equal = (a == b) | (np.isnan(a) & np.isnan(b))
+    return bool(np.all(equal | (apart <= allowed)))
+
+
+def _size(a: Array, b: Array, allowed: float) -> str | None:
+    """Explain different sizes by rows that one of them has more."""
+    if a.ndim != b.ndim or a.shape[:2] != b.shape[:2]:
+        return None
+    both = tuple(slice(0, min(p, q)) for p, q in zip(a.shape, b.shape, strict=True))
+    if _same(a[both], b[both], allowed):
+        more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
+        return f"{_list(more)} rows more at the end"
+    tail = tuple(slice(max(p - q, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
+    other = tuple(slice(max(q - p, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
+    if _same(a[tail], b[other], allowed):
+        more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
+        return f"{_list(more)} rows more at the begin"
+    return None
+
+
+def _shifted(a: Array, b: Array, allowed: float) -> str | None:
+    """b[o + d] == a[o] for one small d on the spatial axes, nearest first."""
+    if a.ndim < 3:
+        return None
+    steps = itertools.product(range(-REACH, REACH + 1), repeat=a.ndim - 2)
+    for d in sorted(steps, key=lambda d: (sum(map(abs, d)), d)):
+        if not any(d) or any(abs(s) >= n for s, n in zip(d, a.shape[2:], strict=True)):
+            continue
+        here = tuple(slice(max(-s, 0), n - max(s, 0)) for s, n in zip(d, a.shape[2:], strict=True))
+        there = tuple(slice(max(s, 0), n - max(-s, 0)) for s, n in zip(d, a.shape[2:], strict=True))
+        every: Any = (slice(None), slice(None))
+        p, q = a[every + here], b[every + there]
+        if _same(p, q, allowed) and np.ptp(p) > allowed:
+            return f"shifted by {_list(d)}"
+    return None
+
+
+def _mirrored(a: Array, b: Array, allowed: float) -> str | None:
+    """b is a read backwards along spatial axes."""
+    axes = range(2, a.ndim)
+    for count in range(1, len(axes) + 1):
+        for chosen in itertools.combinations(axes, count):
+            if _same(np.flip(a, chosen), b, allowed):
+                return f"mirrored along spatial axes {_list([c - 2 for c in chosen])}"
+    return None
+
+
+def _permuted(a: Array, b: Array, allowed: float) -> str | None:
+    """b has a's channels in another order; groups interleaved is the common one."""
+    if a.ndim < 2 or not 1 < a.shape[1] <= MANY:
+        return None
+    order = _matching(a, b, allowed)
+    if order is None or order == sorted(order):
+        return None
+    for groups in range(2, len(order)):
+        if len(order) % groups == 0:
+            inter = np.arange(len(order)).reshape(groups, -1).T.reshape(-1).tolist()
+            if order == inter:
+                return f"channels of {groups} groups interleaved instead of one group after another"
+    return f"channels permuted: {_list(order[:8])}{'...' if len(order) > 8 else ''}"
+
+
+def _matching(a: Array, b: Array, allowed: float) -> list[int] | None:
+    """Return p with b[:, i] == a[:, p[i]], every channel once."""
+    free = list(range(a.shape[1]))
+    order = []
+    for i in range(b.shape[1]):
+        found = next((j for j in free if _same(a[:, j], b[:, i], allowed)), None)
+        if found is None:
+            return None
+        free.remove(found)
+        order.append(found)
+    return order
+
+
+def _offset(a: Array, b: Array, allowed: float) -> str | None:
+    """b - a is one number per channel: a bias was left out or added twice."""
+    if a.ndim < 3:
+        return None
+    apart = a - b
+    per_channel = apart.mean(axis=(0, *range(2, a.ndim)), keepdims=True)
+    if not np.isfinite(per_channel).all() or not _same(apart, per_channel + 0 * apart, 2 * allowed):
+        return None
+    return f"a bias is missing: {_list(np.round(per_channel.ravel()[:4], 6).tolist())} per channel"
+
+
+def _zero_rows(a: Array, b: Array, allowed: float) -> str | None:
+    """b is zero in the last rows of an axis and a elsewhere."""
+    for axis in range(2, a.ndim):
+        differs = np.abs(a - b).max(axis=tuple(i for i in range(a.ndim) if i != axis)) > allowed
+        rows = np.flatnonzero(differs)
+        if not rows.size or rows[-1] != a.shape[axis] - 1 or rows.size == a.shape[axis]:
+            continue
+        last = a.shape[axis] - rows[0]
+        if not np.any(np.take(b, rows, axis)):
+            return f"the last {last} rows of spatial axis {axis - 2} are zero (output_padding?)"
+    return None
+
+
+def _scaled(a: Array, b: Array, allowed: float) -> str | None:
+    """b is a times one number."""
+    top = np.unravel_index(int(np.abs(a).argmax()), a.shape) if a.size else None
+    if top is None or not a[top]:
+        return None
+    factor = float(b[top] / a[top])
+    if factor in (0.0, 1.0) or not np.isfinite(factor):
+        return None
+    return f"scaled by {factor:.6g}" if _same(a * factor, b, allowed * abs(factor)) else None
+
+
+def filter_mistake(
+    evaluate: Callable[[Array], Array], w: Array, b: Array, allowed: float
+) -> str | None:
+    """Name the mistake in the filter that gives `b`: `evaluate(filter)` computes the layer.
+
+    `w` is grouped (g, C/g, M/g, *K).
+    """
+    spatial = tuple(range(3, w.ndim))
+    variants: list[tuple[str, Callable[[], Any]]] = [
+        ("the kernel is flipped", lambda: np.flip(w, spatial)),
+    ]
+    if w.shape[1] == w.shape[2]:
+        variants.append(("input and output channels are swapped", lambda: w.swapaxes(1, 2)))
+    if w.ndim == 5 and w.shape[3] == w.shape[4]:
+        variants.append(("kernel rows and columns are swapped", lambda: w.swapaxes(3, 4)))
+    for text, make in variants:
+        y = evaluate(np.ascontiguousarray(make()))
+        if y.shape == b.shape and _same(y.astype(np.float64), b.astype(np.float64), allowed):
+            return text
+    return None
+
+
+def _list(values: Any) -> str:
+    return "(" + ", ".join(str(v) for v in values) + ")"

@@ -1,0 +1,131 @@
+"""Known mistakes are named; what no mistake explains is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from layers import Layer, build, constant, expected, numbers, parameter, result
+
+import irdeconv as ird
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.elementwise import Add
+from irdeconv.verify.kinds import filter_mistake, kind_of
+
+A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
+
+
+def moved(dy: int, dx: int) -> np.ndarray:
+    out = np.zeros_like(A)
+    out[:, :, max(dy, 0) : 7 + min(dy, 0), max(dx, 0) : 8 + min(dx, 0)] = A[
+        :, :, max(-dy, 0) : 7 - max(dy, 0), max(-dx, 0) : 8 - max(dx, 0)
+    ]
+    return out
+
+
+def without_last(rows: int) -> np.ndarray:
+    out = A.copy()
+    out[..., 8 - rows :] = 0
+    return out
+
+
+@pytest.mark.parametrize(
+    ("b", "kind"),
+    [
+        (moved(1, 0), "shifted by (1, 0)"),
+        (moved(0, -1), "shifted by (0, -1)"),
+        (moved(-2, 1), "shifted by (-2, 1)"),
+        (A[:, :, ::-1], "mirrored along spatial axes (0)"),
+        (A[:, :, ::-1, ::-1], "mirrored along spatial axes (0, 1)"),
+        (A[:, [0, 3, 1, 4, 2, 5]], "channels of 2 groups interleaved"),
+        (A[:, [0, 2, 4, 1, 3, 5]], "channels of 3 groups interleaved"),
+        (A[:, [5, 0, 1, 2, 3, 4]], "channels permuted: (5, 0, 1, 2, 3, 4)"),
+        (A - np.arange(6).reshape(1, 6, 1, 1), "a bias is missing: (0.0, 1.0, 2.0, 3.0)"),
+        (without_last(2), "the last 2 rows of spatial axis 1 are zero"),
+        (A * 3, "scaled by 3"),
+        (A[:, :, :-1], "(-1, 0) rows more at the end"),
+        (A[:, :, :, 1:], "(0, -1) rows more at the begin"),
+    ],
+)
+def test_kinds(b: np.ndarray, kind: str) -> None:
+    assert (kind_of(A, b.astype(np.float32), 1e-5) or "").startswith(kind)
+
+
+@pytest.mark.parametrize(
+    "b", [A[::-1], np.random.default_rng(1).standard_normal(A.shape), A[:, :5], A + A**2]
+)
+def test_what_no_mistake_explains(b: np.ndarray) -> None:
+    assert kind_of(A, b.astype(np.float32), 1e-5) is None
+
+
+LAYER = Layer(1, (4, 5), None, 3, 3, (3, 3), (2, 1), (1, 1), (1, 0), (0, 1), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "text"),
+    [
+        (lambda w: np.flip(w, (2, 3)), "the kernel is flipped"),
+        (lambda w: w.swapaxes(0, 1), "input and output channels are swapped"),
+        (lambda w: w.swapaxes(2, 3), "kernel rows and columns are swapped"),
+        (lambda w: w * 2, None),
+    ],
+)
+def test_mistakes_of_the_filter(mistake, text) -> None:
+    rng = np.random.default_rng(3)
+    x, w = (numbers(rng, s, np.float32) for s in (LAYER.data_shape, LAYER.filter_shape))
+    wrong = expected(LAYER, x, np.ascontiguousarray(mistake(w)))
+    assert filter_mistake(lambda v: expected(LAYER, x, v[0]), w[None], wrong, 1e-5) == text
+
+
+def test_compare_names_the_kind_and_the_first_layer() -> None:
+    rng = np.random.default_rng(3)
+    x, w = (numbers(rng, s, np.float32) for s in (LAYER.data_shape, LAYER.filter_shape))
+    g, feeds = build(LAYER, x, w)
+    moved_pads = Layer(**{**LAYER.__dict__, "pads_begin": (0, 0), "pads_end": (1, 1)})
+    other, _ = build(moved_pads, x, w)
+    report = ird.compare(g, ird.lower(other).graph, feeds)
+    assert report.first_difference is not None
+    assert report.first_difference.name == "deconv"
+    assert report.first_difference.kind == "shifted by (1, 0)"
+    assert "shifted by (1, 0)" in str(report)
+    assert report.to_dict()["tensors"][0]["kind"] == "shifted by (1, 0)"
+
+
+def biased(values: np.ndarray) -> Graph:
+    g = Graph()
+    x = parameter(g, A.shape, np.float32, "x")
+    y = g.add(Add(), [x, constant(g, values.reshape(1, 6, 1, 1), "bias")], name="add")
+    result(g, Value(y.id))
+    return g
+
+
+def test_a_missing_bias_in_a_graph() -> None:
+    a, b = biased(np.arange(6, dtype=np.float32)), biased(np.zeros(6, np.float32))
+    report = ird.compare(a, b, [A])
+    assert (report.tensors[0].kind or "").startswith("a bias is missing")
+
+
+def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
+    """Memory follows the largest layer, not their sum; layers in another order are found."""
+    g = Graph()
+    x = parameter(g, (1, 8, 64, 64), np.float32, "x")
+    one = constant(g, np.float32(1), "one")
+    values = [x]
+    for k in range(40):
+        values.append(Value(g.add(Add(), [values[-1], one], name=f"a{k}").id))
+    result(g, values[-1])
+    data = np.zeros((1, 8, 64, 64), np.float32)
+    report = ird.compare(g, g.copy(), [data])
+    assert report.passed
+    assert [t.name for t in report.tensors[:-1]] == [f"a{k}" for k in range(40)]
+
+
+def test_an_error_in_one_run_ends_the_comparison() -> None:
+    g, h = Graph(), Graph()
+    for graph, shape in ((g, (2,)), (h, (3,))):
+        x = parameter(graph, (None,), np.float32, "x")
+        y = graph.add(Add(), [x, constant(graph, np.zeros(shape, np.float32), "c")], name="add")
+        result(graph, Value(y.id))
+    with pytest.raises(ird.ExecutionError):
+        ird.compare(g, h, [np.zeros(2, np.float32)])
+    with pytest.raises(ird.ExecutionError):
+        ird.compare(h, g, [np.zeros(2, np.float32)])
