@@ -89,7 +89,7 @@ def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = 
     shape = (site.outputs, *site.output)
     spoilt: Array = np.zeros(shape, bool)
     if filter is not None and filter.any():
-        taps = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
+        taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
         for axis in range(site.rank):
             # Counts of spoiling taps; the axis in front moves to the end.
             taps = np.tensordot(taps, tap_reach(form, site, axis), ((1,), (1,)))
@@ -102,7 +102,7 @@ def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = 
 
 def input_footprint(form: str, site: Site, data: Array) -> Array:
     """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
-    found = data.astype(np.float32)
+    found: Array = data.astype(np.float32)
     for axis in range(site.rank):
         found = np.tensordot(found, input_reach(form, site, axis), ((0,), (1,)))
     spoilt: Array = found > 0
@@ -119,7 +119,7 @@ def tap_reach(form: str, site: Site, axis: int) -> Array:
     if form not in ("phases", "stacked"):
         source = at // site.strides[axis]
         meets &= (source >= 0) & (source < site.size[axis])
-    return meets.astype(np.float32)
+    return np.asarray(meets, np.float32)
 
 
 def input_reach(form: str, site: Site, axis: int) -> Array:
@@ -133,7 +133,7 @@ def input_reach(form: str, site: Site, axis: int) -> Array:
     at = outputs + site.begin[axis] - inputs * stride
     tap = at // dilation
     meets = (at % dilation == 0) & (tap >= 0) & (tap < site.kernel[axis])
-    return meets.astype(np.float32)
+    return np.asarray(meets, np.float32)
 
 
 def _span(axis: Axis) -> tuple[int, int]:
