@@ -112,7 +112,7 @@ def test_pads_that_are_known_only_at_run_time(form: str) -> None:
 
 def test_what_each_form_is_made_of() -> None:
     graph, _, _ = graph_of(two_d())
-    nodes = {form: list(ird.lower(graph, form).report)[0].nodes for form in ALL[:3]}
+    nodes = {form: next(iter(ird.lower(graph, form).report)).nodes for form in ALL[:3]}
     assert nodes["zero-insertion"] == ("ZeroInsertion", "Pad", "Convolution")
     assert nodes["phases"] == ("Pad", "Convolution") * 4 + ("Concat", "DepthToSpace")
     assert nodes["stacked"] == ("Pad", "Convolution", "DepthToSpace")
