@@ -1,0 +1,174 @@
+"""How far infinities and NaNs spread: predicted against measured, form by form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from forms_grid import form_layer
+from layers import Layer, build, constant, numbers, result
+
+import irdeconv as ird
+from irdeconv.graph import Graph, Value
+from irdeconv.op import REGISTRY
+from irdeconv.passes.lower_deconv import canonicalize
+from irdeconv.passes.nonfinite import DEFINITION, FORMS, footprint, input_footprint
+from irdeconv.passes.site import Site, site_of
+
+# The issue's example: a 3x3 filter of stride 2 on a 4x4 map, one bad tap.
+SMALL = Layer(1, (4, 4), None, 1, 1, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+
+
+def site(graph: Graph) -> Site:
+    """The numbers of the one deconvolution of a graph."""
+    graph = ird.infer(graph)
+    (node,) = graph.find("deconv")
+    found = site_of(graph, canonicalize(graph, node))
+    assert found is not None
+    return found
+
+
+def bad_values(rng: np.random.Generator, array: Any, count: int) -> Any:
+    """Put infinities and NaNs at `count` random places; return where."""
+    flat = array.reshape(-1)
+    places = rng.choice(flat.size, min(count, flat.size), replace=False)
+    flat[places] = rng.choice([np.inf, -np.inf, np.nan], places.size)
+    return ~np.isfinite(array)
+
+
+def measure(graph: Graph, feeds: Any, form: str) -> Any:
+    """What is not finite of the lowered graph's output, or of the definition's."""
+    if form == DEFINITION:
+        return ~np.isfinite(ird.run(graph, feeds, form=None, exact=True)["y"])
+    low = ird.lower(graph, form)
+    assert [r.form for r in low.report] == [form]
+    return ~np.isfinite(ird.run(low.graph, feeds, form=None)["y"])
+
+
+def applicable(layer: Layer) -> list[str]:
+    gemm = layer.kernel == layer.strides and set(layer.dilations) == {1}
+    return [DEFINITION, *(f for f in FORMS if f != "gemm" or gemm)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bad_weights_spread_as_predicted(seed: int) -> None:
+    rng = np.random.default_rng([55, seed])
+    layer = form_layer(rng, budget=300)
+    x = numbers(rng, layer.data_shape, np.float32)
+    x[rng.random(x.shape) < 0.3] = 0  # zeros in the data are as bad as inserted ones
+    w = numbers(rng, layer.filter_shape, np.float32)
+    bad = bad_values(rng, w, int(rng.integers(1, 3)))
+    graph, feeds = build(layer, x, w)
+    for form in applicable(layer):
+        want = footprint(form, site(graph), bad if layer.groups else bad[None])
+        got = measure(graph, feeds, form)
+        assert np.array_equal(got, np.broadcast_to(want, got.shape)), (form, layer)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bad_inputs_spread_as_predicted(seed: int) -> None:
+    rng = np.random.default_rng([56, seed])
+    layer = replace(form_layer(rng, budget=300), batch=1)
+    x = numbers(rng, layer.data_shape, np.float32)
+    w = numbers(rng, layer.filter_shape, np.float32)
+    group = int(rng.integers(layer.groups or 1))
+    channel = group * layer.c + int(rng.integers(layer.c))
+    bad = bad_values(rng, x[0, channel], 1)
+    graph, feeds = build(layer, x, w)
+    for form in applicable(layer):
+        want = input_footprint(form, site(graph), bad)
+        got = measure(graph, feeds, form)[0]
+        spoilt = got[group * layer.m : (group + 1) * layer.m]
+        assert np.array_equal(spoilt, np.broadcast_to(want, spoilt.shape)), (form, layer)
+        assert got.sum() == spoilt.sum()
+
+
+def one_bad_tap(value: float = np.nan) -> tuple[Graph, dict[str, Any]]:
+    w = np.ones(SMALL.filter_shape, np.float32)
+    w[0, 0, 1, 1] = value
+    return build(SMALL, np.ones(SMALL.data_shape, np.float32), w)
+
+
+def test_one_bad_tap_of_a_3x3() -> None:
+    """By the definition 16 of 81 outputs, in zero-insertion all of them."""
+    graph, feeds = one_bad_tap()
+    low = ird.lower(graph)
+    (record,) = low.report
+    assert record.spread is not None
+    assert record.spread.affected[DEFINITION] == record.spread.affected["phases"] == 16
+    assert record.spread.affected["zero-insertion"] == 81
+    assert record.spread.widened("zero-insertion") == 65
+    assert int(measure(graph, feeds, "zero-insertion").sum()) == 81
+    (warning,) = low.report.diagnostics
+    assert (warning.code, warning.severity) == ("W401", "warning")
+    assert "1 of 9 filter values are not finite" in warning.message
+    assert "zero-insertion spoils 81 of 81 outputs, the definition 16" in warning.message
+    assert "16 as phases" in warning.message
+    assert record.to_dict()["spread"]["affected"]["phases"] == 16
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("target", ["generic", "no-depth-to-space"])
+def test_auto_avoids_what_spreads(value: float, target: str) -> None:
+    graph, feeds = one_bad_tap(value)
+    low = ird.lower(graph, "auto", target)
+    (record,) = low.report
+    assert record.form in ("phases", "stacked")
+    refused = {c.form: c.refused for c in record.costs}
+    assert refused["zero-insertion"] == "spreads non-finite constants to 81 outputs instead of 16"
+    assert int((~np.isfinite(ird.run(low.graph, feeds, form=None)["y"])).sum()) == 16
+
+
+def test_auto_takes_what_spreads_where_nothing_else_is_left() -> None:
+    (record,) = ird.lower(one_bad_tap()[0], "auto", "zero-insertion-hardware").report
+    assert record.form == "zero-insertion"
+
+
+def test_a_finite_filter_gives_no_report() -> None:
+    graph, _ = build(
+        SMALL, np.ones(SMALL.data_shape, np.float32), np.ones(SMALL.filter_shape, np.float32)
+    )
+    for form in (*FORMS[:3], "auto"):
+        low = ird.lower(graph, form)
+        assert [r.spread for r in low.report] == [None]
+        assert low.report.diagnostics == ()
+
+
+def test_bad_bias_spoils_its_channel_in_every_form() -> None:
+    layer = replace(SMALL, m=3)
+    x, w = np.ones(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
+    graph, feeds = build(layer, x, w)
+    bias = constant(graph, np.array([0, np.inf, 1], np.float32).reshape(1, 3, 1, 1), "bias")
+    (node,) = graph.find("deconv")
+    (sink,) = graph.results
+    node.tensor_names = ()
+    graph.remove(sink.id)
+    result(
+        graph, Value(graph.add(REGISTRY["Add", "opset1"](), [Value(node.id), bias], name="b").id)
+    )
+    low = ird.lower(graph, "phases")
+    (record,) = low.report
+    assert record.spread is not None
+    assert (record.spread.filter_bad, record.spread.bias_bad) == (0, 1)
+    assert set(record.spread.affected.values()) == {81}
+    assert "1 of 3 bias values are not finite" in low.report.diagnostics[0].message
+    assert int((~np.isfinite(ird.run(low.graph, feeds, form=None)["y"])).sum()) == 81
+
+
+def test_compressed_filters_and_unknown_sizes() -> None:
+    w = np.ones(SMALL.filter_shape, np.float16)
+    w[0, 0, 0, 0] = np.inf
+    graph, _ = build(
+        SMALL,
+        np.ones(SMALL.data_shape, np.float16),
+        w,
+        data_shape=(None, 1, None, None),
+    )
+    low = ird.lower(graph, "auto")
+    (record,) = low.report
+    assert record.spread is not None
+    assert record.spread.assumed
+    assert record.spread.affected[DEFINITION] == 32 * 32
+    assert "stand in" in low.report.diagnostics[0].message
