@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from forms_grid import form_layer
+from ir_text import write_ir
 from layers import Layer, build, numbers
 from test_forms import graph_of, two_d
 
 import irdeconv as ird
+from irdeconv.cli.main import main
 from irdeconv.cli.options import Parser, add_form
 from irdeconv.graph import Graph, Node
 from irdeconv.passes.choose import FormCost
@@ -309,3 +312,25 @@ def test_the_help_names_every_form() -> None:
     add_form(parser, none=True)
     text = " ".join(parser.format_help().split())
     assert all(form in text for form in (*FORMS, AUTO))
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, out = tmp_path / "net.xml", tmp_path / "low.xml"
+    write_ir(net, two_d(), np.ones(two_d().filter_shape))
+    (tmp_path / "npu.toml").write_text("max_kernel = 2\n")
+    command = ["lower", str(net), "--form", "auto", "--target", str(tmp_path / "npu.toml")]
+    assert main([*command, "--explain-costs", "-o", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "deconv: zero-insertion refused: kernel 4, the target has at most 2" in text
+    assert "1 deconvolution of 1 lowered as auto for npu" in text
+    assert main([*command, "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["target"] == "npu"
+    rows = {c["form"]: c for c in report["layers"][0]["costs"]}
+    assert list(rows) == list(FORMS)
+    assert rows["phases"]["macs"] == 2 * 2 * 3 * 16 * 3 * 4
+    assert rows["zero-insertion"]["refused"] == "kernel 4, the target has at most 2"
+    assert main(["lower", str(net), "--form", "gemm"]) == 0
+    assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in capsys.readouterr().out
+    assert main(["lower", str(net), "--target", "generc"]) == 2
+    assert 'did you mean "generic"?' in capsys.readouterr().err

@@ -82,7 +82,7 @@ def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
         if r.form and r.reason:
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
     if args.explain_costs:
-        console.text(_costs(low))
+        console.text(f"\n{_costs(low)}\n")
     done = sum(r.form is not None for r in report)
     target = f" for {report.target}" if report.form == "auto" else ""
     verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}{target}"
