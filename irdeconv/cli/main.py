@@ -21,6 +21,7 @@ VERBS = {
     "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
     "run": "run a model with NumPy",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
+    "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
     "compare": "run two models on the same inputs and compare their outputs",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
@@ -71,7 +72,7 @@ def _unknown(verb: str) -> str:
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
-    module = import_module(f"irdeconv.cli.{verb}")
+    module = import_module(f"irdeconv.cli.{verb.replace('-', '_')}")
     parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")

@@ -72,6 +72,12 @@ class Certificate:
         holds_for, reason = content.get("holds_for"), content.get("reason")
         return Certificate(layer, type, form, source, nodes, holds_for, reason)
 
+    def __str__(self) -> str:
+        if self.holds_for is None:
+            return f"NOT proved {self.layer}: {self.reason}"
+        nodes = ", ".join(n["type"] for n in self.nodes)
+        return f"proved {self.layer}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
+
     def differs(self, other: Certificate) -> str | None:
         """Return the first thing that the other one states differently."""
         for name in ("type", "form", "source", "nodes"):

@@ -136,7 +136,7 @@ class Comparer:
             for p, v in zip(parameters, wanted[1], strict=True)
         )
         if not equal:
-            raise Unproved(f"the parameters of {kind} are {list(parameters)}")
+            raise Unproved(f"the parameters of {kind} are {[float(p) for p in parameters]}")
 
     def _classes(self, axis: int) -> Iterator[Class]:
         """Yield the outputs of an axis by the digits of the channels that they carry."""
