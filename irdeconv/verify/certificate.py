@@ -235,7 +235,7 @@ def _probe_sizes(
 ) -> str:
     """Probe at every chosen size; returns how many there were."""
     count = 0
-    every = list(sizes.choices(layer, lowered, place, fixed=False))
+    every = list(sizes.choices(layer))
     for chosen in every[:: -(-len(every) // MOST_PROBED)]:
         if min(layer.output(chosen.data, chosen.filter, chosen.output_shape)) < 0:
             continue

@@ -21,16 +21,16 @@ from irdeconv.spec import Array
 from irdeconv.verify.definition import Ints, Unproved, exact_shape
 from irdeconv.verify.layer import Layer, Place
 from irdeconv.verify.relation import Comparer, Expected
-from irdeconv.verify.sizes import Sizes, choices, is_fixed
+from irdeconv.verify.sizes import Sizes, choices, repeats_from
 from irdeconv.verify.walk import Boundary, Walk
 
 
 def prove(layer: Layer, graph: Graph, place: Place) -> str:
     """Prove a layer; returns for which sizes. Raises Unproved with the reason and sizes."""
     done: set[tuple[object, ...]] = set()
-    fixed = is_fixed(layer, graph, place)
+    margin = repeats_from(layer, graph, place)
     walked = 0
-    for sizes in choices(layer, graph, place, fixed=fixed):
+    for sizes in choices(layer, margin):
         expected = _expected(layer, sizes)
         if expected is None:
             continue
@@ -42,7 +42,7 @@ def prove(layer: Layer, graph: Graph, place: Place) -> str:
         walked += 1
     if not walked:
         raise Unproved("no size was found for which the layer has an output")
-    return _claim(layer, walked, fixed)
+    return _claim(layer, walked, margin)
 
 
 def _at(layer: Layer, sizes: Sizes) -> str:
@@ -50,14 +50,17 @@ def _at(layer: Layer, sizes: Sizes) -> str:
     return f" (data {list(sizes.data)})" if open_sizes else ""
 
 
-def _claim(layer: Layer, walked: int, fixed: bool) -> str:
+def _claim(layer: Layer, walked: int, margin: int | None) -> str:
     """Say for which sizes a layer is proved."""
     shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
     if shape and filter_shape and not layer.computed_output:
         return f"the size {list(shape)}"
-    if fixed:
+    if margin is not None:
         return f"every size (all {walked} up to where the pattern repeats were walked)"
-    return f"{walked} representative sizes only: pads or filter follow from sizes at run time"
+    return (
+        f"{walked} representative sizes only: pads or filter follow from sizes at run time, or the "
+        "pattern repeats late"
+    )
 
 
 def _expected(layer: Layer, sizes: Sizes) -> Expected | None:

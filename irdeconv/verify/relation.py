@@ -170,12 +170,11 @@ class Comparer:
             raise Unproved("a part of the channels is on no axis of the output")
         index = tuple(digits[d] for d in component.digits)
         channels = np.broadcast_to(component.table[index], seen.size)
-        first = 0
-        for block in self.view.base.blocks:
-            rows = np.flatnonzero((channels >= first) & (channels < first + block.count))
-            if rows.size:
-                yield block, rows, channels[rows] - first
-            first += block.count
+        ends = self.view.base.ends
+        owner = np.searchsorted(ends, channels, "right")
+        for i in np.unique(owner):
+            block, rows = self.view.base.blocks[i], np.flatnonzero(owner == i)
+            yield block, rows, channels[rows] - (ends[i] - block.count)
 
     def _taps(self, axis: int, block: Block, outputs: Class) -> Taps:
         """Find the tap that every emitted tap of an axis stands for; Unproved where none does."""

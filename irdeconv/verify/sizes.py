@@ -15,7 +15,8 @@ from irdeconv.verify.layer import Layer, Place, region
 
 REPRESENTATIVE = (1, 2, 3, 5, 8)
 TOTALS = (0, 1, 2, 3, -1)
-MOST_SIZES = 400
+MOST_SIZES = 500
+MOST_STEPS = 50_000  # nodes times sizes
 TARGETS = ("Broadcast", "Reshape")
 AFFINE = ("Add", "Concat", "Convert", "Gather", "Multiply", "ShapeOf", "Subtract")
 
@@ -64,8 +65,32 @@ def _is_affine(graph: Graph, value: Value, allowed: tuple[str, ...]) -> bool:
     return all(_is_affine(graph, v, allowed) for v in inputs)
 
 
-def choices(layer: Layer, graph: Graph, place: Place, *, fixed: bool) -> Iterator[Sizes]:
-    """Yield the sizes to walk; Unproved where they are too many or do not fit."""
+def repeats_from(layer: Layer, graph: Graph, place: Place) -> int | None:
+    """Return a size from which on everything repeats; None where no such size is known or small.
+
+    It adds up how far from the ends of an axis each node on the longest way makes a difference.
+    """
+    if exact_shape(layer.data) is not None or not is_fixed(layer, graph, place):
+        return None
+    d, constants = layer.definition, Constants(graph)
+    kernel = d.canonical_shape(exact_shape(layer.filter_shape) or ())[3:]
+    far: dict[int, int] = {}
+    for node in region(graph, place):
+        before = (far.get(v.node, 0) for v in graph.inputs_of(node.id))
+        far[node.id] = max(before, default=0) + _distance(graph, node, constants)
+    windows = d.windows((1,) * d.axes, kernel, None)
+    total = far.get(place.output.node, 0)
+    total += max(k * q for k, q in zip(kernel, d.dilations, strict=True))
+    total += max(d.strides) + max(abs(b) + abs(o) for b, o in windows)
+    small = total <= MOST_SIZES and total * len(far) <= MOST_STEPS
+    return total if small else None
+
+
+def choices(layer: Layer, margin: int | None = None) -> Iterator[Sizes]:
+    """Yield the sizes to walk: all up to behind `margin`, some without one.
+
+    Raises Unproved where data and filter do not fit.
+    """
     d = layer.definition
     filter = tuple(
         n if isinstance(n, int) else (3 if a in d.filter_axes[-d.axes :] else 2)
@@ -76,15 +101,13 @@ def choices(layer: Layer, graph: Graph, place: Place, *, fixed: bool) -> Iterato
     given = exact_shape(layer.data)
     if given is not None and given[d.data_axes[1]] != channels:
         raise Unproved("data and filter of the source layer do not fit")
-    for shape in _shapes(layer, graph, place, kernel, fixed=fixed):
+    for shape in _shapes(layer, margin):
         shape[d.data_axes[1]] = channels
         for wanted in _outputs(layer, tuple(shape), kernel):
             yield Sizes(tuple(shape), filter, wanted)
 
 
-def _shapes(
-    layer: Layer, graph: Graph, place: Place, kernel: Ints, *, fixed: bool
-) -> Iterator[list[int]]:
+def _shapes(layer: Layer, margin: int | None) -> Iterator[list[int]]:
     """Yield data shapes: all open axes alike, then each of them a little longer than the others."""
 
     def shape(wish: int, longer: int | None = None) -> list[int]:
@@ -93,7 +116,7 @@ def _shapes(
     if exact_shape(layer.data) is not None:
         yield shape(0)
         return
-    numbers = range(1, _margin(layer, graph, place, kernel) + 2) if fixed else REPRESENTATIVE
+    numbers = REPRESENTATIVE if margin is None else range(1, margin + 2)
     for n in numbers:
         yield shape(n)
     for axis, size in enumerate(layer.data):
@@ -119,18 +142,6 @@ def _outputs(layer: Layer, shape: Ints, kernel: Ints) -> Iterator[Ints | None]:
     for first in range(len(TOTALS)):
         cut = itertools.islice(itertools.cycle(TOTALS), first, first + d.axes)
         yield tuple(max(f - c, 1) for f, c in zip(full, cut, strict=True))
-
-
-def _margin(layer: Layer, graph: Graph, place: Place, kernel: Ints) -> int:
-    """Return a size from which on everything repeats: all distances that nodes add up."""
-    d, constants = layer.definition, Constants(graph)
-    total = sum(_distance(graph, node, constants) for node in region(graph, place))
-    windows = d.windows((1,) * d.axes, kernel, None)
-    total += max(k * q for k, q in zip(kernel, d.dilations, strict=True))
-    total += max(d.strides) + max(abs(b) + abs(o) for b, o in windows)
-    if total > MOST_SIZES:
-        raise Unproved(f"more than {MOST_SIZES} sizes would have to be walked")
-    return total
 
 
 def _distance(graph: Graph, node: Node, constants: Constants) -> int:

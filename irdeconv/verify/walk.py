@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ class Stack:
     """Blocks behind one another along the channels."""
 
     blocks: tuple[Block, ...]
+
+    @cached_property
+    def ends(self) -> Array:
+        """The channel behind each block."""
+        return np.cumsum([b.count for b in self.blocks])
 
 
 class Weights(Evaluator):
