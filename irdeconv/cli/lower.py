@@ -1,7 +1,8 @@
 """Rewrite every deconvolution into ordinary convolutions and report what became of each.
 
-With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it.
-Exit code 4 where a deconvolution stays.
+With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it. With
+--certify every rewritten layer is proved equal to its source, in the file that -o has written.
+Exit code 4 where a deconvolution stays, 1 where one is not proved.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from irdeconv.graph import Graph
     from irdeconv.passes.lower_deconv import Lowered
+    from irdeconv.verify.certificate import Certificate
 
 
 def configure(parser: Parser) -> None:
@@ -31,6 +34,13 @@ def configure(parser: Parser) -> None:
     add_target(parser)
     add_shapes(parser)
     add_output(parser, "write the lowered IR here (.xml, .bin beside it)")
+    parser.add_argument(
+        "--certify",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="prove every rewritten layer and show the certificates, or write them to FILE",
+    )
     add_format(parser)
 
 
@@ -41,19 +51,41 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.model import inferred, protect, read
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    low = api.lower(
-        inferred(read(args), args.shape), args.form, args.target, explain_costs=args.explain_costs
-    )
+    protect(args.certify, (args.file, args.weights, args.output), force=args.force)
+    source = inferred(read(args), args.shape)
+    low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)
     if args.output:
         api.write(low.graph, args.output)
         console.log(f"wrote {args.output}")
+    certificates = _certify(source, low, args, console) if args.certify else []
     if console.wants_json:
-        console.json("lower", {"file": args.file, "output": args.output, **low.report.to_dict()})
+        content = {"file": args.file, "output": args.output, **low.report.to_dict()}
+        if args.certify:
+            content["certificates"] = [c.to_dict() for c in certificates]
+        console.json("lower", content)
     else:
         for d in low.report.diagnostics:
             console.error(*parts(d))
         _text(low, args, console)
-    return 4 if any(r.form is None for r in low.report) else 0
+        for c in certificates:
+            console.text(str(c))
+    if any(r.form is None for r in low.report):
+        return 4
+    return 1 if any(c.holds_for is None for c in certificates) else 0
+
+
+def _certify(
+    source: Graph, low: Lowered, args: argparse.Namespace, console: Console
+) -> list[Certificate]:
+    """Certify what was written, or the lowered graph where nothing was; perhaps into a file."""
+    from irdeconv.cli.check_certificate import write_certificates
+    from irdeconv.cli.model import read_file
+    from irdeconv.verify.certificate import certify
+
+    made = certify(source, read_file(args.output) if args.output else low.graph)
+    if args.certify != "-":
+        write_certificates(args.certify, made, console)
+    return made
 
 
 def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:

@@ -22,6 +22,7 @@ VERBS = {
     "run": "run a model with NumPy",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
+    "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
     "compare": "run two models on the same inputs and compare their outputs",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
@@ -73,7 +74,7 @@ def _unknown(verb: str) -> str:
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
-    module = import_module(f"irdeconv.cli.{verb}")
+    module = import_module(f"irdeconv.cli.{verb.replace('-', '_')}")
     parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")

@@ -1,0 +1,95 @@
+"""Prove every rewritten layer of a lowered IR equal to the layer of the original, for all data.
+
+All other layers must be the same in both. With --certificate the certificates of `lower --certify`
+must state what the two models contain. With --probe both are also evaluated modulo a prime on
+random data. Exit code 1 where anything is not proved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import Parser, add_format, add_model, add_shapes
+
+if TYPE_CHECKING:
+    from irdeconv.verify.certificate import Certificate, CheckReport
+
+SCHEMA = "irdeconv/certificates/1"
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    parser.add_argument("lowered", metavar="LOWERED", help="the lowered model's .xml")
+    parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
+    parser.add_argument("--certificate", metavar="FILE", help="certificates that must agree")
+    parser.add_argument(
+        "--probe", action="store_true", help="also evaluate both modulo a prime on random data"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the probe (default: %(default)s)"
+    )
+    add_shapes(parser)
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Check; the exit code is 0 where everything is proved."""
+    from irdeconv.cli.model import inferred, read, read_file, usage
+    from irdeconv.verify.certificate import check, probe_layers
+
+    if args.seed < 0:
+        raise usage("--seed is at least 0")
+    given = None if args.certificate is None else read_certificates(args.certificate)
+    source = inferred(read(args), args.shape)
+    lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
+    report = check(source, lowered, given)
+    probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
+    passed = report.passed and (probed is None or probed.passed)
+    if console.wants_json:
+        content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": passed}
+        content["proof"] = report.to_dict()
+        content["probe"] = None if probed is None else {"seed": args.seed, **probed.to_dict()}
+        console.json("check-certificate", content)
+    else:
+        _text(report, probed, console)
+    return 0 if passed else 1
+
+
+def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:
+    for line in str(report).split("\n"):
+        console.text((line, "red" if line.startswith("FAIL") else ""))
+    if probed is None:
+        return
+    for layer in probed.layers:
+        done = f"ok   {layer.layer}: the same at {layer.proved}"
+        console.text(f"probe {done}" if layer.passed else (f"probe {layer}", "red"))
+    bound = probed.error_probability
+    console.text(f"probe: a layer that differs passes with a probability of at most {bound:.1e}")
+
+
+def read_certificates(path: str) -> list[Certificate]:
+    """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
+    from irdeconv.cli.model import usage
+    from irdeconv.verify.certificate import Certificate
+
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+        found = content["certificates"] if isinstance(content, dict) else content
+        return [Certificate.from_dict(c) for c in found]
+    except (ValueError, KeyError, TypeError) as e:
+        reason = f"{type(e).__name__}: {e}"
+        raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
+
+
+def write_certificates(path: str, made: Sequence[Certificate], console: Console) -> None:
+    """Write certificates as JSON, atomically."""
+    from irdeconv.cli.output import write_text
+
+    content = {"schema": SCHEMA, "certificates": [c.to_dict() for c in made]}
+    write_text(path, json.dumps(content, indent=1) + "\n", console)

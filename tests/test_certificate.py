@@ -1,0 +1,352 @@
+"""Certificates: every lowering is proved, every fault of a lowering is found, twice."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dialect_layers import KINDS, random_dialect, weights
+from layers import Layer, build, constant, parameter, random_layer, result
+from mutants import mutants
+
+import irdeconv as ird
+from irdeconv.graph import Graph, Value
+from irdeconv.op import REGISTRY
+from irdeconv.verify.certificate import Certificate, certify, check, probe_layers
+
+FORMS = ("zero-insertion", "phases", "stacked", "gemm")
+SEED = 20250311
+CHUNKS = 20
+CASES = 8
+ONE = (1, 1, 1)
+
+
+def accepted(source: Graph, lowered: Graph) -> Counter[str]:
+    """Prove and probe; return the claims."""
+    made = certify(source, lowered)
+    report = check(source, lowered, made)
+    assert report.passed, str(report)
+    probed = probe_layers(source, lowered)
+    assert probed.passed, str(probed)
+    return Counter((c.holds_for or "")[:12] for c in made)
+
+
+def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None:
+    layer = random_layer(rng, budget=300 if dynamic else 1200)
+    w, x = weights(rng, layer.filter_shape), np.zeros(layer.data_shape, np.float32)
+    dims = [None if dynamic and a != 1 else d for a, d in enumerate(x.shape)]
+    source = str(rng.choice(["const", "input", "computed"]))
+    graph, _ = build(
+        layer, x, w, data_shape=dims, filter_input=bool(rng.random() < 0.35), shape_source=source
+    )
+    return graph if min(layer.output_size) >= 0 else None
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
+    for case in range(CASES):
+        rng = np.random.default_rng([SEED, chunk, case])
+        graph = openvino(rng)
+        for form in FORMS if graph is not None else ():
+            assert graph is not None
+            source = ird.infer(graph)
+            accepted(source, ird.lower(source, form).graph)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk", range(6))
+def test_dialects_are_proved(kind: str, chunk: int) -> None:
+    done = 0
+    for case in range(6):
+        rng = np.random.default_rng([SEED + 1, chunk, case])
+        try:
+            source = ird.infer(random_dialect(rng, kind, computed=case % 3 == 0))
+        except ird.InferenceError:
+            continue  # an output of size 0
+        for form in FORMS:
+            done += 1
+            accepted(source, ird.lower(source, form).graph)
+    assert done > 8
+
+
+@pytest.mark.parametrize("chunk", range(5))
+def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
+    claims: Counter[str] = Counter()
+    rng = np.random.default_rng([SEED + 2, chunk])
+    graphs = [openvino(rng, dynamic=True), openvino(rng, dynamic=True)]
+    graphs += [random_dialect(rng, kind, dynamic=True) for kind in KINDS[:3]]
+    for i, graph in enumerate(graphs):
+        if graph is None:
+            continue
+        source = ird.infer(graph)
+        claims += accepted(source, ird.lower(source, FORMS[(i + chunk) % 3]).graph)
+    assert claims["every size ("] > 0
+
+
+def test_the_proof_for_all_sizes_says_so() -> None:
+    layer = Layer(1, (3, 4), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (1, 0))
+    x = np.zeros(layer.data_shape, np.float32)
+    graph, _ = build(
+        layer, x, np.ones(layer.filter_shape, np.float32), data_shape=(None, 4, None, None)
+    )
+    source = ird.infer(graph)
+    for form in FORMS[:3]:
+        (made,) = certify(source, ird.lower(source, form).graph)
+        assert (made.holds_for or "").startswith("every size")
+    computed, _ = build(
+        replace(layer, output_shape=(7, 9)), x, np.ones(layer.filter_shape, np.float32),
+        data_shape=(None, 4, None, None), shape_source="input",
+    )  # fmt: skip
+    (made,) = certify(ird.infer(computed), ird.lower(computed).graph)
+    assert "representative sizes only" in (made.holds_for or "")
+
+
+def chain() -> Graph:
+    """Two deconvolutions with a ReLU between, one filter for both."""
+    g = Graph()
+    op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
+    w = constant(g, weights(np.random.default_rng(1), (3, 3, 3, 2)), "w")
+    x = parameter(g, (1, 3, 4, 5), np.float32, "x")
+    first = g.add(op, [x, w], name="first")
+    relu = g.add(REGISTRY["ReLU", "opset1"](), [Value(first.id)], name="relu")
+    second = g.add(op, [Value(relu.id), w], name="up/ConvolutionBackpropData")
+    result(g, Value(second.id))
+    return ird.infer(g)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
+    source = chain()
+    ird.write(source, tmp_path / "a.xml")
+    ird.write(ird.lower(source, form).graph, tmp_path / "b.xml")
+    a, b = (ird.infer(ird.read(tmp_path / f"{n}.xml")) for n in "ab")
+    accepted(a, b)
+    assert len(certify(a, b)) == 2
+    assert check(a, b).others == 2  # x and relu
+
+
+def test_the_spelling_in_standard_operations_is_followed() -> None:
+    from irdeconv.api import inferred
+    from irdeconv.passes.standardize import standardize
+
+    source = chain()
+    spelled = inferred(standardize(ird.lower(source).graph))
+    assert not list(spelled.nodes("ZeroInsertion"))
+    accepted(source, spelled)
+
+
+def test_what_is_not_rewritten_must_be_the_same() -> None:
+    source = chain()
+    low = ird.lower(source).graph
+    (relu,) = low.nodes("ReLU")
+    low.replace_op(relu.id, REGISTRY["Tanh", "opset1"]())
+    report = check(source, low)
+    assert all(r.passed for r in report.layers)
+    assert not report.passed
+    assert report.problems[0] == 'ReLU "relu" is a Tanh in the lowered graph'
+
+
+def test_a_certificate_survives_json_and_is_not_believed() -> None:
+    source = chain()
+    low = ird.lower(source).graph
+    made = certify(source, low)
+    texts = [json.dumps(c.to_dict()) for c in made]
+    back = [Certificate.from_dict(json.loads(t)) for t in texts]
+    assert back == made
+    assert made[0].source["pads_begin"] == [1, 0]
+    assert made[0].source["output"] == [8, 10]
+    assert [n["type"] for n in made[0].nodes] == ["ZeroInsertion", "Pad", "Convolution"]
+    other = ird.lower(source, "phases").graph
+    report = check(source, other, back)
+    assert [r.reason for r in report.layers] == ["the certificate states another form"] * 2
+    lie = replace(back[0], source={**back[0].source, "strides": [1, 1]})
+    assert not check(source, low, [lie, back[1]]).passed
+    assert not check(source, low, back[:1]).passed
+    assert not check(source, low, [*back, replace(back[0], layer="third")]).passed
+    with pytest.raises(ValueError, match="no irdeconv/certificate/1"):
+        Certificate.from_dict({"schema": "x"})
+    with pytest.raises(ValueError, match="incomplete"):
+        Certificate.from_dict({"schema": "irdeconv/certificate/1"})
+
+
+# Faults ------------------------------------------------------------------------------------------
+
+
+def mutable() -> list[tuple[str, Graph, Graph]]:
+    """Layers of which every fault in `mutants` changes the result, in all forms."""
+    found = []
+    rng = np.random.default_rng(SEED)
+    layers = {
+        "2d": Layer(2, (4, 5), None, 2, 3, (3, 4), (2, 3), (1, 1), (1, 1), (1, 0), (0, 0)),
+        "groups": Layer(1, (4, 5), 2, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), (1, 0)),
+        "dilated": Layer(1, (6,), None, 2, 2, (3,), (2,), (3,), (1,), (2,), (0,)),
+        "3d": Layer(
+            1, (3, 3, 4), None, 2, 2, (2, 3, 2), (2, 2, 2), ONE, (0, 1, 0), (0, 1, 0), (0, 0, 0)
+        ),
+        "square": Layer(1, (3, 4), None, 2, 3, (2, 2), (2, 2), (1, 1), (0, 1), (1, 0), (0, 0)),
+    }  # fmt: skip
+    for name, layer in layers.items():
+        x = np.zeros(layer.data_shape, np.float32)
+        graph, _ = build(layer, x, weights(rng, layer.filter_shape))
+        source = ird.infer(graph)
+        for form in FORMS if name == "square" else FORMS[:3]:
+            found.append((f"{name} {form}", source, ird.lower(source, form).graph))
+    for name in ("Clip", "LeakyRelu"):
+        source = ird.infer(_nhwc(rng, name))
+        found.append((f"nhwc {name}", source, ird.lower(source).graph))
+    return found
+
+
+def _nhwc(rng: np.random.Generator, activation: str) -> Graph:
+    op: Any = REGISTRY["ConvTranspose", "com.ms.internal.nhwc_11"](
+        strides=(2, 2),
+        pads=(1, 0, 0, 1),
+        activation=activation,
+        activation_params=(0.1,) if activation == "LeakyRelu" else (-2.0, 6.0),
+    )
+    g = Graph()
+    inputs = [parameter(g, (1, 4, 5, 3), np.float32, "x")]
+    inputs += [constant(g, weights(rng, (3, 2, 3, 3)), "w"), constant(g, weights(rng, (2,)), "b")]
+    result(g, Value(g.add(op, inputs, name="deconv").id))
+    return g
+
+
+@cache
+def verdicts() -> dict[str, tuple[bool, bool]]:
+    """Whether the proof and the probe let each mutant pass."""
+    found = {}
+    for name, source, lowered in mutable():
+        accepted(source, lowered)
+        for text, mutant in mutants(lowered):
+            passed = check(source, mutant).passed, probe_layers(source, mutant, trials=1).passed
+            found[f"{name}: {text}"] = passed
+    return found
+
+
+def test_every_mutant_fails_the_proof() -> None:
+    found = verdicts()
+    assert len(found) >= 200
+    assert [text for text, (proved, _) in found.items() if proved] == []
+
+
+def test_every_mutant_fails_the_probe() -> None:
+    found = verdicts()
+    assert len(found) >= 200
+    assert [text for text, (_, probed) in found.items() if probed] == []
+
+
+def test_every_kind_of_fault_is_among_the_mutants() -> None:
+    kinds = Counter(
+        text.split(": ")[1] + ": " + text.split(": ")[2].split(" ")[0] for text in verdicts()
+    )
+    assert {k.split(":")[0] for k in kinds} == {
+        "pads", "filters", "insertions", "interleavings", "tails", "shuffled",
+    }  # fmt: skip
+    for fault in ("flip", "channel", "groups", "weight", "dilation"):
+        assert kinds[f"filters: {fault}"] > 1
+    for fault in ("phases", "DepthToSpace", "Transpose"):
+        assert kinds[f"interleavings: {fault}"] > 1
+
+
+# The command line --------------------------------------------------------------------------------
+
+
+def command(*args: object) -> int:
+    from irdeconv.cli.main import main
+
+    return main([str(a) for a in args])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A model, its lowering and the certificates in one folder."""
+    ird.write(chain(), tmp_path / "a.xml")
+    made = command(
+        "lower", tmp_path / "a.xml", "-o", tmp_path / "b.xml", "--certify", tmp_path / "c.json"
+    )
+    assert made == 0
+    return tmp_path
+
+
+def test_certificates_on_the_command_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = files / "a.xml", files / "b.xml", files / "c.json"
+    held = json.loads(c.read_text())
+    assert held["schema"] == "irdeconv/certificates/1"
+    assert [x["layer"] for x in held["certificates"]] == ["first", "up/ConvolutionBackpropData"]
+    capsys.readouterr()
+    assert command("check-certificate", a, b, "--certificate", c, "--probe") == 0
+    out = capsys.readouterr().out
+    assert "2 of 2 rewritten layers equal, 2 others unchanged" in out
+    assert "probability of at most" in out
+    assert command("check-certificate", a, b, "--probe", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "irdeconv/check-certificate/1"
+    assert found["passed"] is found["proof"]["passed"] is found["probe"]["passed"] is True
+    assert found["probe"]["error_probability"] < 1e-15
+
+
+def test_certificates_without_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("lower", files / "a.xml", "--certify") == 0
+    assert "proved first: ConvolutionBackpropData = ZeroInsertion, Pad" in capsys.readouterr().out
+    assert command("lower", files / "a.xml", "--certify", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/1"] * 2
+
+
+def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = files / "a.xml", files / "b.xml"
+    weights_file = b.with_suffix(".bin")
+    held = bytearray(weights_file.read_bytes())
+    at = max(held.find(np.float32(v).tobytes()) for v in (7, -7))
+    held[at + 1] ^= 1
+    weights_file.write_bytes(held)
+    assert command("check-certificate", a, b) == 1
+    assert "FAIL first: the weight of output channel" in capsys.readouterr().out
+    assert command("check-certificate", a, b, "--probe", "--format", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["proof"]["passed"]
+    assert not found["probe"]["passed"]
+
+
+def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("{}", "[{}]", "no json", '{"certificates": 1}'):
+        (files / "c.json").write_text(text)
+        given = ("--certificate", files / "c.json")
+        assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
+        assert "holds no certificates" in capsys.readouterr().err
+
+
+# Independence and cost ---------------------------------------------------------------------------
+
+
+def test_the_checker_shares_nothing_with_the_lowering() -> None:
+    folder = Path(ird.__file__).parent / "verify"
+    own = "arrays axes certificate checker definition layer matching probe relation sizes walk"
+    allowed = {"irdeconv.graph", "irdeconv.spec"}
+    for name in own.split():
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("irdeconv"):
+                module = str(node.module)
+                inside = module.removeprefix("irdeconv.verify.") in own.split() or (
+                    module == "irdeconv.verify"
+                )
+                assert inside or module in allowed, f"{name} imports {module}"
+
+
+def test_large_layers_are_proved_without_computing_them() -> None:
+    """10 GMAC and more: the proof looks at every axis on its own."""
+    layer = Layer(1, (512, 640), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+    assert layer.products > 10**10
+    w = weights(np.random.default_rng(3), layer.filter_shape)
+    graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
+    source = ird.infer(graph)
+    for form in FORMS[:3]:
+        report = check(source, ird.lower(source, form).graph)
+        assert report.passed, str(report)
