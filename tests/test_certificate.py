@@ -142,6 +142,25 @@ def test_the_spelling_in_standard_operations_is_followed() -> None:
     accepted(source, spelled)
 
 
+def test_names_are_no_keys() -> None:
+    """Frontends repeat names, and lowered layers are renamed to what others are called already."""
+    g = Graph()
+    deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
+    convolution = REGISTRY["Convolution", "opset1"]()
+    x = parameter(g, (1, 2, 3, 4), np.float32, "x")
+    for i, op in enumerate((deconvolution, convolution, deconvolution)):
+        w = constant(g, weights(np.random.default_rng(i), (2, 2, 3, 2)), "w")
+        name = "a/Convolution" if i == 1 else "a/ConvolutionBackpropData"
+        x = Value(g.add(op, [x, w], name=name).id)
+    result(g, x)
+    source = ird.infer(g)
+    for form in FORMS[:3]:
+        low = ird.lower(source, form).graph
+        for node in low.nodes():
+            node.origins = ()  # as a file has it
+        accepted(source, low)
+
+
 def test_what_is_not_rewritten_must_be_the_same() -> None:
     source = chain()
     low = ird.lower(source).graph

@@ -188,18 +188,21 @@ def check(
     """
     matching, made = match(source, lowered), certify(source, lowered)
     problems = list(matching.problems)
-    given: dict[str, Certificate] | None = None
+    given: dict[str, list[Certificate]] | None = None
     if certificates is not None:
-        given = {c.layer: c for c in certificates}
-        names = {c.layer for c in made}
-        problems += [f'the certificate of "{n}" is of no layer' for n in given if n not in names]
+        given = {c.layer: [] for c in (*made, *certificates)}
+        for c in certificates:
+            given[c.layer].append(c)
     layers = []
     for c in made:
         reason = c.reason
-        if given is not None and reason is None:
-            stated = given.get(c.layer)
-            reason = "it has no certificate" if stated is None else stated.differs(c)
+        if given is not None:
+            stated = given[c.layer]
+            differs = stated.pop(0).differs(c) if stated else "it has no certificate"
+            reason = reason or differs
         layers.append(LayerCheck(c.layer, c.type, c.form, c.holds_for, reason))
+    more = [name for name, left in (given or {}).items() if left]
+    problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
     return CheckReport(tuple(layers), tuple(problems), tuple(matching.kept), matching.others)
 
 

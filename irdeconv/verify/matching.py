@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ from irdeconv.verify.layer import Place
 from irdeconv.verify.relation import same
 
 SUFFIX = "BackpropData"
+_COUNTED = re.compile(r"_\d+$")
 
 
 @dataclass
@@ -39,13 +41,16 @@ class Matcher:
         self.own, self.other = Constants(source), Constants(lowered)
         self.nodes: dict[int, int] = {}
         self.out = Matching()
-        self.names: dict[str, int] = {}
+        self.names: dict[str, list[int]] = {}
         self.tensors: dict[str, int] = {}
         self.origins: dict[tuple[str, ...], int] = {}
+        # A node that bears a name and type of the source graph is most likely that node.
+        self.reserved = {(n.name, n.type) for n in source.nodes() if not is_defined(n)}
         for node in lowered.topological():
             if node.type in ("Const", "Result"):
                 continue
-            self.names.setdefault(node.name, node.id)
+            for name in {node.name, _COUNTED.sub("", node.name)}:
+                self.names.setdefault(name, []).append(node.id)
             self.tensors |= dict.fromkeys((node.tensor_names or ((),))[0], node.id)
             if node.origins:
                 self.origins[node.origins] = node.id
@@ -88,16 +93,43 @@ class Matcher:
                 stack += [v.node for v in self.demands(self.source.node(i))]
         return seen
 
-    def _find(self, node: Node) -> int | None:
-        """Return the node of the lowered graph that computes what a source node does."""
-        for tensor in (node.tensor_names or ((),))[0]:
-            if tensor in self.tensors:
-                return self.tensors[tensor]
+    def _candidates(self, node: Node) -> list[int]:
+        """Return nodes of the lowered graph that may compute what a source node does, best first.
+
+        Names are no keys: frontends repeat them, and a lowering renames what would be a lie.
+        """
+        found = [self.tensors[t] for t in (node.tensor_names or ((),))[0] if t in self.tensors]
         renamed = node.name.replace(node.type, node.type.removesuffix(SUFFIX))
         for name in (node.name, renamed):
-            if name in self.names:
-                return self.names[name]
-        return self.origins.get((node.name,))
+            found += self.names.get(name, [])
+        if (node.name,) in self.origins:
+            found.append(self.origins[(node.name,)])
+        return list(dict.fromkeys(found))
+
+    def _lowered_from(self, node: Node) -> int | None:
+        """Return the candidate that is computed from a deconvolution's data."""
+        taken = set(self.nodes.values())
+        free = [c for c in self._candidates(node) if c not in taken]
+        data = self.nodes.get(self.source.inputs_of(node.id)[0].node)
+        reaching = [c for c in free if data is not None and self._reaches(c, data, taken)]
+
+        def likely(c: int) -> bool:
+            other = self.lowered.node(c)
+            return (other.name, other.type) in self.reserved
+
+        return next(iter(sorted(reaching, key=likely) or free), None)
+
+    def _reaches(self, node: int, data: int, taken: set[int]) -> bool:
+        """Whether a node is computed from another one by nodes that have no match yet."""
+        seen, stack = {node}, [node]
+        while stack:
+            for v in self.lowered.inputs_of(stack.pop()):
+                if v.node == data:
+                    return True
+                if v.node not in seen and v.node not in taken:
+                    seen.add(v.node)
+                    stack.append(v.node)
+        return False
 
     def translate(self, value: Value) -> Value | None:
         """Return the value of the lowered graph that equals one of the source graph."""
@@ -113,11 +145,14 @@ class Matcher:
         return bool(np.array_equal(a, b) if a.dtype == object else same(a, b).all())
 
     def _same(self, node: Node) -> None:
-        found = self._find(node)
-        if node.type == "Parameter" and found is None:
+        candidates = self._candidates(node)
+        if node.type == "Parameter":
             at = [n.id for n in self.source.parameters].index(node.id)
-            parameters = self.lowered.parameters
-            found = parameters[at].id if at < len(parameters) else None
+            candidates += [n.id for n in self.lowered.parameters[at : at + 1]]
+        nodes = self.lowered.node
+        equal = (c for c in candidates if not self._difference(node, nodes(c)))
+        alike = (c for c in candidates if nodes(c).type == node.type)
+        found = next(equal, next(alike, next(iter(candidates), None)))
         if found is None:
             self.out.problems.append(f'{node.type} "{node.name}" is not in the lowered graph')
             return
@@ -145,7 +180,7 @@ class Matcher:
         return None
 
     def _deconvolution(self, node: Node) -> None:
-        found = self._find(node)
+        found = self._lowered_from(node)
         if found is None:
             self.out.places[node.id] = "it is not in the lowered graph"
             return
