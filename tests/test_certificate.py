@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import KINDS, random_dialect, weights
 from layers import Layer, build, constant, parameter, random_layer, result
 from mutants import mutants
+from random_dialects import KINDS, random_dialect, weights
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value

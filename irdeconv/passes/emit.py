@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import lt
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,8 @@ def emit_convolution(b: Builder[Any], x: Any, w: Any, dilations: tuple[int, ...]
     ones, zeros = (1,) * axes, (0,) * axes
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, (shape or ())[3:], strict=False))
     # What the source layer asked for is legal here: an output of size 0, a fourth spatial axis.
-    empty = is_static(size) and is_static(reach) and any(map(lt, size[2:], reach))
+    known = zip((size or ())[2:], reach if is_static(reach) else (), strict=False)
+    empty = any(isinstance(n, int) and n < r for n, r in known)
     beyond = empty or axes > 3
     if shape is None or shape[0] != 1:
         return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
