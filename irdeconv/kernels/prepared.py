@@ -1,0 +1,116 @@
+"""Kernels prepared for exact sizes: chosen and given their filter once, run often.
+
+Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
+S strides, D dilations; `*` stands for the spatial axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from irdeconv.kernels.team import Team
+from irdeconv.spec import Array
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A convolution or deconvolution at exact sizes; one value per spatial axis in every list.
+
+    `shape` is the input's [N, C, *I], `sizes` are the output's *O, `begin` the leading pads of
+    either sign. Convolution: y[o] = sum of x[o*S + k*D - begin] * w[k], the filter being
+    [g, M/g, C/g, *K]. Deconvolution: full[s*S + k*D] += x[s] * w[k], y[o] = full[o + begin], the
+    filter being [g, C/g, M/g, *K]. Both are zero outside. `dtype` is the element type's NumPy name.
+    """
+
+    shape: tuple[int, ...]
+    outputs: int
+    groups: int
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    sizes: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def rank(self) -> int:
+        """The number of spatial axes."""
+        return len(self.kernel)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The output's [N, M, *O]."""
+        return (self.shape[0], self.outputs, *self.sizes)
+
+    @property
+    def taps(self) -> int:
+        """The product of K."""
+        return math.prod(self.kernel)
+
+    @property
+    def positions(self) -> int:
+        """The product of I."""
+        return math.prod(self.shape[2:])
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element that is computed with."""
+        return max(4, np.dtype(self.dtype).itemsize)
+
+
+class Epilogue(Protocol):
+    """What is done to the sums before they are stored: bias, activation, residual addition."""
+
+    positional: bool
+    """Whether it reads other tensors of the output's shape, so that a tile's place matters."""
+
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a tile `[channels, positions]` of the output in place.
+
+        `positions` counts the elements of an output plane (the product of O); it is ignored where
+        the epilogue is not positional.
+        """
+
+
+class Kernel(Protocol):
+    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns."""
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that could do the work.
+
+    `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
+    input, output and the filter as given (rearranged filters count).
+    """
+
+    name: str
+    cost: float
+    scratch: int
+    prepare: Callable[[Array], Kernel]
+
+
+def finish(out: Array, epilogue: Epilogue | None, team: Team, block: int = 1 << 18) -> None:
+    """Apply an epilogue to a whole output, tile by tile of about `block` bytes."""
+    if epilogue is None:
+        return
+    n, m = out.shape[:2]
+    flat = out.reshape(n, m, -1)
+    width = flat.shape[2]
+    rows = max(1, min(m, block // max(1, width * out.itemsize)))
+    span = width if rows > 1 else max(1, block // out.itemsize)
+    tiles = [
+        (i, slice(c, min(c + rows, m)), slice(p, min(p + span, width)))
+        for i in range(n)
+        for c in range(0, m, rows)
+        for p in range(0, width, span)
+    ]
+    team.each(tiles, lambda t, _: epilogue(flat[t[0], t[1], t[2]], t[0], t[1], t[2]))

@@ -1,0 +1,94 @@
+"""Threads that share the blocks of a kernel, and the scratch memory that kernels work in.
+
+A kernel splits its output into blocks that do not depend on the number of threads, so results do
+not either. NumPy releases the interpreter's lock in matrix products and in loops over arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+T = TypeVar("T")
+ALIGNMENT = 64  # bytes, a cache line
+
+
+class Space:
+    """Scratch memory that is handed out piece by piece and taken back all at once.
+
+    Fresh arrays cost more in page faults than the arithmetic on them, so the memory is kept.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
+        self._used = 0
+        self.peak = 0
+
+    def reset(self) -> None:
+        """Take everything back; arrays handed out before must no longer be used."""
+        if self.peak > self._buffer.nbytes:
+            self._buffer = _aligned(self.peak)
+        self._used = 0
+
+    def array(self, shape: Sequence[int], dtype: Any) -> Array:
+        """Return uninitialised memory for an array."""
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        start = self._used
+        self._used += -(-size // ALIGNMENT) * ALIGNMENT
+        self.peak = max(self.peak, self._used)
+        if start + size > self._buffer.nbytes:
+            return np.empty(shape, kind)  # the next reset makes room
+        return self._buffer[start : start + size].view(kind).reshape(shape)
+
+
+def _aligned(size: int) -> Array:
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+class Team:
+    """One or more threads; each has scratch memory of its own.
+
+    `space` is what a kernel shares between its blocks. A team runs one kernel at a time.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = max(1, threads)
+        self.space = Space()
+        self._spaces = [Space() for _ in range(self.threads)]
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """Call `work(item, space)` for every item; items must not depend on each other."""
+        blocks = list(items)
+        if self._pool is None or len(blocks) < 2:
+            for item in blocks:
+                self._spaces[0].reset()
+                work(item, self._spaces[0])
+            return
+        rest = iter(blocks)  # next() on a list's iterator is atomic
+
+        def loop(space: Space) -> None:
+            for item in rest:
+                space.reset()
+                work(item, space)
+
+        for future in [self._pool.submit(loop, s) for s in self._spaces[: len(blocks)]]:
+            future.result()
+
+    def begin(self) -> None:
+        """Start a kernel: the shared memory is free again."""
+        self.space.reset()
+
+    @property
+    def peak(self) -> int:
+        """The most bytes of scratch memory in use at once."""
+        return self.space.peak + sum(s.peak for s in self._spaces)
