@@ -45,7 +45,8 @@ class Space:
         self.peak = max(self.peak, self._used)
         if start + size > self._buffer.nbytes:
             return np.empty(shape, kind)  # the next reset makes room
-        return self._buffer[start : start + size].view(kind).reshape(shape)
+        piece: Array = self._buffer[start : start + size].view(kind).reshape(shape)
+        return piece
 
 
 def _aligned(size: int) -> Array:
