@@ -29,7 +29,9 @@ from irdeconv.passes.profile import Profile
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
+from irdeconv.kernels.team import Team
 from irdeconv.runtime.plan import Plan, Trace, build_plan
+from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean
 from irdeconv.verify.compare import Comparison, compare_plans
@@ -212,6 +214,7 @@ def compile(
     threads: int | None = None,
     *,
     exact: bool = False,
+    fuse: bool = True,
 ) -> Plan:
     """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
 
@@ -222,7 +225,7 @@ def compile(
     """
     with accumulate_in_order(exact):  # lowering computes constants
         ready = inferred(graph) if form is None else _lower(graph, form).graph
-    return build_plan(ready, exact=exact)
+    return build_plan(ready, exact=exact, settings=Settings(fuse=fuse, team=Team(threads or 1)))
 
 
 def run(

@@ -161,6 +161,21 @@ def canonicalize(graph: Graph, node: Node) -> Node:
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
+def canonicalized(graph: Graph) -> Graph:
+    """Return an inferred graph whose deconvolutions are all core.Deconvolution.
+
+    The graph itself where nothing is to be done; OpError where a layer cannot be expanded.
+    """
+    found = [n for n in graph.topological() if is_deconvolution(n) and isinstance(n.op, SugarOp)]
+    if not found:
+        return graph
+    out = graph.copy()
+    for node in found:
+        canonicalize(out, out.node(node.id))
+    infer_specs(out)
+    return out
+
+
 FALLBACK = "zero-insertion"  # it applies to every deconvolution
 
 

@@ -1,218 +1,147 @@
-"""The plan: a graph as a flat schedule of calls, constants folded, values freed at last use."""
+"""The plan: a graph compiled once, run often."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from irdeconv.errors import (
-    Collector,
     Diagnostic,
     ExecutionError,
     IrdeconvError,
     LimitError,
     Note,
     OpError,
-    UnsupportedError,
 )
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import Graph, Node
 from irdeconv.kernels.exact import accumulate_in_order
-from irdeconv.op import Op
-from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.basic import Parameter
+from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.lower_deconv import canonicalized
+from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.program import Program, StepError
+from irdeconv.runtime.program import Step as Step
+from irdeconv.runtime.program import Trace as Trace
+from irdeconv.runtime.schedule import Settings, build_program, exact_shapes, fold
 from irdeconv.spec import Array
 
-Trace = Callable[[Node, tuple[Array, ...]], None]
-Slots = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One call: which slots it reads and writes, which it is the last to need."""
-
-    node: Node
-    call: Callable[..., Any]
-    inputs: Slots
-    outputs: Slots
-    frees: Slots
+PROGRAMS = 4  # kept for different input shapes
 
 
 @dataclass
 class Plan:
-    """An executable graph; `run` may be called any number of times.
+    """An executable graph; `run` may be called any number of times, from several threads.
 
-    Slots are numbered values. `constants` fills those that never change, `steps` the others in
-    order. `given` are the nodes without a step (inputs, constants) and their slots. `exact` keeps
-    the order of kernels/exact.py in all sums of (de)convolutions. The arrays that `run` returns
+    A fused plan executes several nodes at once and keeps its memory from run to run; where input
+    shapes are open it has one program for each set of shapes. `exact` keeps the order of
+    kernels/exact.py in all sums of (de)convolutions, node by node. The arrays that `run` returns
     belong to the caller.
     """
 
     graph: Graph
-    steps: list[Step]
-    constants: dict[int, Array]
     binder: Binder
-    parameters: list[int]
-    results: list[tuple[str, int]]
-    given: list[tuple[Node, Slots]]
-    slots: int
+    settings: Settings
     exact: bool = False
+    _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
 
     def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
 
-        `inputs` as for `Binder.bind`. `trace` is called with every node and its outputs. Raises
-        UsageError for inputs that do not fit, ExecutionError where a layer fails, LimitError where
-        memory does not suffice.
+        `inputs` as for `Binder.bind`. With a `trace` every node is executed by itself, and `trace`
+        is called with it and its outputs. Raises UsageError for inputs that do not fit,
+        ExecutionError where a layer fails, LimitError where memory does not suffice.
         """
-        values: list[Any] = [None] * self.slots
-        for slot, array in self.constants.items():
-            values[slot] = array
-        for slot, array in zip(self.parameters, self.binder.bind(inputs), strict=True):
-            values[slot] = array
-        if trace is not None:
-            self._trace_given(trace, values)
-        with np.errstate(all="ignore"), accumulate_in_order(self.exact):
-            for step in self.steps:
-                self._run_step(step, values, trace)
-        return {name: _own(values[slot]) for name, slot in self.results}
-
-    def _run_step(self, step: Step, values: list[Any], trace: Trace | None) -> None:
-        arrays = [values[i] for i in step.inputs]
+        arrays = self.binder.bind(inputs)
+        program = self.stepwise() if trace is not None else self._program(arrays)
         try:
-            # Who traces wants to see every output, those that nothing uses as well.
-            out = (step.call if trace is None else step.node.op.evaluate)(*arrays)
-        except Exception as e:
-            raise _failure(step.node, arrays, e) from e
-        if isinstance(out, tuple):
-            for slot, array in zip(step.outputs, out, strict=False):
-                values[slot] = array
-        else:
-            values[step.outputs[0]] = out
-        if trace is not None:
-            trace(step.node, out if isinstance(out, tuple) else (out,))
-        for slot in step.frees:
-            values[slot] = None
+            with blas_threads(1), accumulate_in_order(self.exact):
+                return program.run(arrays, trace)
+        except StepError as e:
+            cause = e.__cause__
+            assert e.step is not None and isinstance(cause, Exception)
+            raise _failure(e.step.node, e.arrays, cause) from cause
 
-    def _trace_given(self, trace: Trace, values: list[Any]) -> None:
-        for node, slots in self.given:
-            held = tuple(values[slot] for slot in slots if values[slot] is not None)
-            if held:
-                trace(node, held)
+    @property
+    def steps(self) -> list[Step]:
+        """The steps that the last run executed, or the next one will where shapes are exact."""
+        if not self._programs:
+            return self.stepwise().steps if not self._fused else self._static().steps
+        return next(reversed(self._programs.values())).steps
+
+    @property
+    def _fused(self) -> bool:
+        return self.settings.fuse and not self.exact
+
+    def stepwise(self) -> Program:
+        """Return the program that executes node by node, for any shapes."""
+        return self._kept("stepwise", lambda: self._build(self.graph, fuse=False))
+
+    def program(self, inputs: Feeds) -> Program:
+        """Return the program that `run` would execute for these inputs."""
+        return self._program(self.binder.bind(inputs))
+
+    def _program(self, arrays: Sequence[Array]) -> Program:
+        if not self._fused:
+            return self.stepwise()
+        if exact_shapes(self.graph.parameters):
+            return self._static()
+        shapes = tuple(a.shape for a in arrays)
+        return self._kept(shapes, lambda: self._specialized(shapes))
+
+    def _static(self) -> Program:
+        return self._kept("static", lambda: self._build(self.graph, fuse=True))
+
+    def _kept(self, key: Any, build: Any) -> Program:
+        if key not in self._programs:
+            self._programs[key] = build()
+            while len(self._programs) > PROGRAMS:
+                self._programs.popitem(last=False)
+        self._programs.move_to_end(key)
+        program: Program = self._programs[key]
+        return program
+
+    def _specialized(self, shapes: Sequence[tuple[int, ...]]) -> Program:
+        graph = self.graph.copy()
+        for node, shape in zip(graph.parameters, shapes, strict=True):
+            if not isinstance(node.op, Parameter):
+                return self.stepwise()  # an input of unknown version: its type may be open
+            graph.replace_op(node.id, Parameter(shape, node.op.element_type))
+        if any(d.severity == "error" for d in infer_specs(graph)):
+            return self.stepwise()  # which fails at the layer that these shapes do not fit
+        return self._build(graph, fuse=True)
+
+    def _build(self, graph: Graph, *, fuse: bool) -> Program:
+        settings = self.settings if fuse else _unfused(self.settings)
+        with blas_threads(1), accumulate_in_order(self.exact):
+            ready = canonicalized(graph) if fuse else graph
+            return build_program(ready, fold(ready, _failure), settings)
 
 
-def build_plan(graph: Graph, *, exact: bool = False) -> Plan:
+def _unfused(settings: Settings) -> Settings:
+    return Settings(False, settings.team, settings.tuner, settings.max_memory)
+
+
+def build_plan(
+    graph: Graph, *, exact: bool = False, settings: Settings | None = None
+) -> Plan:
     """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed.
 
     `exact` sums (de)convolutions in the order of kernels/exact.py: slower, and the same bits for
     every lowering form.
     """
-    with accumulate_in_order(exact):
-        return _build_plan(graph, exact)
-
-
-def _build_plan(graph: Graph, exact: bool) -> Plan:
-    order, live = graph.topological(), graph.live()
-    _refuse_unsupported([n for n in order if n.id in live])
-    slot_of: dict[Value, int] = {}
-    for node in order:
-        for port in range(max(node.outputs, 1)):
-            slot_of[Value(node.id, port)] = len(slot_of)
-    constants: dict[int, Array] = {}
-    scheduled: list[tuple[Node, Slots, Slots]] = []
-    given: list[tuple[Node, Slots]] = []
-    for node in order:
-        if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
-            continue
-        ins = tuple(slot_of[v] for v in graph.inputs_of(node.id))
-        outs = tuple(slot_of[Value(node.id, p)] for p in range(max(node.outputs, 1)))
-        if node.type == "Parameter":
-            given.append((node, outs))
-        elif all(i in constants for i in ins):
-            _fold(node, ins, outs, constants)
-            given.append((node, outs))
-        else:
-            scheduled.append((node, ins, outs))
-    results = [slot_of[graph.inputs_of(n.id)[0]] for n in graph.results]
-    steps = _with_frees(scheduled, set(constants), set(results))
-    used = {i for s in steps for i in s.inputs} | set(results)
-    return Plan(
-        graph,
-        steps,
-        {k: v for k, v in constants.items() if k in used},
-        Binder.of(graph),
-        [slot_of[Value(n.id)] for n in graph.parameters],
-        list(zip(graph.outputs, results, strict=True)),
-        given,
-        len(slot_of),
-        exact,
-    )
-
-
-def _refuse_unsupported(order: list[Node]) -> None:
-    found = Collector()
-    for node in order:
-        op = node.op
-        runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
-        if isinstance(op, Opaque) or not runs:
-            found.add(
-                "E502",
-                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
-                location=node.location,
-                layer=node.name,
-            )
-        if isinstance(op, Const) and not op.data.available:
-            found.add(
-                "E120",
-                f'constant "{node.name}" has no data: its weights file is missing',
-                location=node.location,
-                layer=node.name,
-                hint="name the .bin with weights= or --weights",
-            )
-    if found.errors:
-        raise UnsupportedError(found.diagnostics)
-
-
-def _fold(node: Node, ins: Slots, outs: Slots, constants: dict[int, Array]) -> None:
-    arrays = [constants[i] for i in ins]
-    try:
-        with np.errstate(all="ignore"):
-            out = node.op.evaluate(*arrays)
-    except Exception as e:
-        raise _failure(node, arrays, e) from e
-    for slot, array in zip(outs, out if isinstance(out, tuple) else (out,), strict=False):
-        constants[slot] = array
-
-
-def _with_frees(
-    scheduled: Sequence[tuple[Node, Slots, Slots]],
-    constants: set[int],
-    results: set[int],
-) -> list[Step]:
-    last: dict[int, int] = {}
-    for k, (_, ins, outs) in enumerate(scheduled):
-        for slot in (*ins, *outs):
-            last[slot] = k
-    frees: dict[int, list[int]] = {}
-    for slot, k in last.items():
-        if slot not in constants and slot not in results:
-            frees.setdefault(k, []).append(slot)
-    read = {slot for _, ins, _ in scheduled for slot in ins} | results
-    return [
-        Step(node, node.op.evaluator(_used(outs, read)), ins, outs, tuple(frees.get(k, ())))
-        for k, (node, ins, outs) in enumerate(scheduled)
-    ]
-
-
-def _used(outs: Slots, read: set[int]) -> frozenset[int]:
-    return frozenset(port for port, slot in enumerate(outs) if slot in read)
-
-
-def _own(array: Any) -> Array:
-    """Return an array that nothing else refers to."""
-    return np.array(array, order="C", copy=True)
+    plan = Plan(graph, Binder.of(graph), settings or Settings(), exact)
+    if not plan._fused:
+        plan.stepwise()
+    elif exact_shapes(graph.parameters):
+        plan._static()
+    else:
+        fold(graph, _failure)  # what cannot be executed is said now
+    return plan
 
 
 def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:

@@ -1,0 +1,150 @@
+"""From element-wise nodes to a chain that computes them tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.chain import Chain, Step
+from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.team import Team
+from irdeconv.op import Op
+from irdeconv.runtime.chain_ops import FLOATS, Port, step_of
+from irdeconv.spec import Array, Spec, is_static
+
+Key = tuple[Value, tuple[int, ...] | None]  # a value, and the shape it is seen in
+
+
+def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
+    """Whether an operation can be a step of a chain that gives `out`."""
+    if out.dtype is None or str(out.dtype) not in FLOATS or not is_static(out.shape):
+        return False
+    return all(is_static(s.shape) for s in inputs) and step_of(op, inputs) is not None
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """A compiled chain and the values it reads when it runs, in the order of its registers.
+
+    Without a `main` among them the first register is what an epilogue finishes.
+    """
+
+    chain: Chain
+    arguments: tuple[Value, ...]
+    registers: tuple[int, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    out_shape: tuple[int, ...]
+    name: str
+
+    def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
+        """Compute `out` from one array per argument."""
+        self.chain.run(self._seen(arrays), out, team)
+
+    def epilogue(self, arrays: Sequence[Array]) -> Epilogue:
+        """Return an epilogue with one array per argument."""
+        given = dict(zip(self.registers, self._seen(arrays), strict=True))
+        return self.chain.bind(self.out_shape, given)
+
+    def _seen(self, arrays: Sequence[Array]) -> list[Array]:
+        pairs = zip(arrays, self.shapes, strict=True)
+        return [a if s is None else a.reshape(s) for a, s in pairs]
+
+
+def plan_chain(
+    graph: Graph,
+    nodes: Sequence[Node],
+    constants: Mapping[Value, Array],
+    main: Value | None = None,
+) -> ChainPlan:
+    """Compile element-wise nodes, producers first; `main` is what an epilogue finishes.
+
+    Without `main` the first node's first input that is no constant takes its place.
+    """
+    operands = _Operands(graph, constants, main)
+    made: dict[Value, int] = {}  # values computed inside, by number of the step
+    steps: list[tuple[str, list[_Ref], tuple[object, ...]]] = []
+    for node in nodes:
+        inputs = graph.inputs_of(node.id)
+        step = step_of(node.op, graph.input_specs(node.id))
+        assert step is not None
+        refs = []
+        for a in step.args:
+            inside = made.get(inputs[a.number]) if isinstance(a, Port) else None
+            refs.append(_Ref(step=inside) if inside is not None else operands.refer(a, inputs))
+        made[Value(node.id)] = len(steps)
+        steps.append((step.name, refs, step.params))
+    return operands.compile(steps, nodes)
+
+
+@dataclass(frozen=True)
+class _Ref:
+    """An argument: the number of a step or of an operand (0 is the main one)."""
+
+    step: int | None = None
+    operand: int = 0
+
+    def register(self, operands: int) -> int:
+        return self.operand if self.step is None else operands + self.step
+
+
+class _Operands:
+    """Collects what a chain reads: the main tensor, values, constants."""
+
+    def __init__(
+        self, graph: Graph, constants: Mapping[Value, Array], main: Value | None
+    ) -> None:
+        self.graph, self.constants = graph, constants
+        self.given = main is not None
+        self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
+        self.values: dict[int, Key] = {}
+        self.known: list[Array | None] = []  # operands 1..k
+
+    def refer(self, argument: Port | Array, inputs: Sequence[Value]) -> _Ref:
+        """Return the operand for an input or a constant array."""
+        if not isinstance(argument, Port):
+            return self._constant(argument)
+        value, shape = inputs[argument.number], argument.shape
+        constant = self.constants.get(value)
+        if constant is not None:
+            return self._constant(constant if shape is None else constant.reshape(shape))
+        key = value, shape
+        if key not in self.numbers:
+            if not self.numbers:
+                self.numbers[key] = 0
+                self.values[0] = key
+            else:
+                self.known.append(None)
+                self.numbers[key] = len(self.known)
+                self.values[len(self.known)] = key
+        return _Ref(operand=self.numbers[key])
+
+    def _constant(self, array: Array) -> _Ref:
+        self.known.append(np.asarray(array))
+        return _Ref(operand=len(self.known))
+
+    def compile(
+        self, steps: Sequence[tuple[str, list[_Ref], tuple[object, ...]]], nodes: Sequence[Node]
+    ) -> ChainPlan:
+        """Return the chain for steps over these operands."""
+        count = 1 + len(self.known)
+        spec = nodes[-1].spec()
+        assert spec.dtype is not None and is_static(spec.shape)
+        program = [
+            Step(name, tuple(r.register(count) for r in refs), params)
+            for name, refs, params in steps
+        ]
+        registers = tuple(sorted(self.values))
+        keys = [self.values[r] for r in registers]
+        return ChainPlan(
+            Chain.compile(program, spec.dtype.container, self.known),
+            tuple(value for value, _ in keys),
+            registers,
+            tuple(shape for _, shape in keys),
+            spec.shape,
+            ", ".join(n.type for n in nodes),
+        )
+
+

@@ -1,0 +1,119 @@
+"""Which kernel executes a (de)convolution: the one with the least estimated cost, or measured.
+
+Measuring is asked for (`tune`): estimates choose the same kernel every time, measurements need not.
+Results are kept in memory, and on disk where a file is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.team import Team
+from irdeconv.spec import Array
+
+WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
+RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
+REPEATS = 5
+
+_MEASURED: dict[tuple[str, Windows], str] = {}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate that was taken and why."""
+
+    candidate: Candidate
+    why: str
+
+
+@dataclass
+class Tuner:
+    """Chooses kernels. `path` is the file that keeps measurements between processes."""
+
+    measure: bool = False
+    path: Path | None = None
+    _stored: dict[str, str] | None = field(default=None, repr=False)
+
+    def choose(
+        self,
+        kind: str,
+        windows: Windows,
+        candidates: Sequence[Candidate],
+        filter: Array | None,
+        team: Team,
+    ) -> Choice:
+        """Return the best of the candidates, which are sorted by estimated cost."""
+        first = candidates[0]
+        rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
+        if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
+            return Choice(first, f"estimated {first.cost / 1e3:.0f} us")
+        known = _MEASURED.get((kind, windows)) or self._load().get(_key(kind, windows))
+        for c in rivals:
+            if c.name == known:
+                return Choice(c, "measured before")
+        times = {c.name: _time(c, windows, filter, team) for c in rivals}
+        best = min(rivals, key=lambda c: times[c.name])
+        _MEASURED[kind, windows] = best.name
+        self._save(_key(kind, windows), best.name)
+        return Choice(best, f"measured {times[best.name] * 1e6:.0f} us, best of {len(rivals)}")
+
+    def _load(self) -> dict[str, str]:
+        if self._stored is None:
+            self._stored = {}
+            if self.path is not None and self.path.exists():
+                try:
+                    content = json.loads(self.path.read_text())
+                except (OSError, ValueError):
+                    content = {}  # a damaged cache is an empty one
+                if isinstance(content, dict) and content.get("schema") == SCHEMA:
+                    self._stored = {str(k): str(v) for k, v in content["kernels"].items()}
+        return self._stored
+
+    def _save(self, key: str, name: str) -> None:
+        stored = self._load()
+        stored[key] = name
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self.path.parent, suffix=".json")
+        with os.fdopen(handle, "w") as file:
+            json.dump({"schema": SCHEMA, "kernels": stored}, file, indent=1, sort_keys=True)
+        Path(temporary).replace(self.path)
+
+
+SCHEMA = "irdeconv/kernels/1"
+
+
+def _key(kind: str, windows: Windows) -> str:
+    lists = (windows.shape, windows.outputs, windows.groups, windows.kernel, windows.strides)
+    more = (windows.dilations, windows.begin, windows.sizes, windows.dtype)
+    return f"{kind} numpy {np.__version__} {(*lists, *more)}"
+
+
+def _time(candidate: Candidate, windows: Windows, filter: Array, team: Team) -> float:
+    """Return the least CPU time of a few runs in seconds."""
+    kernel = candidate.prepare(filter)
+    x = np.ones(windows.shape, filter.dtype)
+    out = np.empty(windows.out_shape, filter.dtype)
+
+    def once() -> None:
+        team.begin()
+        kernel(x, out, None, team)
+
+    once()
+    return min(_process_time(once) for _ in range(REPEATS))
+
+
+def _process_time(call: Callable[[], None]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start

@@ -1,0 +1,257 @@
+"""How a unit is executed: by a kernel that writes into given memory, as a view, or by `evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.convolve import convolution_candidates
+from irdeconv.kernels.deconvolve import deconvolution_candidates
+from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel
+from irdeconv.kernels.team import Team
+from irdeconv.op import as_tuple
+from irdeconv.runtime.bound import Bound, bind
+from irdeconv.runtime.chains import ChainPlan, plan_chain
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.program import Call, Slots, Values
+from irdeconv.runtime.surroundings import Layer
+from irdeconv.runtime.units import ChainUnit, Unit, WindowUnit
+from irdeconv.spec import Array, is_static
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Implementation:
+    """Base: what a unit reads and writes, and what executes it.
+
+    `arguments` are the values that `bind` gets slots of. `writes` says that the outputs are written
+    into given memory, of `shapes` and `dtypes`. `view_of` names the value whose memory the outputs
+    share.
+    """
+
+    arguments: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    shapes: tuple[Shape, ...] = ()
+    dtypes: tuple[np.dtype[Any], ...] = ()
+    writes: bool = False
+    view_of: Value | None = None
+    kernel: str = ""
+    why: str = ""
+    scratch: int = 0
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        """Return the call for given slots; `values` has what never changes."""
+        raise NotImplementedError
+
+
+def implement(
+    graph: Graph, unit: Unit, constants: Mapping[Value, Array], tuner: Tuner, team: Team
+) -> Implementation:
+    """Choose what executes a unit of a fused plan."""
+    if isinstance(unit, WindowUnit):
+        return _windows(graph, unit, constants, tuner, team)
+    if isinstance(unit, ChainUnit):
+        plan = plan_chain(graph, unit.nodes, constants)
+        spec = unit.last.spec()
+        return _Chain(plan.arguments, _outputs(unit.last), *_memory(unit.last), writes=True,
+                      kernel=plan.name, plan=plan, shape=spec.shape)  # fmt: skip
+    node = unit.last
+    inputs, specs = graph.input_specs(node.id), node.specs or ()
+    if specs and all(is_static(s.shape) for s in (*inputs, *specs)):
+        bound = bind(node.op, list(inputs), list(specs))
+        if bound is not None:
+            return _from_bound(graph, node, bound)
+    return stepwise(unit, arguments=graph.inputs_of(node.id), aliases=False)
+
+
+def stepwise(
+    unit: Unit, *, arguments: tuple[Value, ...] = (), aliases: bool = True
+) -> Implementation:
+    """Execute one node by its own `evaluate`; without `aliases` no output shares an input."""
+    return _Evaluated(arguments, _outputs(unit.last), kernel="evaluate", node=unit.last,
+                      aliases=aliases)  # fmt: skip
+
+
+def _outputs(node: Node) -> tuple[Value, ...]:
+    return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
+
+
+def _memory(node: Node) -> tuple[tuple[Shape, ...], tuple[np.dtype[Any], ...]]:
+    shapes, dtypes = [], []
+    for spec in node.specs or ():
+        assert is_static(spec.shape) and spec.dtype is not None
+        shapes.append(spec.shape)
+        dtypes.append(np.dtype(spec.dtype.container))
+    return tuple(shapes), tuple(dtypes)
+
+
+@dataclass
+class _Evaluated(Implementation):
+    node: Node | None = None
+    aliases: bool = True
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        assert self.node is not None
+        evaluate, first = self.node.op.evaluate, outs[0]
+        single = len(outs) == 1
+
+        def call(values: Values) -> None:
+            arrays = [values[i] for i in ins]
+            out = evaluate(*arrays)
+            if not self.aliases:
+                out = _unshared(out, arrays)
+            if single and not isinstance(out, tuple):
+                values[first] = out
+                return
+            for slot, array in zip(outs, as_tuple(out), strict=False):
+                values[slot] = array
+
+        return call
+
+
+def _unshared(out: Any, arrays: list[Any]) -> Any:
+    """Copy outputs that may lie in an input's memory, which will be used for other values."""
+    if isinstance(out, tuple):
+        return tuple(_unshared(o, arrays) for o in out)
+    if any(np.may_share_memory(out, a) for a in arrays):
+        return np.array(out)
+    return out
+
+
+def _from_bound(graph: Graph, node: Node, bound: Bound) -> Implementation:
+    arguments = graph.inputs_of(node.id)
+    if bound.view:
+        return _View(arguments, _outputs(node), view_of=arguments[0], kernel="view", function=bound.call)
+    return _Written(arguments, _outputs(node), *_memory(node), writes=True, kernel=bound.name,
+                    scratch=bound.scratch, function=bound.call)  # fmt: skip
+
+
+@dataclass
+class _View(Implementation):
+    function: Callable[..., Any] | None = None
+
+    def call(self, *arrays: Array) -> Any:
+        """Return the views."""
+        assert self.function is not None
+        return self.function(*arrays)
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        function = self.call
+
+        def call(values: Values) -> None:
+            views = as_tuple(function(*[values[i] for i in ins]))
+            for slot, view in zip(outs, views, strict=False):
+                values[slot] = view
+
+        return call
+
+
+@dataclass
+class _Written(Implementation):
+    function: Callable[..., Any] | None = None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        function, first = self.function, outs[0]
+        assert function is not None
+        single = len(outs) == 1
+
+        def call(values: Values) -> None:
+            out = values[first] if single else tuple(values[o] for o in outs)
+            function(*[values[i] for i in ins], out=out, team=team)
+
+        return call
+
+
+@dataclass
+class _Chain(Implementation):
+    plan: ChainPlan | None = None
+    shape: Any = None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        assert self.plan is not None
+        run, out = self.plan.run, outs[0]
+
+        def call(values: Values) -> None:
+            run([values[i] for i in ins], values[out], team)
+
+        return call
+
+
+@dataclass
+class _Windows(Implementation):
+    """`arguments` are the data, then the filter where it is not constant, then operands behind."""
+
+    prepared: Kernel | None = None
+    candidate: Candidate | None = None
+    layer: Layer | None = None
+    finish: ChainPlan | None = None
+
+    def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
+        data, out = ins[0], outs[0]
+        operands = ins[1:] if self.prepared is not None else ins[2:]
+        epilogue = self._epilogue(operands, values)
+        kernel = self.prepared
+        if kernel is None:
+            return self._with_filter(ins[1], data, out, epilogue, team)
+
+        def call(values: Values) -> None:
+            team.begin()
+            kernel(values[data], values[out], epilogue(values), team)
+
+        return call
+
+    def _with_filter(
+        self, filter: int, data: int, out: int, epilogue: Callable[[Values], Any], team: Team
+    ) -> Call:
+        candidate, layer = self.candidate, self.layer
+        assert candidate is not None and layer is not None
+
+        def call(values: Values) -> None:
+            kernel = candidate.prepare(layer.arrange(values[filter]))
+            team.begin()
+            kernel(values[data], values[out], epilogue(values), team)
+
+        return call
+
+    def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
+        finish = self.finish
+        if finish is None:
+            return lambda values: None
+        if all(values[i] is not None for i in operands):
+            bound = finish.epilogue([values[i] for i in operands])
+            return lambda values: bound
+        return lambda values: finish.epilogue([values[i] for i in operands])
+
+
+def _windows(
+    graph: Graph, unit: WindowUnit, constants: Mapping[Value, Array], tuner: Tuner, team: Team
+) -> Implementation:
+    layer = unit.layer
+    filter = constants.get(layer.filter)
+    weights = None if filter is None else np.asarray(layer.arrange(filter))
+    kind = "deconvolution" if layer.deconvolution else "convolution"
+    list_all = deconvolution_candidates if layer.deconvolution else convolution_candidates
+    choice = tuner.choose(kind, layer.windows, list_all(layer.windows), weights, team)
+    finish = plan_chain(graph, unit.finish, constants, Value(unit.core.id)) if unit.finish else None
+    arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
+    if finish is not None:
+        arguments += finish.arguments
+    name = f"{kind} {choice.candidate.name}" + (f" + {finish.name}" if finish else "")
+    return _Windows(
+        tuple(arguments),
+        _outputs(unit.last),
+        *_memory(unit.last),
+        writes=True,
+        kernel=name,
+        why=choice.why,
+        scratch=choice.candidate.scratch,
+        prepared=None if weights is None else choice.candidate.prepare(weights),
+        candidate=choice.candidate,
+        layer=layer,
+        finish=finish,
+    )

@@ -1,0 +1,131 @@
+"""A program: the steps of a plan for one set of input shapes, with its memory.
+
+Slots are numbered values. What the kernels write lies in one block of memory (arena.py) for as long
+as the program lives; outputs of the model are fresh arrays, the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from irdeconv.graph import Node
+from irdeconv.kernels.team import Team
+from irdeconv.spec import Array
+
+Trace = Callable[[Node, tuple[Array, ...]], None]
+Values = list[Any]
+Call = Callable[[Values], None]
+Slots = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
+
+    `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors.
+    """
+
+    nodes: tuple[Node, ...]
+    call: Call
+    inputs: Slots
+    outputs: Slots
+    frees: Slots = ()
+    kernel: str = ""
+    why: str = ""
+    scratch: int = 0
+
+    @property
+    def node(self) -> Node:
+        """The node whose outputs the step has."""
+        return self.nodes[-1]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A slot that gets a new array in every run."""
+
+    slot: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass
+class Program:
+    """Steps over slots. `values` holds what never changes: constants, buffers, views of these."""
+
+    steps: list[Step]
+    values: Values
+    parameters: list[int]
+    results: list[tuple[str, int]]
+    given: list[tuple[Node, Slots]]
+    team: Team
+    fresh: list[Fresh] = field(default_factory=list)
+    arena: int = 0
+    most_alive: int = 0
+    lock: Any = field(default_factory=Lock)
+
+    def run(self, arrays: Sequence[Array], trace: Trace | None = None) -> dict[str, Array]:
+        """Execute with one array per parameter; StepError where a step fails.
+
+        `trace` is called with each step's last node and its outputs.
+        """
+        with self.lock, np.errstate(all="ignore"):
+            values = self.values.copy()
+            for slot, array in zip(self.parameters, arrays, strict=True):
+                values[slot] = array
+            for one in self.fresh:
+                values[one.slot] = np.empty(one.shape, one.dtype)
+            if trace is None:
+                self._run(values)
+            else:
+                self._traced(values, trace)
+            return self._outputs(values)
+
+    def _run(self, values: Values) -> None:
+        step = None
+        try:
+            for step in self.steps:
+                step.call(values)
+                for slot in step.frees:
+                    values[slot] = None
+        except Exception as e:
+            raise StepError(step, values) from e
+
+    def _traced(self, values: Values, trace: Trace) -> None:
+        for node, slots in self.given:
+            held = tuple(values[slot] for slot in slots if values[slot] is not None)
+            if held:
+                trace(node, held)
+        for step in self.steps:
+            try:
+                step.call(values)
+            except Exception as e:
+                raise StepError(step, values) from e
+            trace(step.node, tuple(values[slot] for slot in step.outputs))
+            for slot in step.frees:
+                values[slot] = None
+
+    def _outputs(self, values: Values) -> dict[str, Array]:
+        own = {one.slot for one in self.fresh}
+        out = {}
+        for name, slot in self.results:
+            if slot in own:
+                own.discard(slot)  # a second output of the same value is a copy
+                out[name] = values[slot]
+            else:
+                out[name] = np.array(values[slot], order="C", copy=True)
+        return out
+
+
+class StepError(Exception):
+    """A step failed; `step` and the arrays that it read. The reason is the cause."""
+
+    def __init__(self, step: Step | None, values: Values) -> None:
+        super().__init__()
+        self.step = step
+        self.arrays = [values[i] for i in step.inputs] if step is not None else []

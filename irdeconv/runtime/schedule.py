@@ -1,0 +1,289 @@
+"""From a graph to a program: constants folded, units found, kernels bound, memory laid out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.team import Team
+from irdeconv.op import Op, as_tuple
+from irdeconv.ops.basic import Const, Opaque
+from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
+from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.implement import Implementation, implement, stepwise
+from irdeconv.runtime.program import Fresh, Program, Slots, Step
+from irdeconv.runtime.units import Finder, Unit
+from irdeconv.spec import Array, is_static
+
+Failure = Callable[[Node, Sequence[Any], Exception], Exception]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a plan executes: `max_memory` in bytes, None for no limit."""
+
+    fuse: bool = True
+    team: Team = field(default_factory=Team)
+    tuner: Tuner = field(default_factory=Tuner)
+    max_memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What is left to execute, and the values that are known before."""
+
+    order: list[Node]
+    constants: dict[Value, Array]
+    given: list[Node]
+
+
+def fold(graph: Graph, failure: Failure) -> Folded:
+    """Evaluate what depends on constants alone.
+
+    Raises UnsupportedError with every operation that cannot be executed, `failure(...)` where an
+    evaluation fails.
+    """
+    order, live = graph.topological(), graph.live()
+    _refuse_unsupported([n for n in order if n.id in live])
+    constants: dict[Value, Array] = {}
+    left, given = [], []
+    for node in order:
+        if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
+            continue
+        inputs = graph.inputs_of(node.id)
+        if node.type == "Parameter":
+            given.append(node)
+        elif all(v in constants for v in inputs) and not node.op.side_effect:
+            arrays = [constants[v] for v in inputs]
+            try:
+                with np.errstate(all="ignore"):
+                    out = as_tuple(node.op.evaluate(*arrays))
+            except Exception as e:
+                raise failure(node, arrays, e) from e
+            constants |= {Value(node.id, port): array for port, array in enumerate(out)}
+            given.append(node)
+        elif _known(node):
+            values = [s.known for s in node.specs or ()]
+            constants |= {Value(node.id, p): v for p, v in enumerate(values) if v is not None}
+        else:
+            left.append(node)
+    return Folded(left, constants, given)
+
+
+def _known(node: Node) -> bool:
+    """Whether inference knows all values, as for ShapeOf of an exact shape."""
+    specs = node.specs or ()
+    return bool(specs) and all(s.known is not None for s in specs) and not node.op.side_effect
+
+
+def _refuse_unsupported(order: list[Node]) -> None:
+    found = Collector()
+    for node in order:
+        op = node.op
+        runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
+        if isinstance(op, Opaque) or not runs:
+            found.add(
+                "E502",
+                f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"',
+                location=node.location,
+                layer=node.name,
+            )
+        if isinstance(op, Const) and not op.data.available:
+            found.add(
+                "E120",
+                f'constant "{node.name}" has no data: its weights file is missing',
+                location=node.location,
+                layer=node.name,
+                hint="name the .bin with weights= or --weights",
+            )
+    if found.errors:
+        raise UnsupportedError(found.diagnostics)
+
+
+def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
+    """Compile an inferred graph; LimitError where its memory is above the limit."""
+    return _Scheduler(graph, folded, settings).build()
+
+
+@dataclass
+class _Buffer:
+    """Memory of one or more values: views of a value share its buffer."""
+
+    size: int
+    first: int
+    last: int
+    in_arena: bool
+
+
+class _Scheduler:
+    """Builds one program."""
+
+    def __init__(self, graph: Graph, folded: Folded, settings: Settings) -> None:
+        self.graph, self.folded, self.settings = graph, folded, settings
+        self.slot_of: dict[Value, int] = {}
+        self.values: list[Any] = []
+        self.buffers: dict[Value, _Buffer] = {}
+        self.results = [(n, graph.inputs_of(r.id)[0]) for n, r in zip_results(graph)]
+        self.fresh: dict[Value, Fresh] = {}
+
+    def build(self) -> Program:
+        """Return the program."""
+        units = self._units()
+        done = [self._implement(u) for u in units]
+        self._number(units)
+        self._place(units, done)
+        arena, alive = self._allocate(done)
+        steps = [
+            step
+            for unit, one in zip(units, done, strict=True)
+            if (step := self._step(unit, one)) is not None
+        ]
+        return Program(
+            self._with_frees(steps),
+            self.values,
+            [self.slot_of[Value(n.id)] for n in self.graph.parameters],
+            [(name, self.slot_of[v]) for name, v in self.results],
+            [(n, self._outputs(n)) for n in self.folded.given],
+            self.settings.team,
+            list(self.fresh.values()),
+            arena,
+            alive,
+        )
+
+    def _units(self) -> list[Unit]:
+        if self.settings.fuse:
+            return Finder(self.graph, self.folded.order, self.folded.constants).find()
+        constants = self.folded.constants
+        return [
+            Unit((n,), tuple(v for v in self.graph.inputs_of(n.id) if v not in constants))
+            for n in self.folded.order
+        ]
+
+    def _implement(self, unit: Unit) -> Implementation:
+        if not self.settings.fuse:
+            return stepwise(unit)
+        constants = self.folded.constants
+        return implement(self.graph, unit, constants, self.settings.tuner, self.settings.team)
+
+    def _number(self, units: list[Unit]) -> None:
+        """Give every value a slot."""
+        for value in self._all_values(units):
+            if value not in self.slot_of:
+                self.slot_of[value] = len(self.values)
+                self.values.append(self.folded.constants.get(value))
+
+    def _all_values(self, units: list[Unit]) -> Iterable[Value]:
+        for node in self.folded.given:
+            yield from (Value(node.id, p) for p in range(max(node.outputs, 1)))
+        for unit in units:
+            for node in unit.nodes:
+                yield from self.graph.inputs_of(node.id)
+            yield from (Value(unit.last.id, p) for p in range(max(unit.last.outputs, 1)))
+        yield from (v for _, v in self.results)
+
+    def _outputs(self, node: Node) -> Slots:
+        return tuple(
+            self.slot_of[v]
+            for p in range(max(node.outputs, 1))
+            if (v := Value(node.id, p)) in self.slot_of
+        )
+
+    def _place(self, units: list[Unit], done: list[Implementation]) -> None:
+        """Decide what lies where: outputs of the model are fresh, views share, the rest is arena."""
+        wanted = {v for _, v in self.results}
+        for k, (unit, one) in enumerate(zip(units, done, strict=True)):
+            for value in self._read(unit):
+                if value in self.buffers:
+                    self.buffers[value].last = k
+            outputs = [Value(unit.last.id, p) for p in range(max(unit.last.outputs, 1))]
+            if one.view_of is not None:
+                shared = self.buffers.get(one.view_of)
+                for value in outputs if shared is not None else ():
+                    self.buffers[value] = shared  # type: ignore[assignment]
+            elif one.writes:
+                for value, shape, dtype in zip(outputs, one.shapes, one.dtypes, strict=True):
+                    if value in wanted:
+                        self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
+                    size = math.prod(shape) * dtype.itemsize
+                    self.buffers[value] = _Buffer(size, k, k, value not in wanted)
+        for value in wanted & self.buffers.keys():
+            self.buffers[value].last = len(units)
+
+    def _read(self, unit: Unit) -> tuple[Value, ...]:
+        return unit.inputs
+
+    def _allocate(self, done: list[Implementation]) -> tuple[int, int]:
+        """Lay out the arena and set the slots whose arrays never change."""
+        buffers = list({id(b): b for b in self.buffers.values() if b.in_arena}.values())
+        lifetimes = [Lifetime(b.size, b.first, b.last) for b in buffers]
+        offsets, total = layout(lifetimes)
+        self._check_memory(total, max((one.scratch for one in done), default=0))
+        memory = allocate(total)
+        at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
+        for one in done:
+            for value, shape, dtype in zip(one.outputs, one.shapes, one.dtypes, strict=False):
+                buffer = self.buffers.get(value)
+                if one.writes and buffer is not None and buffer.in_arena:
+                    start = at[id(buffer)]
+                    piece = memory[start : start + buffer.size]
+                    self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
+        return total, most_alive(lifetimes)
+
+    def _check_memory(self, arena: int, scratch: int) -> None:
+        limit = self.settings.max_memory
+        outputs = sum(math.prod(f.shape) * f.dtype.itemsize for f in self.fresh.values())
+        weights = sum(a.nbytes for a in self.folded.constants.values())
+        need = arena + scratch * self.settings.team.threads + outputs + weights
+        if limit is not None and need > limit:
+            message = (
+                f"running needs {need:,} bytes (tensors {arena:,}, outputs {outputs:,}, constants "
+                f"{weights:,}, scratch {scratch:,} per thread), the limit is {limit:,}"
+            )
+            raise LimitError(Diagnostic("E602", "error", message))
+
+    def _step(self, unit: Unit, one: Implementation) -> Step | None:
+        """Bind a unit; None for a view of memory that never changes, which is made here."""
+        ins = tuple(self.slot_of[v] for v in self._arguments(unit, one))
+        outs = tuple(self.slot_of[v] for v in one.outputs)
+        if one.view_of is not None and self._fixed(one.view_of):
+            views = as_tuple(one.call(*(self.values[i] for i in ins)))
+            for slot, view in zip(outs, views, strict=False):
+                self.values[slot] = view
+            return None
+        call = one.bind(ins, outs, self.settings.team, self.values)
+        return Step(unit.nodes, call, ins, outs, (), one.kernel, one.why, one.scratch)
+
+    def _arguments(self, unit: Unit, one: Implementation) -> tuple[Value, ...]:
+        return one.arguments or self.graph.inputs_of(unit.last.id)
+
+    def _fixed(self, value: Value) -> bool:
+        return self.values[self.slot_of[value]] is not None
+
+    def _with_frees(self, steps: list[Step]) -> list[Step]:
+        """Free what has no fixed place after its last use."""
+        last: dict[int, int] = {}
+        for k, step in enumerate(steps):
+            for slot in (*step.inputs, *step.outputs):
+                last[slot] = k
+        kept = {self.slot_of[v] for _, v in self.results}
+        frees: dict[int, list[int]] = {}
+        for slot, k in last.items():
+            if self.values[slot] is None and slot not in kept:
+                frees.setdefault(k, []).append(slot)
+        return [replace(s, frees=tuple(frees.get(k, ()))) for k, s in enumerate(steps)]
+
+
+def zip_results(graph: Graph) -> Iterable[tuple[str, Node]]:
+    """Return the outputs' names with their Results."""
+    return zip(graph.outputs, graph.results, strict=True)
+
+
+def exact_shapes(nodes: Iterable[Node]) -> bool:
+    """Whether every output of the nodes has an exact shape."""
+    return all(is_static(s.shape) for n in nodes for s in n.specs or ())

@@ -1,0 +1,185 @@
+"""What stands in front of a convolution: zero-insertion and pads, which its kernel can do itself.
+
+A convolution of stride 1 behind ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads
+of the convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from irdeconv.geometry import filled
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.prepared import Windows
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.spec import Array, Spec, is_static
+
+AXES = range(1, 4)  # spatial axes that the kernels know
+
+
+class Readers(Protocol):
+    """Tells who reads a value."""
+
+    def only(self, value: Value) -> int | None:
+        """Return the single reader."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution or deconvolution and the nodes that it stands for, producers first.
+
+    `reversed` says that `filter` is the one of the convolution in a zero-insertion form.
+    """
+
+    nodes: tuple[Node, ...]
+    deconvolution: bool
+    windows: Windows
+    data: Value
+    filter: Value
+    reversed: bool = False
+
+    def arrange(self, filter: Array) -> Array:
+        """Return a constant filter as the kernels want it."""
+        w, rank = filter, self.windows.rank
+        if w.ndim != rank + 3:
+            w = w.reshape(self.windows.groups, -1, *w.shape[1:])
+        if self.reversed:
+            w = np.flip(w.swapaxes(1, 2), tuple(range(3, 3 + rank)))
+        return w
+
+
+def layer_of(
+    graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
+) -> Layer | None:
+    """Return the layer that ends in a convolution or core.Deconvolution; None where sizes are open.
+
+    Also None for layers without elements, which need no kernel.
+    """
+    specs = (*graph.input_specs(node.id), node.spec())
+    if not all(is_static(s.shape) and 0 not in s.shape for s in specs):
+        return None
+    if isinstance(node.op, Deconvolution):
+        return _direct(graph, node, specs, constants)
+    assert isinstance(node.op, ConvolutionBase)
+    plain = _convolution(graph, node, node.op, specs)
+    return None if plain is None else _with_pads(graph, plain, constants, readers)
+
+
+def _direct(
+    graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
+) -> Layer | None:
+    data, filter, begin, _ = graph.inputs_of(node.id)
+    x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
+    op = node.op
+    assert isinstance(op, Deconvolution)
+    if begin not in constants or not (is_static(x) and is_static(w) and is_static(y)):
+        return None
+    pads = tuple(int(v) for v in constants[begin])
+    lists = (op.strides, op.dilations, pads)
+    windows = Windows(x, y[1], w[0], w[3:], *lists, y[2:], _type_name(specs[0]))
+    return Layer((node,), True, windows, data, filter) if windows.rank in AXES else None
+
+
+def _convolution(
+    graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
+) -> Layer | None:
+    data, filter = graph.inputs_of(node.id)
+    x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
+    assert is_static(x) and is_static(w) and is_static(y)
+    rank = len(x) - 2
+    if rank not in AXES:
+        return None
+    kernel = w[2 + op.grouped :]
+    begin, _ = op.effective_pads(x[2:], kernel)
+    windows = Windows(
+        x,
+        y[1],
+        w[0] if op.grouped else 1,
+        kernel,
+        filled(op.strides, rank, 1),
+        filled(op.dilations, rank, 1),
+        begin,
+        y[2:],
+        _type_name(specs[0]),
+    )
+    return Layer((node,), False, windows, data, filter)
+
+
+def _type_name(spec: Spec) -> str:
+    return str(spec.dtype.container) if spec.dtype is not None else ""
+
+
+def _with_pads(
+    graph: Graph, layer: Layer, constants: Mapping[Value, Array], readers: Readers
+) -> Layer:
+    """Take in a Pad, and a ZeroInsertion in front of it."""
+    source = layer
+    pads = _pad_in_front(graph, layer, constants, readers)
+    if pads is not None:
+        pad, begin, end = pads
+        outer = layer.windows.begin
+        if all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
+            shape = graph.spec(graph.inputs_of(pad.id)[0]).shape
+            assert is_static(shape)
+            total = tuple(b + o for b, o in zip(begin, outer, strict=True))
+            windows = replace(layer.windows, shape=shape, begin=total)
+            data = graph.inputs_of(pad.id)[0]
+            source = replace(layer, nodes=(pad, *layer.nodes), windows=windows, data=data)
+    return _as_deconvolution(graph, source, readers) or source
+
+
+def _reach(layer: Layer) -> list[int]:
+    """Return per axis how far behind the data's end the windows read."""
+    w = layer.windows
+    rows = zip(w.sizes, w.strides, w.dilations, w.kernel, w.begin, w.shape[2:], strict=True)
+    return [(o - 1) * s + d * (k - 1) + 1 - b - i for o, s, d, k, b, i in rows]
+
+
+def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
+    """Whether padding and then reading beyond the end is reading one zero-extended signal.
+
+    It is not where the Pad cut off what the convolution's own pads would show again.
+    """
+    return not (begin < 0 < outer) and not (end < 0 < reach)
+
+
+def _pad_in_front(
+    graph: Graph, layer: Layer, constants: Mapping[Value, Array], readers: Readers
+) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
+    """Return a Pad with zeros of the spatial axes that only this layer reads, and its pads."""
+    pad = graph.node(layer.data.node)
+    if not isinstance(pad.op, Pad1 | Pad12) or readers.only(layer.data) is None:
+        return None
+    _, *others = graph.inputs_of(pad.id)
+    if pad.op.pad_mode != "constant" or any(v not in constants for v in others):
+        return None
+    begin, end, *value = (constants[v].reshape(-1).tolist() for v in others)
+    if any(begin[:2]) or any(end[:2]) or any(v != 0 for v in value[:1] and value[0]):
+        return None
+    shape = graph.spec(graph.inputs_of(pad.id)[0]).shape
+    if not is_static(shape) or 0 in shape:
+        return None
+    return pad, tuple(begin[2:]), tuple(end[2:])
+
+
+def _as_deconvolution(graph: Graph, layer: Layer, readers: Readers) -> Layer | None:
+    insertion = graph.node(layer.data.node)
+    w = layer.windows
+    if not isinstance(insertion.op, ZeroInsertion) or any(s != 1 for s in w.strides):
+        return None
+    if readers.only(layer.data) is None:
+        return None
+    data = graph.inputs_of(insertion.id)[0]
+    shape = graph.spec(data).shape
+    if not is_static(shape) or 0 in shape:
+        return None
+    reach = (d * (k - 1) for d, k in zip(w.dilations, w.kernel, strict=True))
+    begin = tuple(r - b for r, b in zip(reach, w.begin, strict=True))
+    windows = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
+    return Layer((insertion, *layer.nodes), True, windows, data, layer.filter, reversed=True)

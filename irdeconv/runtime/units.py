@@ -1,0 +1,171 @@
+"""Units: the nodes of a graph in the groups that a plan executes as one step each.
+
+The graph stays as it is; only the plan knows units. Two kinds of fusion make them: what surrounds a
+convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
+element-wise operations. Everything inside a unit is used by the unit alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.core import Deconvolution
+from irdeconv.runtime.chains import is_element_wise
+from irdeconv.runtime.surroundings import Layer, layer_of
+from irdeconv.spec import Array, is_static
+
+LONGEST_CHAIN = 64  # element-wise nodes that are looked at together
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Nodes that one step executes, producers first; the last one's outputs are the unit's.
+
+    `inputs` are read at run time.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+
+    @property
+    def last(self) -> Node:
+        """The node whose outputs the unit has."""
+        return self.nodes[-1]
+
+    @property
+    def output(self) -> Value:
+        """The first output."""
+        return Value(self.last.id)
+
+
+@dataclass(frozen=True)
+class WindowUnit(Unit):
+    """A convolution or deconvolution with what surrounds it.
+
+    `finish` are the element-wise nodes at the end of `nodes`.
+    """
+
+    layer: Layer
+    finish: tuple[Node, ...] = ()
+
+    @property
+    def core(self) -> Node:
+        """The convolution or deconvolution."""
+        return self.layer.nodes[-1]
+
+
+@dataclass(frozen=True)
+class ChainUnit(Unit):
+    """Element-wise operations on tensors of one shape."""
+
+
+class Users:
+    """Who reads which value, among the nodes that are executed; a Result counts as a reader."""
+
+    def __init__(self, graph: Graph, order: Iterable[Node]) -> None:
+        self._readers: dict[Value, list[int]] = {}
+        for node in order:
+            for value in dict.fromkeys(graph.inputs_of(node.id)):
+                self._readers.setdefault(value, []).append(node.id)
+        self.results = {graph.inputs_of(n.id)[0] for n in graph.results}
+
+    def of(self, value: Value) -> list[int]:
+        """Return the readers' node ids."""
+        return self._readers.get(value, [])
+
+    def only(self, value: Value) -> int | None:
+        """Return the single reader, None where there are more or fewer or a Result."""
+        readers = self.of(value)
+        return readers[0] if len(readers) == 1 and value not in self.results else None
+
+
+@dataclass
+class Finder:
+    """Finds the units of a graph.
+
+    `order` are the nodes to execute, producers first; `constants` the values that are known.
+    """
+
+    graph: Graph
+    order: list[Node]
+    constants: Mapping[Value, Array]
+
+    def __post_init__(self) -> None:
+        self.users = Users(self.graph, self.order)
+        self.place = {n.id: k for k, n in enumerate(self.order)}
+        self.taken: set[int] = set()
+
+    def find(self) -> list[Unit]:
+        """Return every unit, in an order in which they can be executed."""
+        units: list[Unit] = []
+        for node in self.order:
+            if isinstance(node.op, ConvolutionBase | Deconvolution):
+                unit = self._window_unit(node)
+                if unit is not None:
+                    units.append(unit)
+                    self.taken |= {n.id for n in unit.nodes}
+        for node in self.order:
+            if node.id not in self.taken and self._element_wise(node):
+                nodes = (node, *self._behind(node))
+                units.append(ChainUnit(nodes, self._inputs(nodes)))
+                self.taken |= {n.id for n in nodes}
+        rest = [n for n in self.order if n.id not in self.taken]
+        units += [Unit((n,), self._inputs((n,))) for n in rest]
+        return sorted(units, key=lambda u: self.place[u.last.id])
+
+    def _window_unit(self, node: Node) -> WindowUnit | None:
+        found = layer_of(self.graph, node, self.constants, self.users)
+        if found is None or found.windows.dtype not in FLOATS:
+            return None
+        if any(n.id in self.taken for n in found.nodes):
+            return None
+        finish = self._behind(node)
+        nodes = (*found.nodes, *finish)
+        return WindowUnit(nodes, self._inputs(nodes), found, finish)
+
+    def _element_wise(self, node: Node) -> bool:
+        specs = node.specs or ()
+        if len(specs) != 1 or not is_static(specs[0].shape) or 0 in specs[0].shape:
+            return False
+        return is_element_wise(node.op, self.graph.input_specs(node.id), specs[0])
+
+    def _behind(self, node: Node) -> tuple[Node, ...]:
+        """Return the element-wise nodes behind `node` that can be executed together with it.
+
+        They have its shape and type, and nothing but the last one is used by anyone else.
+        """
+        spec = node.spec()
+        inside, chain, best = {node.id}, [], 0
+        waiting = set(self.users.of(Value(node.id)))
+        while waiting and len(chain) < LONGEST_CHAIN:
+            nearest = min(waiting, key=self.place.__getitem__)
+            waiting.discard(nearest)
+            other = self.graph.node(nearest)
+            fits = other.id not in self.taken and self._element_wise(other)
+            if not fits or other.spec().shape != spec.shape or other.spec().dtype != spec.dtype:
+                continue
+            inside.add(other.id)
+            chain.append(other)
+            waiting |= set(self.users.of(Value(other.id))) - inside
+            if self._closed(inside, other.id):
+                best = len(chain)
+        return tuple(chain[:best])
+
+    def _closed(self, inside: set[int], last: int) -> bool:
+        """Whether only the last node's value is seen from outside."""
+        return all(
+            Value(i) not in self.users.results and set(self.users.of(Value(i))) <= inside
+            for i in inside
+            if i != last
+        )
+
+    def _inputs(self, nodes: Iterable[Node]) -> tuple[Value, ...]:
+        made = {n.id for n in nodes}
+        read = [v for n in nodes for v in self.graph.inputs_of(n.id)]
+        return tuple(
+            dict.fromkeys(v for v in read if v.node not in made and v not in self.constants)
+        )
