@@ -29,8 +29,9 @@ from irdeconv.passes.profile import Profile
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.team import Team, processors
 from irdeconv.runtime.plan import Plan, Trace, build_plan
+from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean
@@ -215,17 +216,25 @@ def compile(
     *,
     exact: bool = False,
     fuse: bool = True,
+    tune: bool | str | PathLike[str] = False,
+    max_memory: int | None = None,
 ) -> Plan:
     """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
 
-    `exact` adds the terms of convolutions and deconvolutions in one defined order: slower, and the
-    same bits for every form. `threads` is a wish that has no effect yet: NumPy's BLAS has its own
-    setting for it, such as the environment variable OPENBLAS_NUM_THREADS. Raises UnsupportedError
+    The plan executes several nodes at once where that is faster, a deconvolution's three nodes
+    among them; `fuse=False` executes node by node. `exact` does so and adds the terms of
+    convolutions and deconvolutions in one defined order: slower, and the same bits for every form.
+    `threads` is 1 or more, by default the number of processors; the results do not depend on it.
+    `tune` measures kernels instead of estimating their time; a path keeps the measurements.
+    `max_memory` is a limit in bytes, LimitError where the plan needs more. Raises UnsupportedError
     with every operation that cannot be executed, and what `lower` raises.
     """
     with accumulate_in_order(exact):  # lowering computes constants
         ready = inferred(graph) if form is None else _lower(graph, form).graph
-    return build_plan(ready, exact=exact, settings=Settings(fuse=fuse, team=Team(threads or 1)))
+    path = None if isinstance(tune, bool) else Path(tune)
+    tuner = Tuner(measure=tune is not False, path=path)
+    settings = Settings(fuse, Team(processors() if threads is None else threads), tuner, max_memory)
+    return build_plan(ready, exact=exact, settings=settings)
 
 
 def run(
@@ -235,14 +244,19 @@ def run(
     *,
     trace: Trace | None = None,
     exact: bool = False,
+    fuse: bool = True,
+    threads: int | None = None,
+    max_memory: int | None = None,
 ) -> dict[str, Array]:
     """Execute a graph once; returns the outputs by name in Result order.
 
     `inputs` maps names to arrays or lists arrays in order. `form=None` executes the graph as it
-    stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs. `exact`
-    as for `compile`.
+    stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs, each
+    node being executed by itself. The other options are those of `compile`.
     """
-    return compile(graph, form, exact=exact).run(inputs, trace)
+    fuse = fuse and trace is None
+    plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory)
+    return plan.run(inputs, trace)
 
 
 def write(graph: Graph, path: str | PathLike[str]) -> None:

@@ -54,9 +54,7 @@ class Chain:
     programs: dict[Any, Program] = field(default_factory=dict)
 
     @staticmethod
-    def compile(
-        steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()
-    ) -> Chain:
+    def compile(steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()) -> Chain:
         """Compile the steps; `dtype` is the element type or the one it is computed in.
 
         `operands` are registers 1..k: constants, or None for tensors that are given when it runs.

@@ -7,6 +7,7 @@ not either. NumPy releases the interpreter's lock in matrix products and in loop
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,6 +18,13 @@ from irdeconv.spec import Array
 
 T = TypeVar("T")
 ALIGNMENT = 64  # bytes, a cache line
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Space:

@@ -93,9 +93,7 @@ class _Ref:
 class _Operands:
     """Collects what a chain reads: the main tensor, values, constants."""
 
-    def __init__(
-        self, graph: Graph, constants: Mapping[Value, Array], main: Value | None
-    ) -> None:
+    def __init__(self, graph: Graph, constants: Mapping[Value, Array], main: Value | None) -> None:
         self.graph, self.constants = graph, constants
         self.given = main is not None
         self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
@@ -146,5 +144,3 @@ class _Operands:
             spec.shape,
             ", ".join(n.type for n in nodes),
         )
-
-

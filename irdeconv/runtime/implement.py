@@ -48,11 +48,20 @@ class Implementation:
         """Return the call for given slots; `values` has what never changes."""
         raise NotImplementedError
 
+    def call(self, *arrays: Array) -> Any:
+        """Return the views of a view."""
+        raise NotImplementedError
+
 
 def implement(
-    graph: Graph, unit: Unit, constants: Mapping[Value, Array], tuner: Tuner, team: Team
+    graph: Graph,
+    unit: Unit,
+    constants: Mapping[Value, Array],
+    tuner: Tuner,
+    team: Team,
+    used: frozenset[int],
 ) -> Implementation:
-    """Choose what executes a unit of a fused plan."""
+    """Choose what executes a unit of a fused plan; `used` are the ports that are read."""
     if isinstance(unit, WindowUnit):
         return _windows(graph, unit, constants, tuner, team)
     if isinstance(unit, ChainUnit):
@@ -66,15 +75,22 @@ def implement(
         bound = bind(node.op, list(inputs), list(specs))
         if bound is not None:
             return _from_bound(graph, node, bound)
-    return stepwise(unit, arguments=graph.inputs_of(node.id), aliases=False)
+    return _Evaluated(
+        graph.inputs_of(node.id),
+        _outputs(node),
+        kernel="evaluate",
+        function=node.op.evaluator(used),
+        aliases=False,
+    )
 
 
-def stepwise(
-    unit: Unit, *, arguments: tuple[Value, ...] = (), aliases: bool = True
-) -> Implementation:
-    """Execute one node by its own `evaluate`; without `aliases` no output shares an input."""
-    return _Evaluated(arguments, _outputs(unit.last), kernel="evaluate", node=unit.last,
-                      aliases=aliases)  # fmt: skip
+def stepwise(graph: Graph, unit: Unit) -> Implementation:
+    """Execute one node by its own `evaluate`."""
+    node = unit.last
+    function = node.op.evaluate
+    return _Evaluated(
+        graph.inputs_of(node.id), _outputs(node), kernel="evaluate", function=function
+    )
 
 
 def _outputs(node: Node) -> tuple[Value, ...]:
@@ -92,12 +108,14 @@ def _memory(node: Node) -> tuple[tuple[Shape, ...], tuple[np.dtype[Any], ...]]:
 
 @dataclass
 class _Evaluated(Implementation):
-    node: Node | None = None
+    """`aliases` says that outputs may share memory with inputs."""
+
+    function: Callable[..., Any] | None = None
     aliases: bool = True
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        assert self.node is not None
-        evaluate, first = self.node.op.evaluate, outs[0]
+        evaluate, first = self.function, outs[0]
+        assert evaluate is not None
         single = len(outs) == 1
 
         def call(values: Values) -> None:
@@ -126,7 +144,9 @@ def _unshared(out: Any, arrays: list[Any]) -> Any:
 def _from_bound(graph: Graph, node: Node, bound: Bound) -> Implementation:
     arguments = graph.inputs_of(node.id)
     if bound.view:
-        return _View(arguments, _outputs(node), view_of=arguments[0], kernel="view", function=bound.call)
+        return _View(
+            arguments, _outputs(node), view_of=arguments[0], kernel="view", function=bound.call
+        )
     return _Written(arguments, _outputs(node), *_memory(node), writes=True, kernel=bound.name,
                     scratch=bound.scratch, function=bound.call)  # fmt: skip
 

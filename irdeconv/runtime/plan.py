@@ -39,7 +39,8 @@ class Plan:
 
     A fused plan executes several nodes at once and keeps its memory from run to run; where input
     shapes are open it has one program for each set of shapes. `exact` keeps the order of
-    kernels/exact.py in all sums of (de)convolutions, node by node. The arrays that `run` returns
+    kernels/exact.py in all sums of (de)convolutions, node by node. `static` says that the input
+    shapes are exact. The arrays that `run` returns
     belong to the caller.
     """
 
@@ -47,6 +48,7 @@ class Plan:
     binder: Binder
     settings: Settings
     exact: bool = False
+    static: bool = True
     _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
 
     def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
@@ -88,7 +90,7 @@ class Plan:
     def _program(self, arrays: Sequence[Array]) -> Program:
         if not self._fused:
             return self.stepwise()
-        if exact_shapes(self.graph.parameters):
+        if self.static:
             return self._static()
         shapes = tuple(a.shape for a in arrays)
         return self._kept(shapes, lambda: self._specialized(shapes))
@@ -126,18 +128,17 @@ def _unfused(settings: Settings) -> Settings:
     return Settings(False, settings.team, settings.tuner, settings.max_memory)
 
 
-def build_plan(
-    graph: Graph, *, exact: bool = False, settings: Settings | None = None
-) -> Plan:
+def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None = None) -> Plan:
     """Compile an inferred graph; UnsupportedError lists every operation that cannot be executed.
 
     `exact` sums (de)convolutions in the order of kernels/exact.py: slower, and the same bits for
     every lowering form.
     """
-    plan = Plan(graph, Binder.of(graph), settings or Settings(), exact)
+    static = exact_shapes(graph.parameters)
+    plan = Plan(graph, Binder.of(graph), settings or Settings(), exact, static)
     if not plan._fused:
         plan.stepwise()
-    elif exact_shapes(graph.parameters):
+    elif static:
         plan._static()
     else:
         fold(graph, _failure)  # what cannot be executed is said now

@@ -131,6 +131,8 @@ class _Scheduler:
         self.buffers: dict[Value, _Buffer] = {}
         self.results = [(n, graph.inputs_of(r.id)[0]) for n, r in zip_results(graph)]
         self.fresh: dict[Value, Fresh] = {}
+        self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
+        self.read |= {v for _, v in self.results}
 
     def build(self) -> Program:
         """Return the program."""
@@ -167,9 +169,15 @@ class _Scheduler:
 
     def _implement(self, unit: Unit) -> Implementation:
         if not self.settings.fuse:
-            return stepwise(unit)
+            return stepwise(self.graph, unit)
         constants = self.folded.constants
-        return implement(self.graph, unit, constants, self.settings.tuner, self.settings.team)
+        settings = self.settings
+        used = self._used(unit)
+        return implement(self.graph, unit, constants, settings.tuner, settings.team, used)
+
+    def _used(self, unit: Unit) -> frozenset[int]:
+        ports = range(max(unit.last.outputs, 1))
+        return frozenset(p for p in ports if Value(unit.last.id, p) in self.read)
 
     def _number(self, units: list[Unit]) -> None:
         """Give every value a slot."""

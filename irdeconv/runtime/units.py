@@ -139,7 +139,9 @@ class Finder:
         They have its shape and type, and nothing but the last one is used by anyone else.
         """
         spec = node.spec()
-        inside, chain, best = {node.id}, [], 0
+        inside = {node.id}
+        chain: list[Node] = []
+        best = 0
         waiting = set(self.users.of(Value(node.id)))
         while waiting and len(chain) < LONGEST_CHAIN:
             nearest = min(waiting, key=self.place.__getitem__)
