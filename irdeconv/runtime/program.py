@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -67,14 +66,13 @@ class Program:
     fresh: list[Fresh] = field(default_factory=list)
     arena: int = 0
     most_alive: int = 0
-    lock: Any = field(default_factory=Lock)
 
     def run(self, arrays: Sequence[Array], trace: Trace | None = None) -> dict[str, Array]:
         """Execute with one array per parameter; StepError where a step fails.
 
         `trace` is called with each step's last node and its outputs.
         """
-        with self.lock, np.errstate(all="ignore"):
+        with self.team.lock, np.errstate(all="ignore"):
             values = self.values.copy()
             for slot, array in zip(self.parameters, arrays, strict=True):
                 values[slot] = array
@@ -94,7 +92,8 @@ class Program:
                 for slot in step.frees:
                     values[slot] = None
         except Exception as e:
-            raise StepError(step, values) from e
+            assert step is not None
+            raise StepError(step, values, e) from e
 
     def _traced(self, values: Values, trace: Trace) -> None:
         for node, slots in self.given:
@@ -105,7 +104,7 @@ class Program:
             try:
                 step.call(values)
             except Exception as e:
-                raise StepError(step, values) from e
+                raise StepError(step, values, e) from e
             trace(step.node, tuple(values[slot] for slot in step.outputs))
             for slot in step.frees:
                 values[slot] = None
@@ -123,9 +122,9 @@ class Program:
 
 
 class StepError(Exception):
-    """A step failed; `step` and the arrays that it read. The reason is the cause."""
+    """A step failed: which one, the arrays that it read, and the reason."""
 
-    def __init__(self, step: Step | None, values: Values) -> None:
+    def __init__(self, step: Step, values: Values, cause: Exception) -> None:
         super().__init__()
-        self.step = step
-        self.arrays = [values[i] for i in step.inputs] if step is not None else []
+        self.step, self.cause = step, cause
+        self.arrays = [values[i] for i in step.inputs]
