@@ -14,18 +14,22 @@ _BLOCK = 1 << 15  # elements whose intermediate results stay in the cache
 _END = 6  # erf(6) is 1 in float64
 
 
-def erf(x: Array) -> Array:
+def erf(x: Array, out: Array | None = None) -> Array:
     """Return the error function: Taylor series around the nearest of a grid of exact values.
 
-    float32 and float64 to about one unit in the last place.
+    float32 and float64 to about one unit in the last place. `out` may be `x`.
     """
     single = x.dtype == np.float32
     table = _coefficients(np.float32 if single else np.float64, 4 if single else 8)
-    out = np.empty(x.size, x.dtype)
-    flat = x.reshape(-1)
+    direct = out is not None and out.shape == x.shape and out.flags.c_contiguous
+    y = out if out is not None and direct else np.empty(x.shape, x.dtype)
+    flat, into = x.reshape(-1), y.reshape(-1)
     for at in range(0, x.size, _BLOCK):
-        out[at : at + _BLOCK] = _block(flat[at : at + _BLOCK], table)
-    return out.reshape(x.shape)
+        into[at : at + _BLOCK] = _block(flat[at : at + _BLOCK], table)
+    if out is None or direct:
+        return y
+    out[...] = y
+    return out
 
 
 def _block(x: Array, table: Array) -> Array:

@@ -78,9 +78,10 @@ class Team:
         rest = iter(blocks)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
-            for item in rest:
-                space.reset()
-                work(item, space)
+            with np.errstate(all="ignore"):  # the caller's setting does not reach its threads
+                for item in rest:
+                    space.reset()
+                    work(item, space)
 
         for future in [self._pool.submit(loop, s) for s in self._spaces[: len(blocks)]]:
             future.result()

@@ -1,0 +1,306 @@
+"""Chains of element-wise operations, computed tile by tile while the tile is in the cache.
+
+A chain is a straight-line program: register 0 is the main tensor, 1..k are operands, then one
+register for each step. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and rounded
+once, at the chain's end (separate operations would round after each of them).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.chain_steps import RULES
+from irdeconv.kernels.program import Emitter, Program, assign
+from irdeconv.kernels.team import Space, Team
+from irdeconv.spec import Array
+
+TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
+Index = tuple[Any, ...]
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation: its name in chain_steps.RULES, argument registers, numeric parameters."""
+
+    name: str
+    args: tuple[int, ...]
+    params: tuple[Any, ...] = ()
+
+
+def computing_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type in which a floating-point type is computed."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A compiled chain.
+
+    `constants` are the operands that are known, by register; the others are given when it runs.
+    """
+
+    inputs: int
+    emitter: Emitter
+    result: int
+    constants: dict[int, Array]
+    programs: dict[Any, Program] = field(default_factory=dict)
+
+    @staticmethod
+    def compile(steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()) -> Chain:
+        """Compile the steps; `dtype` is the element type or the one it is computed in.
+
+        `operands` are registers 1..k: constants, or None for tensors that are given when it runs.
+        Constants of one element become part of the program. KeyError for an unknown step.
+        """
+        kind = computing_type(np.dtype(dtype))
+        with np.errstate(all="ignore"):
+            known = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
+        inputs = 1 + len(operands)
+        emitter = Emitter(inputs, kind, known)
+        values = list(range(inputs))
+        for i, array in known.items():
+            if array.size == 1:
+                values[i] = emitter.constant(array.reshape(()))
+        for step in steps:
+            args = (values[i] for i in step.args)
+            values.append(RULES[step.name](emitter, *args, *step.params))
+        wide = {i: a for i, a in known.items() if a.size > 1}
+        unused = {i: np.zeros((), kind) for i in known if i not in wide}
+        return Chain(inputs, emitter, values[-1], wide | unused)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that is computed with."""
+        return self.emitter.dtype
+
+    def program(self, types: tuple[Any, ...], out: Any, home: int | None) -> Program:
+        """Return the program for inputs and a destination of given types, `home` being both."""
+        key = types, out, home
+        if key not in self.programs:
+            loads = [i for i, t in enumerate(types) if t != self.dtype]
+            self.programs[key] = assign(
+                self.inputs,
+                self.emitter,
+                self.result,
+                home=home,
+                loads=loads,
+                store=out != self.dtype,
+            )
+        return self.programs[key]
+
+    def bind(
+        self, out_shape: Sequence[int], given: Mapping[int, Array] | None = None
+    ) -> ChainEpilogue:
+        """Return an epilogue for outputs `[N, M, *O]`; `given` are operands by register."""
+        epilogue = ChainEpilogue(self, tuple(out_shape))
+        for register, array in (self.constants | dict(given or {})).items():
+            epilogue.give(register, array)
+        return epilogue
+
+    def run(self, inputs: Sequence[Array], out: Array, team: Team) -> None:
+        """Compute `out` (any strides) from register 0 and the operands that are no constants.
+
+        Everything broadcasts to `out`. `out` may be one of the inputs, if that has its shape; it
+        must not overlap any other.
+        """
+        if out.size == 0:
+            return
+        rest = iter(inputs)
+        constants = self.constants
+        arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
+        home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
+        program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
+        layout = _layout(out.shape, out.strides, tuple((a.shape, a.strides) for a in arrays))
+        views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
+        whole = out.reshape(layout.shape)
+        kind, registers = self.dtype, program.registers
+
+        def work(tile: tuple[Index, tuple[Index, ...]], space: Space) -> None:
+            part = whole[tile[0]]
+            scratch = [space.array(part.shape, kind) for _ in range(registers)]
+            program.run([v[at] for v, at in zip(views, tile[1], strict=True)], part, scratch)
+
+        team.each(layout.tiles, work)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a is b or (
+        a.__array_interface__["data"] == b.__array_interface__["data"]
+        and a.shape == b.shape
+        and a.strides == b.strides
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axes merged where all arrays allow it, and the tiles: where they lie in `out`, in inputs."""
+
+    shape: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    tiles: list[tuple[Index, tuple[Index, ...]]]
+
+
+@lru_cache(maxsize=1024)
+def _layout(
+    shape: tuple[int, ...], strides: Strides, inputs: tuple[tuple[tuple[int, ...], Strides], ...]
+) -> Layout:
+    """Merge neighbouring axes and cut tiles of about `TILE` elements."""
+    rank = len(shape)
+    all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
+    all_strides = [strides, *((0,) * (rank - len(t)) + t for _, t in inputs)]
+    merged: list[list[int]] = []  # for each axis that is left, its size in every array
+    ahead: list[int] = []
+    for axis in range(rank):
+        if shape[axis] == 1:
+            continue
+        sizes = [s[axis] for s in all_shapes]
+        steps = [t[axis] for t in all_strides]
+        if merged and _mergeable(merged[-1], ahead, sizes, steps):
+            merged[-1] = [a * b for a, b in zip(merged[-1], sizes, strict=True)]
+        else:
+            merged.append(sizes)
+        ahead = steps
+    kept = merged or [[1] * len(all_shapes)]
+    shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
+    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:]))
+
+
+def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:
+    """Whether in every array an axis continues the one before it, or both are broadcast."""
+    for before, stride, size, step in zip(outer, ahead, sizes, steps, strict=True):
+        broadcast = before == 1, size == 1
+        if broadcast[0] != broadcast[1] or (not broadcast[0] and stride != step * size):
+            return False
+    return True
+
+
+def _tiles(
+    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]
+) -> list[tuple[Index, tuple[Index, ...]]]:
+    """Cut one axis into pieces; those before it are walked, those behind it stay whole."""
+    cut = len(shape) - 1
+    inner = 1
+    while cut and inner * shape[cut] < TILE:
+        inner *= shape[cut]
+        cut -= 1
+    rows = max(1, TILE // inner)
+    tiles = []
+    for place in np.ndindex(*shape[:cut]):
+        for at in range(0, shape[cut], rows):
+            index = (*place, slice(at, min(at + rows, shape[cut])))
+            parts = tuple(
+                tuple(
+                    p if s[a] > 1 else (0 if a < cut else slice(None)) for a, p in enumerate(index)
+                )
+                for s in inputs
+            )
+            tiles.append((index, parts))
+    return tiles
+
+
+class _Registers(threading.local):
+    """Scratch memory of one thread, and views of it by shape and count."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty((0, 0), np.float32)
+        self.views: dict[tuple[tuple[int, ...], int], Sequence[Array]] = {}
+
+
+class ChainEpilogue:
+    """A chain on tiles `[channels, positions]` of an output, in place; see prepared.Epilogue."""
+
+    def __init__(self, chain: Chain, shape: tuple[int, ...]) -> None:
+        self.chain = chain
+        self.shape = (shape[0], shape[1], math.prod(shape[2:]))
+        self.positional = False
+        self._full = shape
+        self._operands: list[Array] = [np.zeros((), chain.dtype)] * (chain.inputs - 1)
+        self._plain: list[bool] = [True] * (chain.inputs - 1)
+        self._local = _Registers()
+        self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
+        self._kind = chain.dtype
+
+    def give(self, register: int, array: Array) -> None:
+        """Set an operand, which broadcasts to the output.
+
+        Only one that varies along some of several spatial axes is copied.
+        """
+        shape = (1,) * (len(self._full) - array.ndim) + array.shape
+        space = shape[2:]
+        full = math.prod(space)
+        if full > 1 and space != self._full[2:]:
+            target = (*shape[:2], *self._full[2:])
+            array, full = np.broadcast_to(array.reshape(shape), target), self.shape[2]
+        flat = array.reshape(*shape[:2], full)
+        n, m, p = flat.shape
+        # [1, M, 1] and [1, 1, 1] are sliced by channels alone.
+        plain = n == 1 and p == 1
+        self._operands[register - 1] = flat.reshape(m, 1) if plain else flat
+        self._plain[register - 1] = plain
+        self.positional = not all(self._plain)
+        self._choose(self._kind)
+
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a tile in place."""
+        if tile.dtype is not self._kind:
+            self._choose(tile.dtype)
+        program = self._program
+        if program.registers and tile.size > 2 * TILE:
+            self._split(tile, image, channels, positions)
+            return
+        inputs = [tile]
+        for array, plain in zip(self._operands, self._plain, strict=True):
+            if plain:
+                inputs.append(array[channels] if len(array) > 1 else array)
+            else:
+                inputs.append(_part(array, image, channels, positions))
+        scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
+        program.run(inputs, tile, scratch)
+
+    def _choose(self, kind: np.dtype[Any]) -> None:
+        """Take the program for tiles of an element type."""
+        types = (kind, *(a.dtype for a in self._operands))
+        self._program, self._kind = self.chain.program(types, kind, 0), kind
+
+    def _split(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a large tile piece by piece, so that the registers stay in the cache."""
+        first = channels.indices(self.shape[1])[0]
+        start = positions.indices(self.shape[2])[0] if self.positional else 0
+        rows, width = tile.shape
+        span = min(width, TILE)
+        step = max(1, TILE // span)
+        for c in range(0, rows, step):
+            for p in range(0, width, span):
+                part = tile[c : c + step, p : p + span]
+                here = slice(first + c, first + c + part.shape[0])
+                self(part, image, here, slice(start + p, start + p + part.shape[1]))
+
+    def _scratch(self, shape: tuple[int, ...], registers: int) -> Sequence[Array]:
+        """Return this thread's registers for tiles of a shape."""
+        local = self._local
+        found = local.views.get((shape, registers))
+        if found is None:
+            size = math.prod(shape)
+            if local.memory.shape[0] < registers or local.memory.shape[1] < size:
+                local.memory = np.empty((registers, size), self.chain.dtype)
+                local.views.clear()
+            found = [local.memory[i, :size].reshape(shape) for i in range(registers)]
+            local.views[shape, registers] = found
+        return found
+
+
+def _part(array: Array, image: int, channels: slice, positions: slice) -> Array:
+    n, m, p = array.shape
+    everything = slice(None)
+    part: Array = array[
+        image if n > 1 else 0, channels if m > 1 else everything, positions if p > 1 else everything
+    ]
+    return part
