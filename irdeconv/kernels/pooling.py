@@ -164,7 +164,7 @@ class Pooling:
         if self.count is None:
             out[...] = found
             if not self.whole:
-                clip(out, *self.limits, out=out)
+                clip(out, self.limits[0], self.limits[1], out)
         elif out.dtype == self.kind:
             np.divide(found, self.count, out=out)
         else:
