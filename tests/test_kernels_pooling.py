@@ -31,9 +31,11 @@ def values(shape: tuple[int, ...], dtype: Any) -> Any:
     return np.random.default_rng(0).integers(0, 20, shape).astype(dtype)
 
 
-@pytest.fixture(params=[1, 1 << 18])
+@pytest.fixture(params=[(1, 0), (1 << 18, 0), (1, np.inf), (1 << 18, np.inf)])
 def plane_bytes(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "PLANE_BYTES", request.param)
+    """Pool plane by plane or all at once, by slices or by shifts of flat memory."""
+    monkeypatch.setattr(pooling, "PLANE_BYTES", request.param[0])
+    monkeypatch.setattr(pooling, "_slices_cost", lambda axes: request.param[1])
 
 
 @pytest.mark.usefixtures("plane_bytes")

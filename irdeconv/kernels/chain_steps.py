@@ -22,12 +22,13 @@ INF = math.inf
 
 RULES: dict[str, Rule] = {}
 
-try:  # np.clip checks its arguments for a microsecond before it comes to this loop
-    from numpy._core.umath import clip as _clip  # type: ignore[attr-defined, unused-ignore]
-except ImportError:
+# np.clip checks its arguments for a microsecond before it comes to this loop.
+_clip: Any = getattr(getattr(np, "_core", np), "umath", np).clip
 
-    def _clip(x: Array, low: Array, high: Array, out: Array) -> Any:
-        return np.clip(x, low, high, out=out)
+
+def clip(x: Array, low: Any, high: Any, out: Array) -> None:
+    """Limit to low..high (arrays of the type of `x`, for speed)."""
+    _clip(x, low, high, out)
 
 
 def rule(name: str) -> Callable[[Rule], Rule]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -189,11 +189,16 @@ def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
     return y.astype(x.dtype, copy=False)
 
 
+def nearest_of(resize: Resize, size: int, rules: Rules) -> Array:
+    """Return the index of the nearest neighbour, `[O]` i64, of an axis of `size`."""
+    found = coordinates(resize, size, rules.transformation)
+    return np.clip(nearest_index(found, rules.nearest, resize.scale), 0, size - 1)
+
+
 def _take(x: Array, resize: Resize, rules: Rules) -> Array:
     """Pick the nearest neighbour along one axis: whole repeats and strides without a gather."""
     size = x.shape[resize.axis]
-    found = coordinates(resize, size, rules.transformation)
-    index = np.clip(nearest_index(found, rules.nearest, resize.scale), 0, size - 1)
+    index = nearest_of(resize, size, rules)
     if resize.size % size == 0:
         factor = resize.size // size
         if np.array_equal(index, np.arange(resize.size) // factor):
@@ -217,21 +222,31 @@ def _repeat(x: Array, factor: int, axis: int) -> Array:
 
 def _apply(x: Array, matrix: Weights, axis: int) -> Array:
     """Multiply along one axis, by a dense product where that costs less than gathers."""
-    size, taps = x.shape[axis], matrix.index.shape[1]
-    last = axis == x.ndim - 1
-    if size * 2 / 85 < taps * (2.0 if last else 0.7):
+    if pays_dense(x.shape[axis], matrix, last=axis == x.ndim - 1):
         y = _dense(x, matrix, axis)
         # A dense product spreads an Inf or NaN over its whole row; the gather does not.
         if np.isfinite(y.sum()):
             return y
-    return _gather(x, matrix, axis)
+    return apply_weights(x, matrix, axis)
+
+
+def pays_dense(size: int, matrix: Weights, *, last: bool) -> bool:
+    """Whether a dense product costs less than a gather for each tap, in ns per element."""
+    taps: int = matrix.index.shape[1]
+    return size * 2 / 85 < taps * (2.0 if last else 0.7)
+
+
+def dense_matrix(matrix: Weights, size: int, dtype: Any) -> Array:
+    """Return the weights as a matrix `[O, I]`."""
+    count = len(matrix.index)
+    full = np.zeros((count, size))
+    np.add.at(full, (np.arange(count)[:, None], matrix.index), matrix.weight)
+    return full.astype(dtype)
 
 
 def _dense(x: Array, matrix: Weights, axis: int) -> Array:
     count, size = matrix.index.shape[0], x.shape[axis]
-    full = np.zeros((count, size))
-    np.add.at(full, (np.arange(count)[:, None], matrix.index), matrix.weight)
-    full = full.astype(x.dtype)
+    full = dense_matrix(matrix, size, x.dtype)
     if axis == x.ndim - 1:
         rows: Array = np.ascontiguousarray(x).reshape(-1, size) @ full.T
         return rows.reshape(*x.shape[:-1], count)
@@ -240,7 +255,8 @@ def _dense(x: Array, matrix: Weights, axis: int) -> Array:
     return y.reshape(shape)
 
 
-def _gather(x: Array, matrix: Weights, axis: int) -> Array:
+def apply_weights(x: Array, matrix: Weights, axis: int) -> Array:
+    """Add the weighted neighbours along an axis; a weight of 0 leaves out even an Inf or NaN."""
     behind = (1,) * (x.ndim - axis - 1)
     total: Array | None = None
     for t in range(matrix.index.shape[1]):

@@ -10,11 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.chain_steps import clip
+from irdeconv.kernels.pooling_flat import Flat
 from irdeconv.kernels.resampling import trailing
+from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 PLANE_BYTES = 1 << 18  # planes are pooled in groups of about this size, to stay in cache
@@ -69,10 +73,8 @@ class Taps:
 Reducer = Callable[..., Any]
 
 
-def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any) -> Array:
+def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Array) -> None:
     """Combine the taps along one axis; windows without data give `start`."""
-    shape = (*x.shape[:axis], taps.count, *x.shape[axis + 1 :])
-    y = np.empty(shape, x.dtype)
     ahead = (slice(None),) * axis
     reaches = [taps.reach(k) for k in range(taps.kernel)]
     whole = [r for r in reaches if r[0] == slice(0, taps.count)]
@@ -84,45 +86,132 @@ def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any) -> Arra
     for target, source in whole[2:] + (parts if whole else reaches):
         view = y[(*ahead, target)]
         ufunc(view, x[(*ahead, source)], out=view)
+
+
+def _by_slices(
+    x: Array, axes: Sequence[Taps], ufunc: Reducer, start: Any, kind: Any, space: Space
+) -> Array:
+    """Reduce one axis of planes after the other by slices; the result is scratch memory."""
+    y = x
+    for a, taps in enumerate(axes):
+        if taps == Taps(taps.size, 1, 1, taps.dilation, 0, taps.size):
+            continue
+        reduced = space.array((*y.shape[: a + 1], taps.count, *y.shape[a + 2 :]), kind)
+        if y.dtype != kind:
+            wide = space.array(y.shape, kind)
+            wide[...] = y
+            y = wide
+        _reduce(y, a + 1, taps, ufunc, start, reduced)
+        y = reduced
     return y
 
 
-def _pool(x: Array, windows: Windows, ufunc: Reducer, start: Any, out: Array) -> None:
-    """Reduce all spatial axes, a group of planes at a time."""
-    planes = x.reshape(-1, *x.shape[2:])
-    results = out.reshape(-1, *out.shape[2:])
-    group = max(1, PLANE_BYTES // max(1, math.prod(x.shape[2:]) * x.itemsize))
-    axes = [windows.axis(a, size) for a, size in enumerate(x.shape[2:])]
-    for first in range(0, len(planes), group):
-        y = planes[first : first + group]
-        for a, taps in enumerate(axes):
-            if taps == Taps(taps.size, 1, 1, taps.dilation, 0, taps.size):
-                continue
-            y = _reduce(y, a + 1, taps, ufunc, start)
-        results[first : first + group] = y
+def _slices_cost(axes: Sequence[Taps]) -> float:
+    """Estimated nanoseconds for one plane by slices: those along the last axis are slow."""
+    shape, cost = [t.size for t in axes], 0.0
+    for a, taps in enumerate(axes):
+        shape[a] = taps.count
+        one = 0.2 + 2.0 / shape[-1] if a < len(axes) - 1 else 0.8 if taps.stride > 1 else 0.25
+        cost += (taps.kernel > 1) * taps.kernel * one * math.prod(shape)
+    return cost
 
 
-def _lowest(x: Array) -> Any:
-    if x.dtype.kind in "iu":
-        return np.iinfo(x.dtype).min
+class Pooling:
+    """Max (`count` None) or average pooling prepared for exact sizes; run often.
+
+    `shape` is the input's [N, C, *I]; averages divide by `count`, which broadcasts to [*O].
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, windows: Windows, count: Array | None
+    ) -> None:
+        self.axes = [windows.axis(a, size) for a, size in enumerate(shape[2:])]
+        self.whole = np.dtype(dtype).kind in "iu"
+        self.average = count is not None
+        self.kind = _summing(np.dtype(dtype), exact=self.average)
+        self.start = 0 if self.average else _lowest(np.dtype(dtype))
+        # Arrays of the type: NumPy converts scalars anew in every call.
+        self.count = count if count is None or self.whole else count.astype(self.kind)
+        self.limits = [np.array(v, self.kind) for v in (self.start, 0 if self.whole else np.inf)]
+        self.ufunc: Reducer = np.add if self.average else np.maximum
+        self.flat = Flat.of(self.axes, idempotent=not self.average)
+        self.shifted = self.flat.cost < _slices_cost(self.axes)
+        self.whole_plane = self.average and all(
+            t.count == 1 and t.begin == 0 and t.dilation == 1 and t.kernel == t.size
+            for t in self.axes
+        )
+        plane = math.prod(shape[2:]) * self.kind.itemsize
+        group = max(1, PLANE_BYTES // max(1, plane))
+        planes = math.prod(shape[:2])
+        self.parts = [slice(i, min(i + group, planes)) for i in range(0, planes, group)]
+
+    def __call__(self, x: Array, out: Array, team: Team) -> None:
+        """Pool `x` (any strides) into `out` (C-contiguous)."""
+        if 0 in x.shape:
+            out[...] = self.start
+        elif out.size:
+            planes = x.reshape(-1, *x.shape[2:])
+            results = out.reshape(-1, *out.shape[2:])
+            team.each(self.parts, lambda p, space: self._group(planes[p], results[p], space))
+
+    def _group(self, planes: Array, out: Array, space: Space) -> None:
+        if self.whole_plane and planes.dtype == self.kind and not self.whole:
+            found = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
+        elif self.shifted:
+            found = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
+        else:
+            found = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
+        if self.count is None:
+            out[...] = found
+            if not self.whole:
+                clip(out, self.limits[0], self.limits[1], out)
+        elif out.dtype == self.kind:
+            np.divide(found, self.count, out=out)
+        else:
+            mean = found / self.count
+            out[...] = np.rint(mean) if self.whole else mean
+
+
+def row_sums(rows: Array, space: Space) -> Array:
+    """Return the sums `[R]` of float rows `[R, n]`: short ones as a product with ones."""
+    total = space.array((len(rows),), rows.dtype)
+    if rows.shape[1] <= 1024:
+        np.matmul(rows, _ones(rows.shape[1], rows.dtype), out=total)
+    else:  # longer rows are worth the smaller error of sums by pairs
+        np.add.reduce(rows, axis=1, out=total)
+    return total
+
+
+@lru_cache(maxsize=64)
+def _ones(count: int, dtype: Any) -> Array:
+    return np.ones(count, dtype)
+
+
+def _summing(dtype: np.dtype[Any], *, exact: bool) -> np.dtype[Any]:
+    """Return the type that is computed with: maxima of integers stay, sums are 64 bits wide."""
+    if dtype.kind in "iu":
+        return np.dtype(np.int64) if exact else dtype
+    return dtype if dtype == np.float64 else np.dtype(np.float32)
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
     import ml_dtypes
 
-    return ml_dtypes.finfo(x.dtype).min  # type: ignore[no-untyped-call]
+    return ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
 
 
-def max_pool(x: Array, windows: Windows) -> Array:
+def max_pool(
+    x: Array, windows: Windows, out: Array | None = None, team: Team | None = None
+) -> Array:
     """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     A window without data, or with nothing but -Inf, gives the lowest finite value of the element
-    type, as the runtimes do.  [pooling/MaxPool]
+    type, as the runtimes do. `out` is C-contiguous.  [pooling/MaxPool]
     """
-    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
-    if 0 in x.shape:
-        y[...] = _lowest(x)
-    elif y.size:
-        _pool(x, windows, np.maximum, _lowest(x), y)
-        if x.dtype.kind not in "iu":
-            np.maximum(y, _lowest(x), out=y)
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
+    Pooling(x.shape, x.dtype, windows, None)(x, y, team or Team())
     return y
 
 
@@ -133,7 +222,7 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
     data has the index of its plane's first element.  [pooling/MaxPool-8]
     """
     shape = (*x.shape[:2], *windows.sizes)
-    y, found = np.full(shape, _lowest(x), x.dtype), np.full(shape, -1, np.int64)
+    y, found = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
     axes = [windows.axis(a, size) for a, size in enumerate(x.shape[2:])]
     numbers = np.arange(x.size, dtype=np.int64).reshape(x.shape)
     for k in np.ndindex(*windows.kernel):
@@ -143,7 +232,7 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
         larger = (value > best) | (where < 0)
         np.copyto(best, value, where=larger)
         np.copyto(where, number, where=larger)
-    np.maximum(y, _lowest(x), out=y)
+    np.maximum(y, _lowest(x.dtype), out=y)
     if x.size:
         corner = trailing(numbers, [slice(1)] * len(axes))
         np.copyto(found, corner, where=found < 0)
@@ -151,28 +240,31 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
 
 
 @np.errstate(all="ignore")
-def avg_pool(x: Array, windows: Windows, *, exclude_pad: bool) -> Array:
+def avg_pool(
+    x: Array,
+    windows: Windows,
+    *,
+    exclude_pad: bool,
+    out: Array | None = None,
+    team: Team | None = None,
+) -> Array:
     """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     `exclude_pad` divides by the number of positions inside the data (no position gives 0, as in the
     runtime), otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once,
-    integers are summed exactly and rounded to the nearest, halves to even.  [pooling/AvgPool]
+    integers are summed exactly and rounded to the nearest, halves to even. `out` is C-contiguous.
+    [pooling/AvgPool]
     """
-    kind = x.dtype.kind
-    narrow = x.dtype not in (np.float32, np.float64)
-    dtype = np.dtype(np.int64 if kind in "iu" else np.float32) if narrow else x.dtype
-    total = np.zeros((*x.shape[:2], *windows.sizes), dtype)
-    if x.size and total.size:
-        _pool(x.astype(dtype, copy=False), windows, np.add, 0, total)
-    count = np.maximum(_counts(x.shape[2:], windows, exclude_pad=exclude_pad), 1)
-    if kind in "iu":
-        return np.rint(total / count).astype(x.dtype)
-    np.divide(total, count.astype(dtype), out=total)
-    return total.astype(x.dtype, copy=False)
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
+    count = counts(x.shape[2:], windows, exclude_pad=exclude_pad)
+    Pooling(x.shape, x.dtype, windows, count)(x, y, team or Team())
+    return y
 
 
-def _counts(spatial: Sequence[int], windows: Windows, *, exclude_pad: bool) -> Array:
+def counts(spatial: Sequence[int], windows: Windows, *, exclude_pad: bool) -> Array:
+    """Return what sums are divided by to give means; it broadcasts to [*O]."""
     count = np.array(1 if exclude_pad else math.prod(windows.kernel))
     for a, size in enumerate(spatial if exclude_pad else ()):
         count = count[..., None] * windows.axis(a, size).valid()
-    return count
+    least: Array = np.maximum(count, 1)
+    return least

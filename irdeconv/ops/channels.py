@@ -64,16 +64,24 @@ class DepthToSpace(_Blocks):
 
     def evaluate(self, data: Array) -> Array:
         n, c, *space = data.shape
+        b = self.block_size
+        split, order = self.rearrangement(data.shape)
+        x = data.reshape(split).transpose(order)
+        return x.reshape(n, c // b ** len(space), *(d * b for d in space))
+
+    def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """Return into which axes the data is split, and their order in the result."""
+        n, c, *space = shape
         axes, b = len(space), self.block_size
         blocks = [b] * axes
         depth = c // b**axes
         first = self.mode == "blocks_first"
-        x = data.reshape(n, *(blocks if first else []), depth, *([] if first else blocks), *space)
+        split = (n, *(blocks if first else []), depth, *([] if first else blocks), *space)
         at, channel = (1, 1 + axes) if first else (2, 1)
         order = [0, channel]
         for i in range(axes):
             order += [2 + axes + i, at + i]
-        return x.transpose(order).reshape(n, depth, *(d * b for d in space))
+        return split, order
 
 
 @op("SpaceToDepth")
@@ -95,13 +103,20 @@ class SpaceToDepth(_Blocks):
 
     def evaluate(self, data: Array) -> Array:
         n, c, *space = data.shape
+        b = self.block_size
+        split, order = self.rearrangement(data.shape)
+        x = data.reshape(split).transpose(order)
+        return x.reshape(n, c * b ** len(space), *(d // b for d in space))
+
+    def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """Return into which axes the data is split, and their order in the result."""
+        n, c, *space = shape
         axes, b = len(space), self.block_size
-        small = [d // b for d in space]
-        x = data.reshape(n, c, *(v for d in small for v in (d, b)))
+        split = (n, c, *(v for d in space for v in (d // b, b)))
         inner = [3 + 2 * i for i in range(axes)]
         outer = [2 + 2 * i for i in range(axes)]
         order = [0, *inner, 1, *outer] if self.mode == "blocks_first" else [0, 1, *inner, *outer]
-        return x.transpose(order).reshape(n, c * b**axes, *small)
+        return split, order
 
 
 @op("ShuffleChannels")

@@ -151,18 +151,22 @@ class InterpolateBase(Op):
 
     def compute(self, image: Array, target: Array, axes: Array | None) -> Array:
         """Pad and resize."""
-        spec = Spec.of(image, keep=False)
+        resizes = self.resizes(Spec.of(image, keep=False), target, axes)
+        return interpolate(_pad(image, self.pads_begin, self.pads_end), resizes, self.rules)
+
+    def resizes(self, image: Spec, target: Array, axes: Array | None) -> list[Resize]:
+        """Return what happens to each axis of an image of exact shape, which is padded before."""
         given = None if axes is None else Spec.of(axes)
-        shape = self.shape_of(spec, Spec.of(target), given, (1, 2)).shape or ()
-        x = _pad(image, self.pads_begin, self.pads_end)
-        chosen = self._axes(given, image.ndim, 2) or ()
+        shape = self.shape_of(image, Spec.of(target), given, (1, 2)).shape or ()
+        padded = _padded(image.shape or (), self.pads_begin, self.pads_end)
+        chosen = self._axes(given, len(padded), 2) or ()
         scales = self.shape_calculation_mode == "scales"
-        resizes = []
+        out = []
         for i, a in enumerate(chosen):
-            size = int(shape[a])  # type: ignore[arg-type]  # exact: all inputs are known
-            scale = float(target.reshape(-1)[i]) if scales else size / max(x.shape[a], 1)
-            resizes.append(Resize(a, size, scale))
-        return interpolate(x, resizes, self.rules)
+            size, before = int(shape[a]), int(padded[a])  # type: ignore[arg-type]  # exact
+            scale = float(target.reshape(-1)[i]) if scales else size / max(before, 1)
+            out.append(Resize(a, size, scale))
+        return out
 
     @property
     def rules(self) -> Rules:
@@ -285,9 +289,31 @@ class Interpolate1(Op):
         if self.mode == "area":
             raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
         x = _pad(image, self.pads_begin, self.pads_end)
-        resizes = [
-            Resize(a, int(size), int(size) / max(x.shape[a], 1))
+        return interpolate(x, self.resizes(x.shape, output_shape), self.rules_for(image.ndim))
+
+    def resizes(self, padded: tuple[int, ...], output_shape: Array) -> list[Resize]:
+        """Return what happens to each axis of the padded image."""
+        return [
+            Resize(a, int(size), int(size) / max(padded[a], 1))
             for a, size in zip(sorted(self.axes), output_shape.reshape(-1), strict=False)
         ]
-        rules = Rules(self.mode, self._transformation(image.ndim), "simple", self.antialias)
-        return interpolate(x, resizes, rules)
+
+    def rules_for(self, rank: int) -> Rules:
+        """Return what the kernel needs of the attributes, for an image of that rank."""
+        mode = "nearest" if self.mode == "area" else self.mode
+        return Rules(mode, self._transformation(rank), "simple", self.antialias)
+
+
+def plan(
+    op: InterpolateBase | Interpolate1, image: Spec, values: Sequence[Array]
+) -> tuple[list[Resize], Rules]:
+    """Return what an operation does to an image of exact shape; `values` are its other inputs."""
+    if isinstance(op, Interpolate1):
+        shape = _padded(image.shape or (), op.pads_begin, op.pads_end)
+        sizes = tuple(int(d) for d in shape)  # type: ignore[arg-type]
+        return op.resizes(sizes, values[0]), op.rules_for(len(sizes))
+    target, *axes = values
+    if isinstance(op, Interpolate4):
+        scales, *axes = axes
+        target = scales if op.shape_calculation_mode == "scales" else target
+    return op.resizes(image, target, axes[0] if axes else None), op.rules

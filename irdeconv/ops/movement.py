@@ -117,11 +117,12 @@ class Transpose(Op):
         chosen = exact(values)
         if chosen is None:
             return Spec(data.dtype, (DYNAMIC,) * rank)
-        return Spec(data.dtype, tuple(data.shape[i] for i in _permutation(chosen, rank)))
+        return Spec(data.dtype, tuple(data.shape[i] for i in permutation(chosen, rank)))
 
     def evaluate(self, data: Array, order: Array) -> Array:
-        return data.transpose(_permutation(tuple(int(v) for v in order.reshape(-1)), data.ndim))
+        return data.transpose(permutation(tuple(int(v) for v in order.reshape(-1)), data.ndim))
 
 
-def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Return the axes of a Transpose, counted from 0; an empty order reverses them."""
     return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))

@@ -113,12 +113,17 @@ class Slice(Op):
     def evaluate(
         self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
     ) -> Array:
-        count = start.size
-        chosen = range(count) if axes is None else [int(a) for a in axes]
-        index = [slice(None)] * data.ndim
-        for axis, a, b, s in zip(axes_of(chosen, data.ndim, 4), start, stop, step, strict=True):
-            index[axis] = taken(data.shape[axis], int(a), int(b), nonzero(int(s)))
-        return data[tuple(index)]
+        return data[self.index(data.shape, start, stop, step, axes)]
+
+    def index(
+        self, shape: Sequence[int], start: Array, stop: Array, step: Array, axes: Array | None
+    ) -> tuple[slice, ...]:
+        """Return what NumPy is asked for."""
+        chosen = range(start.size) if axes is None else [int(a) for a in axes]
+        out = [slice(None)] * len(shape)
+        for axis, a, b, s in zip(axes_of(chosen, len(shape), 4), start, stop, step, strict=True):
+            out[axis] = taken(shape[axis], int(a), int(b), nonzero(int(s)))
+        return tuple(out)
 
 
 def shrunk(d: Dim) -> Dim:

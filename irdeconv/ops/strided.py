@@ -64,17 +64,23 @@ class StridedSlice(Op):
     def evaluate(
         self, data: Array, begin: Array, end: Array, strides: Array | None = None
     ) -> Array:
+        return np.asarray(data[self.index(data.shape, begin, end, strides)], data.dtype)
+
+    def index(
+        self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None
+    ) -> tuple[int | slice | None, ...]:
+        """Return what NumPy is asked for."""
         b, e = (tuple(int(v) for v in x) for x in (begin, end))
         s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
-        index: list[int | slice | None] = []
-        for p in self._parts(data.ndim, b, e, s):
+        out: list[int | slice | None] = []
+        for p in self._parts(len(shape), b, e, s):
             if p.axis is None:
-                index.append(None)
+                out.append(None)
             elif p.shrink:
-                index.append(_element(data.shape[p.axis], p))
+                out.append(_element(shape[p.axis], p))
             else:
-                index.append(taken(data.shape[p.axis], p.begin, p.end, p.step))
-        return np.asarray(data[tuple(index)], data.dtype)
+                out.append(taken(shape[p.axis], p.begin, p.end, p.step))
+        return tuple(out)
 
     def _parts(
         self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]

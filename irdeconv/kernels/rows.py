@@ -1,0 +1,113 @@
+"""Reductions, softmax and normalizations of float tensors `[outer, n, inner]` along n.
+
+Everything is done on groups of rows that stay in the cache, with the results as scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.pooling import row_sums
+from irdeconv.kernels.team import Space, Team
+from irdeconv.spec import Array
+
+GROUP = 1 << 15  # elements
+Work = Callable[[Array, Array, Space], None]
+
+
+def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
+    """Call `work(part of x, part of out, space)` for groups of the first axis."""
+    size = x.size // max(1, len(x))
+    step = max(1, GROUP // max(1, size))
+    if step >= len(x):
+        team.each([0], lambda _, space: work(x, out, space))
+        return
+    parts = [slice(i, min(i + step, len(x))) for i in range(0, len(x), step)]
+    team.each(parts, lambda p, space: work(x[p], out[p], space))
+
+
+def _sum(x: Array, space: Space) -> Array:
+    """Return sums along axis 1 as [outer, 1, inner]."""
+    if x.shape[2] == 1 and x.flags.c_contiguous:
+        return row_sums(x.reshape(x.shape[:2]), space).reshape(-1, 1, 1)
+    total = space.array((len(x), 1, x.shape[2]), x.dtype)
+    return np.add.reduce(x, axis=1, keepdims=True, out=total)
+
+
+def mean(x: Array, out: Array, team: Team, factor: Any = None) -> None:
+    """Write the means of `x [outer, n, inner]` into `out [outer, inner]`.
+
+    `factor` is what sums are divided by: n by default, 1 for sums.
+    """
+    count = np.array(x.shape[1] if factor is None else factor, x.dtype)
+
+    def work(part: Array, result: Array, space: Space) -> None:
+        total = _sum(part, space)[:, 0]
+        np.divide(total, count, out=result)
+
+    by_rows(x, out, team, work)
+
+
+def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:
+    """Write exp(x) / sum(exp(x)) along axis 1, or its logarithm."""
+
+    def work(part: Array, result: Array, space: Space) -> None:
+        top = space.array((len(part), 1, part.shape[2]), part.dtype)
+        np.maximum.reduce(part, axis=1, keepdims=True, out=top)
+        np.subtract(part, top, out=result)
+        if log:
+            power = space.array(part.shape, part.dtype)
+            np.exp(result, out=power)
+            np.subtract(result, np.log(_sum(power, space)), out=result)
+        else:
+            np.exp(result, out=result)
+            np.divide(result, _sum(result, space), out=result)
+
+    by_rows(x, out, team, work)
+
+
+def standardize(
+    x: Array, out: Array, team: Team, *, variance: bool, eps: float, inside: bool
+) -> None:
+    """Subtract the mean along axis 1 and, with `variance`, divide by the standard deviation.
+
+    `eps` is added to the variance or, not `inside`, to its root.
+    """
+    count, small = np.array(x.shape[1], x.dtype), np.array(eps, x.dtype)
+
+    def work(part: Array, result: Array, space: Space) -> None:
+        total = _sum(part, space)
+        np.divide(total, count, out=total)
+        np.subtract(part, total, out=result)
+        if not variance:
+            return
+        squares = space.array(part.shape, part.dtype)
+        np.square(result, out=squares)
+        spread = _sum(squares, space)
+        np.divide(spread, count, out=spread)
+        if inside:
+            np.sqrt(np.add(spread, small, out=spread), out=spread)
+        else:
+            np.add(np.sqrt(spread, out=spread), small, out=spread)
+        np.divide(result, spread, out=result)
+
+    by_rows(x, out, team, work)
+
+
+def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> None:
+    """Divide by the root of the sum of squares along axis 1, `eps` added or as lower bound."""
+    small = np.array(eps, x.dtype)
+
+    def work(part: Array, result: Array, space: Space) -> None:
+        np.square(part, out=result)
+        total = _sum(result, space)
+        if add:
+            np.add(total, small, out=total)
+        else:
+            np.maximum(total, small, out=total)
+        np.divide(part, np.sqrt(total, out=total), out=result)
+
+    by_rows(x, out, team, work)
