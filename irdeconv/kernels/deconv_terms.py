@@ -168,7 +168,7 @@ class _Terms:
         slabs = self._slabs(terms, count)
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
-            offset = block.offset(q)
+            offset = min(block.offset(q), terms.shape[1])
             into = total[(*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))]
             into += slab[..., : terms.shape[1] - offset]
         return total.reshape(-1, block.count, *block.grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_terms import terms_candidates
+from irdeconv.kernels.deconv_winograd import winograd_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
@@ -13,7 +14,11 @@ def deconvolution_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernels for a deconvolution of floats, sorted by estimated cost; at least one."""
     if 0 in windows.shape or 0 in windows.out_shape or not windows.taps:
         return [Candidate("zeros", 0.0, 0, lambda _: _zeros)]
-    found = [*terms_candidates(windows), *phases_candidates(windows)]
+    found = [
+        *terms_candidates(windows),
+        *phases_candidates(windows),
+        *winograd_candidates(windows),
+    ]
     return sorted(found, key=lambda c: c.cost)
 
 
