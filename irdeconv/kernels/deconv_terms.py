@@ -15,7 +15,7 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CALL, lanes, matrix, multiply, pitch, product_cost
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -51,7 +51,7 @@ class _Layout:
     def width(self, block: geo.Block) -> int:
         """The columns of the product."""
         if self.padded:
-            return block.columns
+            return lanes(block.columns)
         return block.count * math.prod(p.inputs for p in block.parts)
 
 
@@ -105,8 +105,10 @@ class _Terms:
         c = self.layout.in_channels
         part = block.inputs(x[:, group * c : (group + 1) * c])
         if self.layout.padded:
-            host = matrix(space, c, block.columns, x.dtype)
-            geo.pad(part, block, host.reshape(c, block.count, *block.grid))
+            host = matrix(space, c, self.layout.width(block), x.dtype)
+            host[:, block.columns :] = 0
+            own = host[:, : block.columns].reshape(c, block.count, *block.grid)
+            geo.pad(part, block, own)
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize:
             flat = _flat(part[0])
@@ -171,7 +173,7 @@ class _Terms:
             offset = min(block.offset(q), terms.shape[1])
             into = total[(*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))]
             into += slab[..., : terms.shape[1] - offset]
-        return total.reshape(-1, block.count, *block.grid)
+        return total[..., : block.columns].reshape(-1, block.count, *block.grid)
 
     def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         axes = self.layout.axes

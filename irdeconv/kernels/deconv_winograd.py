@@ -17,13 +17,14 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, multiply, pitch, product_cost
+from irdeconv.kernels.products import CALL, lanes, multiply, pitch, product_cost
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
 
 EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
 PRODUCTS = 1 << 21  # bytes of one chunk's products
+NARROW = 256  # positions; a block is not smaller
 TILES = (2, 3, 4)
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
@@ -64,15 +65,15 @@ class _Winograd:
         self.layout = layout
         self.c = layout.windows.shape[1] // layout.windows.groups
         self.m = layout.windows.outputs // layout.windows.groups
-        triples = [
-            matrices(t, a.counts[0]) for t, a in zip(layout.tiles, layout.axes, strict=True)
-        ]
+        triples = [matrices(t, a.counts[0]) for t, a in zip(layout.tiles, layout.axes, strict=True)]
         self.evaluate = kron([e for e, _, _ in triples], w.dtype)
         self.interpolate = kron([i for _, _, i in triples], w.dtype)
         taps = [f for _, f, _ in triples]
         step = layout.channels
         self.chunks = [slice(i, min(i + step, self.m)) for i in range(0, self.m, step)]
-        self.filters = [[self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))]
+        self.filters = [
+            [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
+        ]
 
     def _filter(self, w: Array, taps: list[Array]) -> Array:
         c, m = w.shape[:2]
@@ -81,8 +82,8 @@ class _Winograd:
         rows = np.zeros((self.layout.residues, m, c, *counts), np.float64)
         for i, r in enumerate(geo.residues(axes)):
             own = w[(..., *(slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))]
-            rows[(i, slice(None), slice(None), *(slice(n) for n in own.shape[2:]))] = (
-                own.swapaxes(0, 1)
+            rows[(i, slice(None), slice(None), *(slice(n) for n in own.shape[2:]))] = own.swapaxes(
+                0, 1
             )
         matrix = kron(taps, np.float64)
         flat = rows.reshape(-1, math.prod(counts))
@@ -96,12 +97,16 @@ class _Winograd:
                 self._block(x, out, block, group, epilogue, team)
 
     def _block(
-        self, x: Array, out: Array, block: geo.Block, group: int, epilogue: Epilogue | None, team: Team
+        self,
+        x: Array,
+        out: Array,
+        block: geo.Block,
+        group: int,
+        epilogue: Epilogue | None,
+        team: Team,
     ) -> None:
         columns = self.layout.columns(block)
-        values = team.space.array(
-            (len(self.evaluate), self.c, pitch(columns, x.dtype)), x.dtype
-        )
+        values = team.space.array((len(self.evaluate), self.c, pitch(columns, x.dtype)), x.dtype)
         if not block.empty:
             part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
             step = max(16, -(-self.c // 8))
@@ -115,7 +120,9 @@ class _Winograd:
             if not block.covered:
                 tile[...] = 0
             if not block.empty:
-                self._chunk(values[:, :, :columns], self.filters[group][i], block, tile, space)
+                self._chunk(
+                    values[:, :, : lanes(columns)], self.filters[group][i], block, tile, space
+                )
             geo.finish_block(out, block, channels, epilogue)
 
         team.each(range(len(self.chunks)), work)
@@ -145,12 +152,11 @@ class _Winograd:
     def _chunk(
         self, values: Array, filters: Array, block: geo.Block, tile: Array, space: Space
     ) -> None:
-        rows, columns = filters.shape[1], values.shape[2]
-        width = pitch(columns, values.dtype)
+        rows, width = filters.shape[1], values.shape[2]
+        columns = self.layout.columns(block)
         products = space.array((len(filters), rows, width), values.dtype)
-        products[:, :, columns:] = 0
         for w, v, p in zip(filters, values, products, strict=True):
-            multiply(w, v, p[:, :columns])
+            multiply(w, v, p)
         sums = space.array(products.shape, values.dtype)
         flat = sums.reshape(len(sums), -1)
         multiply(self.interpolate, products.reshape(len(sums), -1), flat)
@@ -179,10 +185,7 @@ class _Winograd:
         for i, r in enumerate(geo.residues(axes)):
             pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
             for at in np.ndindex(*tiles):
-                cut = [
-                    _every(s, d, a, t)
-                    for (s, d), a, t in zip(pairs, at, tiles, strict=True)
-                ]
+                cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]
                 source = host[(*at, i)][(..., *(s for s, _ in cut))]
                 tile[(..., *(d for _, d in cut))] = source.swapaxes(0, 1)
 
@@ -217,7 +220,7 @@ def _layout(windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
     c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
     room = int(EVALUATED / windows.itemsize / ratio / c)
-    blocks = geo.split(windows, max(256, room))
+    blocks = geo.split(windows, max(NARROW, room))
     draft = _Layout(windows, axes, tiles, blocks, m)
     most = max(1, *(draft.columns(b) for b in blocks))
     row = math.prod(draft.points) * draft.residues * most * windows.itemsize

@@ -188,7 +188,9 @@ def split(windows: Windows, limit: int) -> list[Block]:
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
         positions = max(1, min(extent, room))
         pieces = max(1, -(-extent // positions))
-        heights.append(axis.size if pieces == 1 else -(-(-(-axis.size // axis.stride)) // pieces) * axis.stride)
+        heights.append(
+            axis.size if pieces == 1 else -(-(-(-axis.size // axis.stride)) // pieces) * axis.stride
+        )
     parts = [
         [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, max(1, h))]
         for a, h in zip(axes, heights, strict=True)
@@ -207,20 +209,25 @@ def residues(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
 
 
 def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
-    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`."""
+    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`.
+
+    There may be several axes of channels.
+    """
     pairs = [p.reach(i) for p, i in zip(block.parts, r, strict=True)]
     source = plane[(..., *(s for s, _ in pairs))]
-    tile[(..., *(t for _, t in pairs))] = source.swapaxes(0, 1)
+    tile[(..., *(t for _, t in pairs))] = np.moveaxis(source, -1 - len(pairs), 0)
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
-    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind."""
-    source = x.swapaxes(0, 1)
-    index = tuple(slice(p.inputs) for p in block.parts)
+    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind.
+
+    There may be several axes of channels.
+    """
     for axis, part in enumerate(block.parts):
-        rest = (slice(None),) * (2 + axis)
-        out[(*rest, slice(part.inputs, None))] = 0
-    out[(..., *index)] = source
+        rest = (slice(None),) * (len(block.parts) - 1 - axis)
+        out[(..., slice(part.inputs, None), *rest)] = 0
+    index = (slice(p.inputs) for p in block.parts)
+    out[(..., *index)] = np.moveaxis(x, 0, -1 - len(block.parts))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
@@ -235,9 +242,7 @@ def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
     return list(np.ndindex(*(a.counts[0] for a in axes)))
 
 
-def finish_block(
-    out: Array, block: Block, channels: slice, epilogue: Epilogue | None
-) -> None:
+def finish_block(out: Array, block: Block, channels: slice, epilogue: Epilogue | None) -> None:
     """Apply an epilogue to the block of `out [N, M, *O]`, run by run of adjacent positions."""
     if epilogue is None:
         return
