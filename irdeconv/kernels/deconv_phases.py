@@ -15,7 +15,8 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import SMALL, CALL, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CALL, SMALL, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -80,7 +81,7 @@ class _Phases:
         f = np.empty((g, len(family.members), m, len(family.taps), c), w.dtype)
         for (i, r), (j, q) in itertools.product(enumerate(family.members), enumerate(family.taps)):
             k = tuple(a + b * axis.step for a, b, axis in zip(r, q, self.axes, strict=True))
-            f[:, i, :, j] = w[(..., *k)].swapaxes(1, 2)
+            f[:, i, :, j] = trailing(w, k).swapaxes(1, 2)
         return f.reshape(g, len(family.members) * m, -1)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
 
 
 class _Terms:
-    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, taps by shift and residue."""
+    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, by shift and residue."""
 
     def __init__(self, layout: _Layout, w: Array) -> None:
         self.layout = layout
@@ -147,7 +148,7 @@ class _Terms:
         geo.finish_block(out, block, channels, epilogue)
 
     def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
-        """Add the shifts; returns `[residues..., channels, images, *grid]` with leading axes flat."""
+        """Add the shifts: `[residues * channels, images, *grid]`."""
         if not self.layout.halo:
             return terms.reshape(-1, block.count, *(p.inputs for p in block.parts))
         if self.layout.padded:
@@ -171,7 +172,8 @@ class _Terms:
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
             offset = min(block.offset(q), terms.shape[1])
-            into = total[(*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))]
+            index: Any = (*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))
+            into = total[index]
             into += slab[..., : terms.shape[1] - offset]
         return total[..., : block.columns].reshape(-1, block.count, *block.grid)
 
@@ -182,11 +184,11 @@ class _Terms:
         kinds = [len(a.counts) for a in axes]
         total = space.array((*kinds, count, block.count, *grid), terms.dtype)
         for i in range(len(axes)):
-            where = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
+            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
             total[where] = 0
         for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
-            index = (
+            index: Any = (
                 *(slice(k) for k in slab.shape[:-2]),
                 slice(None),
                 slice(None),

@@ -18,6 +18,7 @@ import numpy as np
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import CALL, lanes, multiply, pitch, product_cost
+from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
@@ -81,13 +82,12 @@ class _Winograd:
         counts = [a.counts[0] for a in axes]
         rows = np.zeros((self.layout.residues, m, c, *counts), np.float64)
         for i, r in enumerate(geo.residues(axes)):
-            own = w[(..., *(slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))]
-            rows[(i, slice(None), slice(None), *(slice(n) for n in own.shape[2:]))] = own.swapaxes(
-                0, 1
-            )
+            own = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
+            trailing(rows[i], (slice(n) for n in own.shape[2:]))[...] = own.swapaxes(0, 1)
         matrix = kron(taps, np.float64)
         flat = rows.reshape(-1, math.prod(counts))
-        return np.matmul(matrix, flat.T).astype(w.dtype).reshape(len(matrix), -1, c)
+        values: Array = np.matmul(matrix, flat.T).astype(w.dtype)
+        return values.reshape(len(matrix), -1, c)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
@@ -136,10 +136,10 @@ class _Winograd:
         source = part.swapaxes(0, 1)
         for i, at in enumerate(np.ndindex(*tiles)):
             dest = host[i, :, :own].reshape(channels, block.count, *grid)
-            seen = source[(..., *(slice(a, None, t) for a, t in zip(at, tiles, strict=True)))]
+            seen = trailing(source, (slice(a, None, t) for a, t in zip(at, tiles, strict=True)))
             for axis, n in enumerate(seen.shape[2:]):
-                dest[(*(slice(None),) * (2 + axis), slice(n, None))] = 0
-            dest[(..., *(slice(n) for n in seen.shape[2:]))] = seen
+                dest[(slice(None),) * (2 + axis) + (slice(n, None),)] = 0
+            trailing(dest, (slice(n) for n in seen.shape[2:]))[...] = seen
             host[i, :, own:] = 0
         flat = values.reshape(len(values), -1, copy=False) if values.flags.forc else None
         if flat is None:
@@ -186,8 +186,8 @@ class _Winograd:
             pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
             for at in np.ndindex(*tiles):
                 cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]
-                source = host[(*at, i)][(..., *(s for s, _ in cut))]
-                tile[(..., *(d for _, d in cut))] = source.swapaxes(0, 1)
+                source = trailing(host[(*at, i)], (s for s, _ in cut))
+                trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
 
 
 def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:

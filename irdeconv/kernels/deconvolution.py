@@ -58,8 +58,11 @@ def deconvolution(
         x.shape,
         shape[1],
         w.shape[0],
-        *(tuple(int(v) for v in row) for row in (w.shape[3:], strides, dilations, pads_begin)),
-        tuple(int(o) for o in output_size),
+        w.shape[3:],
+        _ints(strides),
+        _ints(dilations),
+        _ints(pads_begin),
+        _ints(output_size),
     )
     terms = w.shape[1] * int(np.prod([a.counts[0] for a in axes_of(windows)]))
     dtype = accumulator(x, w, terms)
@@ -71,6 +74,10 @@ def deconvolution(
     else:
         _deconvolve(x, w, windows, total)
     return store(total, y)
+
+
+def _ints(values: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(v) for v in values)
 
 
 def _deconvolve(x: Array, w: Array, windows: Windows, out: Array) -> None:

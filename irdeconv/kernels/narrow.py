@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.team import Space, Team
@@ -14,17 +14,12 @@ CONVERT = 0.7  # ns per element
 CHUNK = 1 << 16  # elements converted at once
 
 
-@dataclass(frozen=True)
 class _Shifted:
     """An epilogue for images that are computed one at a time."""
 
-    epilogue: Epilogue
-    image: int
-
-    @property
-    def positional(self) -> bool:
-        """See Epilogue."""
-        return self.epilogue.positional
+    def __init__(self, epilogue: Epilogue, image: int) -> None:
+        self.epilogue, self.image = epilogue, image
+        self.positional = epilogue.positional
 
     def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
         """See Epilogue."""

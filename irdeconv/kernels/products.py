@@ -54,8 +54,12 @@ def tile(m: int, k: int, n: int) -> tuple[int, int]:
     if rows < 8 or k * n > CACHED:
         return 0, 0
     rows = rows // 16 * 16 or 8
-    pieces = -(-m // rows)
-    return min(rows, -(-(-(-m // pieces)) // 8) * 8), columns
+    pieces = _ceil(m, rows)
+    return min(rows, _ceil(_ceil(m, pieces), 8) * 8), columns
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
 
 
 def lanes(columns: int) -> int:
@@ -65,7 +69,7 @@ def lanes(columns: int) -> int:
 
 def pitch(columns: int, dtype: Any) -> int:
     """Return a distance between rows of `columns` elements that does not alias in the cache."""
-    line = 64 // np.dtype(dtype).itemsize
+    line = 64 // int(np.dtype(dtype).itemsize)
     lines = -(-columns // line)
     return (lines + (lines % 8 == 0)) * line
 

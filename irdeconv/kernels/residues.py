@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.kernels.resampling import trailing
 from irdeconv.spec import Array
 
 
@@ -188,9 +189,8 @@ def split(windows: Windows, limit: int) -> list[Block]:
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
         positions = max(1, min(extent, room))
         pieces = max(1, -(-extent // positions))
-        heights.append(
-            axis.size if pieces == 1 else -(-(-(-axis.size // axis.stride)) // pieces) * axis.stride
-        )
+        steps = -(-axis.size // axis.stride)
+        heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
     parts = [
         [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, max(1, h))]
         for a, h in zip(axes, heights, strict=True)
@@ -214,8 +214,8 @@ def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
     There may be several axes of channels.
     """
     pairs = [p.reach(i) for p, i in zip(block.parts, r, strict=True)]
-    source = plane[(..., *(s for s, _ in pairs))]
-    tile[(..., *(t for _, t in pairs))] = np.moveaxis(source, -1 - len(pairs), 0)
+    source = trailing(plane, (s for s, _ in pairs))
+    trailing(tile, (t for _, t in pairs))[...] = np.moveaxis(source, -1 - len(pairs), 0)
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
@@ -224,17 +224,16 @@ def pad(x: Array, block: Block, out: Array) -> None:
     There may be several axes of channels.
     """
     for axis, part in enumerate(block.parts):
-        rest = (slice(None),) * (len(block.parts) - 1 - axis)
-        out[(..., slice(part.inputs, None), *rest)] = 0
-    index = (slice(p.inputs) for p in block.parts)
-    out[(..., *index)] = np.moveaxis(x, 0, -1 - len(block.parts))
+        rest = [slice(None)] * (len(block.parts) - 1 - axis)
+        trailing(out, (slice(part.inputs, None), *rest))[...] = 0
+    own = trailing(out, (slice(p.inputs) for p in block.parts))
+    own[...] = np.moveaxis(x, 0, -1 - len(block.parts))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
     """Return the taps of all residues at q shifts: `[C/g, M/g, *residues that have such a tap]`."""
     cuts = [slice(i * a.step, (i + 1) * a.step) for i, a in zip(q, axes, strict=True)]
-    taps: Array = w[(group, slice(None), slice(None), *cuts)]
-    return taps
+    return trailing(w[group], cuts)
 
 
 def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
