@@ -21,6 +21,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 1 << 20  # bytes of shifted copies
+DEEP = 600  # rows of the copies
 NARROW = 128  # columns; a block is not narrower
 Shift = tuple[int, ...]
 
@@ -167,10 +168,13 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernel of exact phases."""
     families, order = _families(geo.axes_of(windows))
     g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    room = BLOCK // windows.itemsize // (c * len(order))
-    blocks = geo.split(windows, max(room, NARROW))
+    rows = c * len(order)
+    room = BLOCK // windows.itemsize // rows
+    if rows > DEEP:  # products that deep are packed, which pays from more columns on
+        room *= 4
+    blocks = geo.split(windows, max(room, NARROW), overhead=2)
     most = max(1, *(_width(b) for b in blocks))
-    together = max(1, min(g, room // most))
+    together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
     batches = -(-g // together)
     cost = 0.0
     for block in blocks:

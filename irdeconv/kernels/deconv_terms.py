@@ -16,7 +16,7 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CACHED, CALL, aliases, lanes, matrix, multiply, pitch, product_cost
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -45,6 +45,11 @@ class _Layout:
         return self.windows.outputs // self.windows.groups
 
     @property
+    def copied(self) -> bool:
+        """Whether an input whose rows alias is worth a copy."""
+        return self.channels * self.windows.taps >= 16
+
+    @property
     def halo(self) -> bool:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
@@ -60,7 +65,8 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     axes = geo.axes_of(windows)
     m = windows.outputs // windows.groups
     room = max(1, BLOCK // windows.itemsize)
-    columns = max(WIDE, room // (m * windows.taps))
+    c = windows.shape[1] // windows.groups
+    columns = max(min(WIDE, CACHED // c), room // (m * windows.taps))
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
@@ -76,6 +82,10 @@ class _Terms:
         m, step = layout.out_channels, layout.channels
         self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
         self.shifts = geo.shifts(layout.axes)
+        self.kinds = [
+            [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
+            for q in self.shifts
+        ]
         self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
 
     def _filter(self, w: Array, group: int, chunk: slice) -> Array:
@@ -113,7 +123,7 @@ class _Terms:
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize:
             flat = _flat(part[0])
-            if flat is not None:
+            if flat is not None and not (self.layout.copied and aliases(flat.strides[0])):
                 return flat
         width = self.layout.width(block)
         host = matrix(space, c, width, x.dtype)
@@ -158,10 +168,7 @@ class _Terms:
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
         slabs, at = [], 0
-        for q in self.shifts:
-            kinds = [
-                min(a.step, a.kernel - i * a.step) for i, a in zip(q, self.layout.axes, strict=True)
-            ]
+        for kinds in self.kinds:
             rows = math.prod(kinds) * count
             slabs.append(terms[at : at + rows].reshape(*kinds, count, terms.shape[1]))
             at += rows

@@ -7,6 +7,7 @@ import numpy as np
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_terms import terms_candidates
+from irdeconv.kernels.deconv_wide import wide_candidates
 from irdeconv.kernels.deconv_winograd import winograd_candidates
 from irdeconv.kernels.narrow import narrow
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
@@ -34,7 +35,11 @@ def direct_candidates(windows: Windows) -> list[Candidate]:
         return [Candidate("zeros", 0.0, 0, _no_terms)]
     if _is_narrow(windows):
         return sorted(narrow(windows, direct_candidates), key=lambda c: c.cost)
-    found = [*terms_candidates(windows), *phases_candidates(windows)]
+    found = [
+        *terms_candidates(windows),
+        *phases_candidates(windows),
+        *wide_candidates(windows),
+    ]
     return sorted(found, key=lambda c: c.cost)
 
 

@@ -47,11 +47,11 @@ def tile(m: int, k: int, n: int) -> tuple[int, int]:
     """Return the rows and columns of the small products a product is split into, or zeros."""
     if m * k * n <= SMALL or k == 0:
         return 0, 0
-    columns = min(n, COLUMNS)
+    columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
     rows = min(m, SMALL // (k * columns))
     if rows == m:
         return m, min(n, max(columns, SMALL // (k * m) // COLUMNS * COLUMNS))
-    if rows < 8 or k * n > CACHED:
+    if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
         return 0, 0
     rows = rows // 16 * 16 or 8
     pieces = _ceil(m, rows)
@@ -72,6 +72,11 @@ def pitch(columns: int, dtype: Any) -> int:
     line = 64 // int(np.dtype(dtype).itemsize)
     lines = -(-columns // line)
     return (lines + (lines % 8 == 0)) * line
+
+
+def aliases(stride: int) -> bool:
+    """Whether rows that many bytes apart compete for the same places in the cache."""
+    return stride % 2048 == 0
 
 
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class Block:
         """The number of images."""
         return int(self.images.stop - self.images.start)
 
-    @property
+    @cached_property
     def covered(self) -> bool:
         """Whether every output is reached by some tap."""
         return all(p.covered for p in self.parts)
@@ -136,7 +137,16 @@ class Block:
             sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
         return tuple(sizes)
 
-    @property
+    @cached_property
+    def reaches(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
+        """Per residue, the index of its grown positions in `grid`, and of its outputs."""
+        found: dict[tuple[int, ...], tuple[Any, Any]] = {}
+        for r in residues([p.axis for p in self.parts]):
+            pairs = [p.reach(i) for p, i in zip(self.parts, r, strict=True)]
+            found[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
+        return found
+
+    @cached_property
     def columns(self) -> int:
         """The number of positions of the padded inputs of all images."""
         return self.count * math.prod(self.grid)
@@ -175,11 +185,11 @@ def axes_of(windows: Windows) -> tuple[Axis, ...]:
     return tuple(Axis(*row) for row in rows)
 
 
-def split(windows: Windows, limit: int) -> list[Block]:
+def split(windows: Windows, limit: int, overhead: int = 0) -> list[Block]:
     """Split the output into blocks that have at most about `limit` padded input positions.
 
     Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
-    multiple of the stride high.
+    multiple of the stride high, and at least `overhead` times their halo.
     """
     axes = axes_of(windows)
     extents = [a.part(0, a.size).extent for a in axes]
@@ -187,7 +197,7 @@ def split(windows: Windows, limit: int) -> list[Block]:
     heights = []
     for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
-        positions = max(1, min(extent, room))
+        positions = max(1, min(extent, max(room, overhead * axis.halo)))
         pieces = max(1, -(-extent // positions))
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
@@ -213,9 +223,8 @@ def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
 
     There may be several axes of channels.
     """
-    pairs = [p.reach(i) for p, i in zip(block.parts, r, strict=True)]
-    source = trailing(plane, (s for s, _ in pairs))
-    trailing(tile, (t for _, t in pairs))[...] = np.moveaxis(source, -1 - len(pairs), 0)
+    taken, where = block.reaches[tuple(r)]
+    tile[where] = np.moveaxis(plane[taken], -1 - len(block.parts), 0)
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
