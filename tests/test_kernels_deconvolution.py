@@ -10,7 +10,7 @@ import oracle
 import pytest
 from test_kernels_convolution import Shape, data, draw, wrapped
 
-from irdeconv.kernels import deconvolution, resampling, scatter
+from irdeconv.kernels import deconvolution, resampling
 from irdeconv.kernels.convolution import convolution
 
 
@@ -34,33 +34,6 @@ def test_integers_are_exact(seed: int, dtype: Any) -> None:
     assert y.dtype == dtype
     assert y.shape == want.shape
     assert (y == want).all()
-
-
-def kernels(s: Shape, x: Any, w: Any) -> dict[str, Any]:
-    args = s.strides, s.dilations, s.begin
-    found = {
-        "phases": lambda y: deconvolution._phases(x, w, *args, y),
-        "scatter": lambda y: scatter.scatter(x, w, *args, y),
-    }
-    if all(d == 1 for d in s.dilations):
-        found["merged"] = lambda y: scatter.merged(x, w, s.strides, s.begin, y)
-        if s.c == s.m == 1:
-            found["interleaved"] = lambda y: scatter.interleaved(x, w, s.strides, s.begin, y)
-    return found
-
-
-@pytest.mark.parametrize("limit", [1, 300, 1 << 22])
-@pytest.mark.parametrize("seed", range(100, 170))
-def test_every_kernel_that_may_run_is_exact(
-    seed: int, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scatter, "SCATTER_BYTES", limit)
-    s, x, w, sizes = case(seed, np.float64)
-    want = oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
-    for name, kernel in kernels(s, x, w).items() if want.size else ():
-        y = np.full(want.shape, np.nan)
-        kernel(y)
-        assert (y == want).all(), name
 
 
 @pytest.mark.parametrize("dilation", [1, 2])

@@ -15,11 +15,14 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CALL, SMALL, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 1 << 20  # bytes of shifted copies
+DEEP = 600  # rows of the copies
+NARROW = 128  # columns; a block is not narrower
 Shift = tuple[int, ...]
 
 
@@ -65,58 +68,61 @@ def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
 
 
 class _Phases:
-    """The kernel: `filters[group][family]` is `[residues * M/g, taps * C/g]`."""
+    """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
 
-    def __init__(self, windows: Windows, blocks: list[geo.Block], w: Array) -> None:
-        self.windows, self.blocks = windows, blocks
+    def __init__(self, windows: Windows, blocks: list[geo.Block], together: int, w: Array) -> None:
+        self.windows, self.blocks, self.together = windows, blocks, together
         self.axes = geo.axes_of(windows)
         self.families, self.order = _families(self.axes)
-        self.filters = [
-            [self._filter(w[g], f) for f in self.families] for g in range(windows.groups)
-        ]
+        self.filters = [self._filter(w, f) for f in self.families]
+        self.c, self.m = w.shape[1:3]
 
     def _filter(self, w: Array, family: _Family) -> Array:
-        c, m = w.shape[:2]
-        f = np.empty((len(family.members), m, len(family.taps), c), w.dtype)
-        for (i, r), (j, q) in itertools.product(
-            enumerate(family.members), enumerate(family.taps)
-        ):
+        g, c, m = w.shape[:3]
+        f = np.empty((g, len(family.members), m, len(family.taps), c), w.dtype)
+        for (i, r), (j, q) in itertools.product(enumerate(family.members), enumerate(family.taps)):
             k = tuple(a + b * axis.step for a, b, axis in zip(r, q, self.axes, strict=True))
-            f[i, :, j] = w[(slice(None), slice(None), *k)].T
-        return f.reshape(len(family.members) * m, -1)
+            f[:, i, :, j] = trailing(w, k).swapaxes(1, 2)
+        return f.reshape(g, len(family.members) * m, -1)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        m = self.windows.outputs // self.windows.groups
+        g = self.windows.groups
+        groups = [slice(i, min(i + self.together, g)) for i in range(0, g, self.together)]
 
-        def work(item: tuple[geo.Block, int], space: Space) -> None:
-            block, group = item
-            channels = slice(group * m, (group + 1) * m)
+        def work(item: tuple[geo.Block, slice], space: Space) -> None:
+            block, some = item
+            channels = slice(some.start * self.m, some.stop * self.m)
             tile = block.box(out)[:, channels]
             if not block.covered:
                 tile[...] = 0
             if not block.empty:
-                copies = self._copies(x, block, group, space)
-                for family, w in zip(self.families, self.filters[group], strict=True):
-                    self._family(copies, family, w, block, tile, space)
+                copies = self._copies(x, block, some, space)
+                tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
+                for family, w in zip(self.families, self.filters, strict=True):
+                    self._family(copies, family, w[some], block, tiles, space)
             geo.finish_block(out, block, channels, epilogue)
 
-        team.each(itertools.product(self.blocks, range(self.windows.groups)), work)
+        team.each(itertools.product(self.blocks, groups), work)
 
-    def _copies(self, x: Array, block: geo.Block, group: int, space: Space) -> Array:
-        """Return `[shifts, C/g, columns]`: the padded inputs, read some positions back."""
-        c, width = self.windows.shape[1] // self.windows.groups, block.columns
-        host = matrix(space, len(self.order) * c, width, x.dtype)
-        copies = host.reshape(len(self.order), c, width)
+    def _copies(self, x: Array, block: geo.Block, groups: slice, space: Space) -> Array:
+        """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
+        g, c, own = groups.stop - groups.start, self.c, block.columns
+        width = _width(block)
+        host = matrix(space, g * len(self.order) * c, width, x.dtype)
+        copies = host.reshape(g, len(self.order), c, width)
         origin = self.order.index((0,) * len(self.axes))
-        part = block.inputs(x[:, group * c : (group + 1) * c])
-        geo.pad(part, block, copies[origin].reshape(c, block.count, *block.grid))
+        part = block.inputs(x[:, groups.start * c : groups.stop * c])
+        part = part.reshape(part.shape[0], g, c, *part.shape[2:])
+        base = copies[:, origin]
+        base[..., own:] = 0
+        geo.pad(part, block, base[..., :own].reshape(g, c, block.count, *block.grid))
         for i, q in enumerate(self.order):
             if i != origin:
                 offset = min(block.offset(q), width)
-                copies[i, :, :offset] = 0
-                copies[i, :, offset:] = copies[origin, :, : width - offset]
-        return host
+                copies[:, i, :, :offset] = 0
+                copies[:, i, :, offset:] = base[..., : width - offset]
+        return copies
 
     def _family(
         self,
@@ -124,19 +130,30 @@ class _Phases:
         family: _Family,
         w: Array,
         block: geo.Block,
-        tile: Array,
+        tiles: Array,
         space: Space,
     ) -> None:
-        c = self.windows.shape[1] // self.windows.groups
-        m = tile.shape[1]
+        g, _, c, width = copies.shape
         skip = _halo_columns(block)
-        right = copies[family.start * c : (family.start + len(family.taps)) * c, skip:]
+        right = copies[:, family.start : family.start + len(family.taps), :, skip:]
+        right = right.reshape(g, len(family.taps) * c, width - skip)
         # The columns before `skip` are only read by shifts; nothing is written from there.
-        host = matrix(space, w.shape[0], copies.shape[1], copies.dtype)
-        multiply(w, right, host[:, skip:])
-        planes = host.reshape(len(family.members), m, block.count, *block.grid)
-        for plane, r in zip(planes, family.members, strict=True):
-            geo.put(plane, r, block, tile)
+        host = matrix(space, g * w.shape[1], width, copies.dtype).reshape(g, -1, width)
+        if w[0].size * width <= SMALL:
+            np.matmul(w, right, out=host[:, :, skip:])
+        else:
+            for a, b, o in zip(w, right, host[:, :, skip:], strict=True):
+                multiply(a, b, o)
+        planes = host[:, :, : block.columns]
+        planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
+        for i, r in enumerate(family.members):
+            geo.put(planes[:, i], r, block, tiles)
+
+
+def _width(block: geo.Block) -> int:
+    """Return the columns of the copies: what is multiplied is a whole number of vectors."""
+    skip = _halo_columns(block)
+    return skip + lanes(block.columns - skip)
 
 
 def _halo_columns(block: geo.Block) -> int:
@@ -149,28 +166,34 @@ def _halo_columns(block: geo.Block) -> int:
 
 def phases_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernel of exact phases."""
-    axes = geo.axes_of(windows)
-    families, order = _families(axes)
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    room = BLOCK // windows.itemsize // (c * len(order))
-    blocks = geo.split(windows, max(room, 128))
-    cost, most = 0.0, 0
+    families, order = _families(geo.axes_of(windows))
+    g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    rows = c * len(order)
+    room = BLOCK // windows.itemsize // rows
+    if rows > DEEP:  # products that deep are packed, which pays from more columns on
+        room *= 4
+    blocks = geo.split(windows, max(room, NARROW), overhead=2)
+    most = max(1, *(_width(b) for b in blocks))
+    together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
+    batches = -(-g // together)
+    cost = 0.0
     for block in blocks:
-        width = block.columns
-        most = max(most, width)
-        row = max(1, block.grid[-1])
-        cost += c * width * (0.15 + 6.0 / row) + 0.14 * c * width * (len(order) - 1)
-        cost += 2 * CALL * len(order)
+        width, row = _width(block), max(1, block.grid[-1])
+        cost += g * c * width * (0.15 + 9.0 / row) + 0.14 * g * c * width * (len(order) - 1)
+        cost += batches * 2 * CALL * len(order)
         for f in families:
             rows = len(f.members) * m
-            cost += product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
-            cost += rows * width * (0.24 + 9.0 / row) + CALL * len(f.members)
-    rows = max(len(f.members) for f in families) * m
+            single = product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
+            cost += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
+            cost += g * rows * width * (0.24 + 9.0 / row) + batches * 2 * CALL * len(f.members)
     scratch = windows.itemsize * (
-        pitch(most, windows.dtype) * (c * len(order) + rows) + windows.groups * c * m * windows.taps
+        pitch(most, windows.dtype)
+        * together
+        * (c * len(order) + sum(len(f.members) for f in families) * m)
+        + g * c * m * windows.taps
     )
 
     def prepare(w: Array) -> Kernel:
-        return _Phases(windows, blocks, w)
+        return _Phases(windows, blocks, together, w)
 
-    return [Candidate("phases", cost * windows.groups, scratch, prepare)]
+    return [Candidate("phases", cost, scratch, prepare)]

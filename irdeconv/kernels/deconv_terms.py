@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CACHED, CALL, aliases, lanes, matrix, multiply, pitch, product_cost
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -44,6 +45,11 @@ class _Layout:
         return self.windows.outputs // self.windows.groups
 
     @property
+    def copied(self) -> bool:
+        """Whether an input whose rows alias is worth a copy."""
+        return self.channels * self.windows.taps >= 16
+
+    @property
     def halo(self) -> bool:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
@@ -51,7 +57,7 @@ class _Layout:
     def width(self, block: geo.Block) -> int:
         """The columns of the product."""
         if self.padded:
-            return block.columns
+            return lanes(block.columns)
         return block.count * math.prod(p.inputs for p in block.parts)
 
 
@@ -59,7 +65,8 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     axes = geo.axes_of(windows)
     m = windows.outputs // windows.groups
     room = max(1, BLOCK // windows.itemsize)
-    columns = max(WIDE, room // (m * windows.taps))
+    c = windows.shape[1] // windows.groups
+    columns = max(min(WIDE, CACHED // c), room // (m * windows.taps))
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
@@ -68,13 +75,17 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
 
 
 class _Terms:
-    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, taps by shift and residue."""
+    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, by shift and residue."""
 
     def __init__(self, layout: _Layout, w: Array) -> None:
         self.layout = layout
         m, step = layout.out_channels, layout.channels
         self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
         self.shifts = geo.shifts(layout.axes)
+        self.kinds = [
+            [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
+            for q in self.shifts
+        ]
         self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
 
     def _filter(self, w: Array, group: int, chunk: slice) -> Array:
@@ -105,12 +116,14 @@ class _Terms:
         c = self.layout.in_channels
         part = block.inputs(x[:, group * c : (group + 1) * c])
         if self.layout.padded:
-            host = matrix(space, c, block.columns, x.dtype)
-            geo.pad(part, block, host.reshape(c, block.count, *block.grid))
+            host = matrix(space, c, self.layout.width(block), x.dtype)
+            host[:, block.columns :] = 0
+            own = host[:, : block.columns].reshape(c, block.count, *block.grid)
+            geo.pad(part, block, own)
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize:
             flat = _flat(part[0])
-            if flat is not None:
+            if flat is not None and not (self.layout.copied and aliases(flat.strides[0])):
                 return flat
         width = self.layout.width(block)
         host = matrix(space, c, width, x.dtype)
@@ -145,7 +158,7 @@ class _Terms:
         geo.finish_block(out, block, channels, epilogue)
 
     def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
-        """Add the shifts; returns `[residues..., channels, images, *grid]` with leading axes flat."""
+        """Add the shifts: `[residues * channels, images, *grid]`."""
         if not self.layout.halo:
             return terms.reshape(-1, block.count, *(p.inputs for p in block.parts))
         if self.layout.padded:
@@ -155,10 +168,7 @@ class _Terms:
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
         slabs, at = [], 0
-        for q in self.shifts:
-            kinds = [
-                min(a.step, a.kernel - i * a.step) for i, a in zip(q, self.layout.axes, strict=True)
-            ]
+        for kinds in self.kinds:
             rows = math.prod(kinds) * count
             slabs.append(terms[at : at + rows].reshape(*kinds, count, terms.shape[1]))
             at += rows
@@ -168,10 +178,11 @@ class _Terms:
         slabs = self._slabs(terms, count)
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
-            offset = block.offset(q)
-            into = total[(*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))]
+            offset = min(block.offset(q), terms.shape[1])
+            index: Any = (*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))
+            into = total[index]
             into += slab[..., : terms.shape[1] - offset]
-        return total.reshape(-1, block.count, *block.grid)
+        return total[..., : block.columns].reshape(-1, block.count, *block.grid)
 
     def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         axes = self.layout.axes
@@ -180,11 +191,11 @@ class _Terms:
         kinds = [len(a.counts) for a in axes]
         total = space.array((*kinds, count, block.count, *grid), terms.dtype)
         for i in range(len(axes)):
-            where = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
+            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
             total[where] = 0
         for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
-            index = (
+            index: Any = (
                 *(slice(k) for k in slab.shape[:-2]),
                 slice(None),
                 slice(None),

@@ -15,56 +15,68 @@ import numpy as np
 from irdeconv.kernels.team import Space
 from irdeconv.spec import Array
 
-SMALL = 1_000_000  # multiply-adds
-STEP = 64  # columns; fewer or uneven ones leave vector lanes idle
-ROWS = 16
+SMALL = 1_000_000  # multiply-adds of one small product
+CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
+COLUMNS = 64
+LANES = 16  # fewer or uneven columns leave vector lanes idle
 CALL = 1200.0  # ns of one NumPy call on views
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
-    """Compute `out [M, N] = a [M, K] @ b [K, N]`; each has one contiguous axis."""
+    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous."""
     m, k = a.shape
     n = b.shape[1]
-    columns, rows = _split(m, k, n)
-    if columns:
-        count = n // columns
-        done = count * columns
-        np.matmul(a, _parts(b, count, columns), out=_parts(out, count, columns))
-        if done < n:
-            np.matmul(a, b[:, done:], out=out[:, done:])
-    elif rows:
-        count = m // rows
-        done = count * rows
-        np.matmul(
-            a[:done].reshape(count, rows, k), b, out=out[:done].reshape(count, rows, n)
-        )
-        if done < m:
-            np.matmul(a[done:], b, out=out[done:])
-    else:
+    rows, columns = tile(m, k, n)
+    if not rows:
         np.matmul(a, b, out=out)
+        return
+    p, q = m // rows, n // columns
+    high, wide = p * rows, q * columns
+    np.matmul(
+        a[:high].reshape(1, p, rows, k),
+        b[:, :wide].reshape(k, q, 1, columns).transpose(1, 2, 0, 3),
+        out=out[:high, :wide].reshape(p, rows, q, columns).transpose(2, 0, 1, 3),
+    )
+    if high < m:
+        multiply(a[high:], b[:, :wide], out[high:, :wide])
+    if wide < n:
+        multiply(a, b[:, wide:], out[:, wide:])
 
 
-def _parts(x: Array, count: int, columns: int) -> Array:
-    part: Array = x[:, : count * columns].reshape(x.shape[0], count, columns).transpose(1, 0, 2)
-    return part
-
-
-def _split(m: int, k: int, n: int) -> tuple[int, int]:
-    """Return into how many columns or rows a product is split; zero: not."""
-    if m * k * n <= SMALL:
+def tile(m: int, k: int, n: int) -> tuple[int, int]:
+    """Return the rows and columns of the small products a product is split into, or zeros."""
+    if m * k * n <= SMALL or k == 0:
         return 0, 0
-    columns = min(768, SMALL // (m * k)) // STEP * STEP
-    if columns:
-        return min(columns, n // STEP * STEP), 0
-    rows = SMALL // (k * n) // ROWS * ROWS
-    return 0, rows if n <= STEP else 0
+    columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
+    rows = min(m, SMALL // (k * columns))
+    if rows == m:
+        return m, min(n, max(columns, SMALL // (k * m) // COLUMNS * COLUMNS))
+    if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
+        return 0, 0
+    rows = rows // 16 * 16 or 8
+    pieces = _ceil(m, rows)
+    return min(rows, _ceil(_ceil(m, pieces), 8) * 8), columns
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def lanes(columns: int) -> int:
+    """Round a number of columns up to whole vectors."""
+    return -(-columns // LANES) * LANES
 
 
 def pitch(columns: int, dtype: Any) -> int:
     """Return a distance between rows of `columns` elements that does not alias in the cache."""
-    line = 64 // np.dtype(dtype).itemsize
+    line = 64 // int(np.dtype(dtype).itemsize)
     lines = -(-columns // line)
     return (lines + (lines % 8 == 0)) * line
+
+
+def aliases(stride: int) -> bool:
+    """Whether rows that many bytes apart compete for the same places in the cache."""
+    return stride % 2048 == 0
 
 
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
@@ -74,13 +86,13 @@ def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
 
 def product_cost(m: int, k: int, n: int) -> float:
     """Estimate the nanoseconds of `multiply` on f32 of these sizes."""
-    columns, rows = _split(m, k, n)
     work = float(m) * k * n
     if not work:
         return 0.0
-    if m * k * n <= SMALL or columns or rows:
+    rows, columns = tile(m, k, n)
+    if work <= SMALL or rows:
         width = columns or n
-        waste = (-(-width // 16) * 16) / width * (1 + 2.0 / min(m, 64))
-        return work * 0.0192 * waste + 0.06 * m * n + 0.04 * k * n + CALL
-    waste = (-(-n // 4) * 4) / n
-    return work * 0.0188 * waste + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
+        waste = lanes(width) / width * (1 + 2.0 / (rows or m))
+        tiles = (m / rows) * (n / width) if rows else 1
+        return work * 0.0176 * waste + 0.05 * m * n + 0.03 * k * n + 250 * tiles + CALL
+    return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL

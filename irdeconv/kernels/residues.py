@@ -14,10 +14,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.kernels.resampling import trailing
 from irdeconv.spec import Array
 
 
@@ -114,7 +116,7 @@ class Block:
         """The number of images."""
         return int(self.images.stop - self.images.start)
 
-    @property
+    @cached_property
     def covered(self) -> bool:
         """Whether every output is reached by some tap."""
         return all(p.covered for p in self.parts)
@@ -135,7 +137,16 @@ class Block:
             sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
         return tuple(sizes)
 
-    @property
+    @cached_property
+    def reaches(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
+        """Per residue, the index of its grown positions in `grid`, and of its outputs."""
+        found: dict[tuple[int, ...], tuple[Any, Any]] = {}
+        for r in residues([p.axis for p in self.parts]):
+            pairs = [p.reach(i) for p, i in zip(self.parts, r, strict=True)]
+            found[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
+        return found
+
+    @cached_property
     def columns(self) -> int:
         """The number of positions of the padded inputs of all images."""
         return self.count * math.prod(self.grid)
@@ -174,11 +185,11 @@ def axes_of(windows: Windows) -> tuple[Axis, ...]:
     return tuple(Axis(*row) for row in rows)
 
 
-def split(windows: Windows, limit: int) -> list[Block]:
+def split(windows: Windows, limit: int, overhead: int = 0) -> list[Block]:
     """Split the output into blocks that have at most about `limit` padded input positions.
 
     Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
-    multiple of the stride high.
+    multiple of the stride high, and at least `overhead` times their halo.
     """
     axes = axes_of(windows)
     extents = [a.part(0, a.size).extent for a in axes]
@@ -186,9 +197,10 @@ def split(windows: Windows, limit: int) -> list[Block]:
     heights = []
     for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
-        positions = max(1, min(extent, room))
+        positions = max(1, min(extent, max(room, overhead * axis.halo)))
         pieces = max(1, -(-extent // positions))
-        heights.append(axis.size if pieces == 1 else -(-(-(-axis.size // axis.stride)) // pieces) * axis.stride)
+        steps = -(-axis.size // axis.stride)
+        heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
     parts = [
         [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, max(1, h))]
         for a, h in zip(axes, heights, strict=True)
@@ -207,27 +219,30 @@ def residues(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
 
 
 def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
-    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`."""
-    pairs = [p.reach(i) for p, i in zip(block.parts, r, strict=True)]
-    source = plane[(..., *(s for s, _ in pairs))]
-    tile[(..., *(t for _, t in pairs))] = source.swapaxes(0, 1)
+    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`.
+
+    There may be several axes of channels.
+    """
+    taken, where = block.reaches[tuple(r)]
+    tile[where] = np.moveaxis(plane[taken], -1 - len(block.parts), 0)
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
-    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind."""
-    source = x.swapaxes(0, 1)
-    index = tuple(slice(p.inputs) for p in block.parts)
+    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind.
+
+    There may be several axes of channels.
+    """
     for axis, part in enumerate(block.parts):
-        rest = (slice(None),) * (2 + axis)
-        out[(*rest, slice(part.inputs, None))] = 0
-    out[(..., *index)] = source
+        rest = [slice(None)] * (len(block.parts) - 1 - axis)
+        trailing(out, (slice(part.inputs, None), *rest))[...] = 0
+    own = trailing(out, (slice(p.inputs) for p in block.parts))
+    own[...] = np.moveaxis(x, 0, -1 - len(block.parts))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
     """Return the taps of all residues at q shifts: `[C/g, M/g, *residues that have such a tap]`."""
     cuts = [slice(i * a.step, (i + 1) * a.step) for i, a in zip(q, axes, strict=True)]
-    taps: Array = w[(group, slice(None), slice(None), *cuts)]
-    return taps
+    return trailing(w[group], cuts)
 
 
 def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
@@ -235,9 +250,7 @@ def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
     return list(np.ndindex(*(a.counts[0] for a in axes)))
 
 
-def finish_block(
-    out: Array, block: Block, channels: slice, epilogue: Epilogue | None
-) -> None:
+def finish_block(out: Array, block: Block, channels: slice, epilogue: Epilogue | None) -> None:
     """Apply an epilogue to the block of `out [N, M, *O]`, run by run of adjacent positions."""
     if epilogue is None:
         return

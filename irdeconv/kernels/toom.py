@@ -1,0 +1,58 @@
+"""Short products of polynomials by evaluation and interpolation (Toom-Cook, hence Winograd).
+
+A row of `tile` inputs times a filter of `taps` has tile + taps - 1 coefficients. Both factors are
+evaluated at that many points, multiplied point by point, and interpolated.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+# Small points first: their powers are exact and grow least. The last point is infinity.
+_POINTS = [Fraction(p) for p in ("0", "1", "-1", "1/2", "-1/2", "2", "-2")]
+
+
+@lru_cache(maxsize=64)
+def matrices(tile: int, taps: int) -> tuple[Array, Array, Array]:
+    """Return evaluation of the inputs [P, tile] and taps [P, taps], and interpolation [P, P]."""
+    count = tile + taps - 1
+    square = _powers(count, count)
+    exact = _inverse(square)
+    return (
+        np.array(_powers(count, tile), np.float64),
+        np.array(_powers(count, taps), np.float64),
+        np.array(exact, np.float64),
+    )
+
+
+def _powers(count: int, width: int) -> list[list[Fraction]]:
+    """Evaluate 1, p, p^2, ... at `count` points, of which the last is infinity."""
+    rows = [[p**i for i in range(width)] for p in _POINTS[: count - 1]]
+    return [*rows, [Fraction(int(i == width - 1)) for i in range(width)]]
+
+
+def _inverse(a: list[list[Fraction]]) -> list[list[Fraction]]:
+    n = len(a)
+    rows = [[*row, *(Fraction(int(i == j)) for j in range(n))] for i, row in enumerate(a)]
+    for i in range(n):
+        pivot = next(j for j in range(i, n) if rows[j][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [v / rows[i][i] for v in rows[i]]
+        for j in range(n):
+            if j != i and rows[j][i]:
+                rows[j] = [v - rows[j][i] * u for v, u in zip(rows[j], rows[i], strict=True)]
+    return [row[n:] for row in rows]
+
+
+def kron(factors: list[Array], dtype: Any) -> Array:
+    """Return the Kronecker product of one matrix per axis, the first axis slowest."""
+    product: Array = np.ones((1, 1))
+    for f in factors:
+        product = np.kron(product, f)
+    return np.ascontiguousarray(product, dtype)

@@ -1,0 +1,250 @@
+"""Every prepared deconvolution kernel against the naive scatter, over its whole domain."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import oracle
+import pytest
+
+from irdeconv.kernels import deconv_phases, deconv_terms, deconv_winograd, products
+from irdeconv.kernels.deconv_separable import factors
+from irdeconv.kernels.deconvolve import deconvolution_candidates, direct_candidates
+from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.team import Team
+from irdeconv.kernels.toom import matrices
+
+UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+@dataclass(frozen=True)
+class Added:
+    """An epilogue that adds a value per channel, or per position."""
+
+    values: Any
+    positional: bool
+
+    def __call__(self, tile: Any, image: int, channels: slice, positions: slice) -> None:
+        if self.positional:
+            tile += self.values[image, channels, positions]
+        else:
+            tile += self.values[channels, None]
+
+
+def draw(seed: int, dtype: str = "float64") -> Windows:
+    r = random.Random(seed)
+    rank = r.choice([1, 2, 2, 3])
+    groups, c, m = r.choice([1, 1, 2, 3]), r.choice([1, 1, 2, 5]), r.choice([1, 1, 3, 4])
+    inputs = [r.randint(1, {1: 20, 2: 7, 3: 4}[rank]) for _ in range(rank)]
+    kernel = [r.randint(1, 5 if rank < 3 else 3) for _ in range(rank)]
+    strides = [r.randint(1, 4) for _ in range(rank)]
+    dilations = [r.choice([1, 1, 1, 2, 3, 4]) for _ in range(rank)]
+    if r.random() < 0.5:  # the usual case: equal on all axes
+        kernel, strides, dilations = [kernel[0]] * rank, [strides[0]] * rank, [1] * rank
+    begin = [r.choice([0, 0, 1, 2, -1, -3, 4]) for _ in range(rank)]
+    sizes = [
+        max(0, s * (i - 1) + d * (k - 1) + 1 - b - r.choice([b, b, 0, -2, 3]))
+        for s, i, d, k, b in zip(strides, inputs, dilations, kernel, begin, strict=True)
+    ]
+    n = r.choice([1, 1, 2, 5])
+    rows = (tuple(v) for v in (kernel, strides, dilations, begin, sizes))
+    return Windows((n, groups * c, *inputs), groups * m, groups, *rows, dtype)
+
+
+def data(windows: Windows, seed: int = 0) -> tuple[Any, Any]:
+    r = np.random.default_rng(seed)
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    x = r.integers(-9, 10, windows.shape).astype(windows.dtype)
+    if seed % 3 == 0:
+        x = np.asfortranarray(x)
+    elif seed % 3 == 1:
+        x = np.repeat(x, 2, -1)[..., ::2]
+    w = r.integers(-9, 10, (windows.groups, c, m, *windows.kernel)).astype(windows.dtype)
+    return x, w
+
+
+def expected(windows: Windows, x: Any, w: Any) -> Any:
+    args = windows.strides, windows.dilations, windows.begin, windows.sizes
+    return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
+
+
+def run(windows: Windows, candidate: Candidate, x: Any, w: Any, epilogue: Any = None) -> Any:
+    """Run twice on one thread and on three; all four must give the same bits."""
+    kernel = candidate.prepare(w)
+    results = []
+    for team in (Team(1), Team(3)):
+        for _ in range(2):
+            y = np.full(windows.out_shape, np.nan, windows.dtype)
+            team.begin()
+            kernel(x, y, epilogue, team)
+            results.append(y)
+    assert all(y.tobytes() == results[0].tobytes() for y in results)
+    return results[0]
+
+
+def bound(windows: Windows, name: str, x: Any, w: Any, dtype: str = "") -> float:
+    """Bound the error: sums of products of magnitude |x| |w|, in any order.
+
+    A tile of Toom-Cook is a product with matrices whose row sums multiply to at most 2e3 per axis.
+    """
+    terms = w.shape[1] * windows.taps
+    size = float(np.abs(x).max(initial=0)) * float(np.abs(w).max(initial=0)) * terms
+    growth = 2e3**windows.rank if name.startswith("winograd") else 1.0
+    return size * (terms + 8) * growth * UNIT[dtype or windows.dtype]
+
+
+def check(windows: Windows, seed: int) -> None:
+    x, w = data(windows, seed)
+    want = expected(windows, x, w)
+    r = np.random.default_rng(seed)
+    bias = r.integers(-9, 10, windows.outputs).astype(windows.dtype)
+    plane = (windows.shape[0], windows.outputs, math.prod(windows.sizes))
+    other = r.integers(-9, 10, plane).astype(windows.dtype)
+    ones = [1] * windows.rank
+    for candidate in deconvolution_candidates(windows):
+        limit = bound(windows, candidate.name, x, w)
+        for epilogue, more in (
+            (None, 0.0),
+            (Added(bias, False), bias.reshape(-1, *ones)),
+            (Added(other, True), other.reshape(windows.out_shape)),
+        ):
+            y = run(windows, candidate, x, w, epilogue)
+            exact = want.astype(np.float64) + more
+            factorised = windows.rank == 2 and w.shape[1] == 1
+            if candidate.name.startswith("winograd") or factorised:
+                assert (np.abs(y - exact) <= limit).all(), candidate.name
+            else:  # sums of small integers are exact in any order
+                assert (y == exact).all(), candidate.name
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_candidate_in_one_block(seed: int) -> None:
+    check(draw(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(60, 120))
+def test_every_candidate_in_many_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deconv_terms, "BLOCK", 2000)
+    monkeypatch.setattr(deconv_terms, "WIDE", 8)
+    monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
+    monkeypatch.setattr(deconv_phases, "NARROW", 4)
+    monkeypatch.setattr(deconv_winograd, "EVALUATED", 2000)
+    monkeypatch.setattr(deconv_winograd, "NARROW", 4)
+    monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
+    monkeypatch.setattr(products, "SMALL", 600)
+    check(draw(seed), seed)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
+    assert ml_dtypes.bfloat16  # gives NumPy the type's name
+    windows = draw(seed, dtype)
+    x, w = data(windows, seed)
+    exact = expected(windows, x, w)
+    for candidate in deconvolution_candidates(windows):
+        y = run(windows, candidate, x, w).astype(np.float64)
+        limit = bound(windows, candidate.name, x.astype("f8"), w.astype("f8"), "float32")
+        assert (np.abs(y - exact) <= np.abs(exact) * UNIT[dtype] + limit).all(), candidate.name
+
+
+def bilinear(channels: int, size: int, dtype: Any) -> Any:
+    """Return the usual upsampling filter, `[channels, 1, 1, size, size]`."""
+    factor = (size + 1) // 2
+    center = factor - 1 if size % 2 else factor - 0.5
+    row = 1 - np.abs(np.arange(size) - center) / factor
+    return np.tile((row[:, None] * row).astype(dtype), (channels, 1, 1, 1, 1))
+
+
+def test_bilinear_filters_are_separable() -> None:
+    windows = Windows((2, 3, 5, 4), 3, 3, (8, 8), (4, 4), (1, 1), (2, 2), (20, 16), "float32")
+    w = bilinear(3, 8, np.float32)
+    x = np.random.default_rng(0).standard_normal(windows.shape).astype(np.float32)
+    want = expected(windows, x, w)
+    bias = np.ones(3, np.float32)
+    for candidate in deconvolution_candidates(windows):
+        y = run(windows, candidate, x, w, Added(bias, False))
+        assert (np.abs(y - 1 - want) <= 2 * bound(windows, candidate.name, x, w)).all()
+    assert type(deconvolution_candidates(windows)[0].prepare(w)).__name__ == "_Separable"
+
+
+def test_only_filters_of_rank_one_are_factorised() -> None:
+    w = bilinear(2, 7, np.float32)[:, 0, 0]
+    found = factors(w)
+    assert found is not None
+    product = found[0][:, :, None] * found[1][:, None]
+    assert (np.abs(product - w) <= np.spacing(np.abs(w))).all()
+    w[1, 3, 3] += 4 * np.spacing(w[1, 3, 3])
+    assert factors(w) is None
+    w[1, 3, 3] = np.inf
+    assert factors(w) is None
+    zero = factors(np.zeros((1, 3, 2), np.float32))
+    assert zero is not None
+    assert not (zero[0][:, :, None] * zero[1][:, None]).any()
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, 4])
+@pytest.mark.parametrize("taps", [1, 2, 3])
+def test_interpolation_gives_the_product_of_polynomials(tile: int, taps: int) -> None:
+    evaluate, transform, interpolate = matrices(tile, taps)
+    r = np.random.default_rng(0)
+    a, b = r.standard_normal(tile), r.standard_normal(taps)
+    got = interpolate @ ((evaluate @ a) * (transform @ b))
+    assert np.allclose(got, np.convolve(a, b), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (7, 3, 130), (50, 9, 5), (33, 5, 70), (3, 40, 9), (40, 200, 90)]
+)
+@pytest.mark.parametrize("small", [1, 500, 20_000])
+def test_products_in_tiles(
+    m: int, k: int, n: int, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "SMALL", small)
+    r = np.random.default_rng(0)
+    a, b = (r.integers(-9, 10, s).astype(np.float32) for s in ((m, k), (k, n)))
+    out = np.full((m, n + 3), np.nan, np.float32)
+    products.multiply(a, b, out[:, :n])
+    assert (out[:, :n] == a.astype(int) @ b.astype(int)).all()
+    assert np.isnan(out[:, n:]).all()
+
+
+def test_rows_do_not_alias_in_the_cache() -> None:
+    for columns in (1, 16, 128, 1000, 1024, 4096):
+        assert products.pitch(columns, "float32") >= columns
+        assert products.pitch(columns, "float32") * 4 % 512
+        assert products.pitch(columns, "float64") * 8 % 512
+
+
+def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
+    windows = Windows((1, 8, 16, 16), 8, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32))
+    every = deconvolution_candidates(windows)
+    assert [c.cost for c in every] == sorted(c.cost for c in every)
+    assert any(c.name.startswith("winograd") for c in every)
+    names = [c.name for c in direct_candidates(windows)]
+    assert names
+    assert not any(n.startswith("winograd") for n in names)
+
+
+def test_scratch_is_at_least_what_is_used() -> None:
+    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256))
+    x, w = data(windows)
+    for candidate in deconvolution_candidates(windows):
+        team = Team(1)
+        kernel = candidate.prepare(w)
+        for _ in range(2):
+            team.begin()
+            kernel(x, np.empty(windows.out_shape, np.float32), None, team)
+        assert team.peak <= candidate.scratch, candidate.name
+
+
+def test_memory_stays_small_where_the_inserted_zeros_would_be_many() -> None:
+    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256))
+    filters = 4 * 32 * 32 * 16 * 16
+    best = deconvolution_candidates(windows)[0]
+    assert best.scratch - filters <= 16 << 20
