@@ -9,6 +9,7 @@ from irdeconv.kernels.pointwise import Pointwise
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
 from irdeconv.kernels.volume import Volume, volume
+from irdeconv.kernels.winograd import Winograd, applies, transformed
 from irdeconv.spec import Array
 
 
@@ -27,6 +28,9 @@ def convolution_candidates(windows: Windows) -> list[Candidate]:
     if v.axes[1].kernel > 1:
         found.append(Candidate("shifted", 2, 0, lambda w: shifted(v, w, False)))
         found.append(Candidate("stacked", 3, 0, lambda w: shifted(v, w, True)))
+    if applies(v):
+        for m in (2, 4):
+            found.append(Candidate(f"winograd{m}", 4, 0, lambda w, m=m: Winograd(v, m, transformed(v, m, w))))
     return sorted(found, key=lambda c: c.cost)
 
 

@@ -1,0 +1,216 @@
+"""Winograd's minimal filtering for kernels of 3x3 with stride 1: fewer multiplications, more additions.
+
+F(m, 3) computes m neighbouring outputs from m + 2 inputs with m + 2 products instead of 3m; in two
+dimensions tiles of m x m outputs take (m+2)^2 products per channel instead of 9m^2. Products of all
+channels are matrix products, one per position inside the tile; a depth axis adds to their inner
+dimension. The transforms are additions of whole planes: inputs are split by row and column modulo
+m first, so that neighbouring tiles are neighbours in memory and a tile's inputs are shifted runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from irdeconv.kernels.columns import Block
+from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.volume import COLUMN, ROW, Volume, deliver, frame
+from irdeconv.spec import Array
+
+Planes = Sequence[Array]
+Transform = Callable[[Planes, Planes, Array, Array], None]
+
+# The filter's transform G; those of the data are written out below.
+FILTERS = {
+    2: np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]),
+    4: np.array(
+        [
+            [1 / 4, 0, 0],
+            [-1 / 6, -1 / 6, -1 / 6],
+            [-1 / 6, 1 / 6, -1 / 6],
+            [1 / 24, 1 / 12, 1 / 6],
+            [1 / 24, -1 / 12, 1 / 6],
+            [0, 0, 1],
+        ]
+    ),
+}
+
+
+def _enter2(a: Planes, out: Planes, t: Array, u: Array) -> None:
+    """Transform 4 inputs for F(2, 3)."""
+    np.subtract(a[0], a[2], out=out[0])
+    np.add(a[1], a[2], out=out[1])
+    np.subtract(a[2], a[1], out=out[2])
+    np.subtract(a[1], a[3], out=out[3])
+
+
+def _leave2(y: Planes, out: Planes, t: Array, u: Array) -> None:
+    """Transform 4 sums of F(2, 3) into 2 outputs."""
+    np.add(y[0], y[1], out=out[0])
+    np.add(out[0], y[2], out=out[0])
+    np.subtract(y[1], y[2], out=out[1])
+    np.subtract(out[1], y[3], out=out[1])
+
+
+def _enter4(a: Planes, out: Planes, t: Array, u: Array) -> None:
+    """Transform 6 inputs for F(4, 3); common differences are computed once."""
+    np.subtract(a[4], a[2], out=t)
+    np.subtract(a[3], a[1], out=u)
+    np.add(u, u, out=u)
+    np.add(t, u, out=out[3])
+    np.subtract(t, u, out=out[4])
+    np.subtract(a[0], a[2], out=out[0])
+    np.multiply(out[0], 4, out=out[0])
+    np.add(out[0], t, out=out[0])
+    np.subtract(a[5], a[3], out=out[5])
+    np.subtract(out[5], u, out=out[5])
+    np.subtract(out[5], u, out=out[5])
+    np.multiply(a[2], 4, out=t)
+    np.subtract(a[4], t, out=t)
+    np.multiply(a[1], 4, out=u)
+    np.subtract(a[3], u, out=u)
+    np.add(t, u, out=out[1])
+    np.subtract(t, u, out=out[2])
+
+
+def _leave4(y: Planes, out: Planes, t: Array, u: Array) -> None:
+    """Transform 6 sums of F(4, 3) into 4 outputs."""
+    np.add(y[1], y[2], out=t)
+    np.add(y[3], y[4], out=u)
+    np.add(y[0], t, out=out[0])
+    np.add(out[0], u, out=out[0])
+    np.multiply(u, 4, out=u)
+    np.add(t, u, out=out[2])
+    np.subtract(y[1], y[2], out=t)
+    np.subtract(y[3], y[4], out=u)
+    np.add(u, u, out=u)
+    np.add(t, u, out=out[1])
+    np.multiply(u, 4, out=u)
+    np.add(t, u, out=out[3])
+    np.add(out[3], y[5], out=out[3])
+
+
+TRANSFORMS: dict[int, tuple[Transform, Transform]] = {
+    2: (_enter2, _leave2),
+    4: (_enter4, _leave4),
+}
+
+
+def applies(v: Volume) -> bool:
+    """Whether the convolution has 3x3 rows and columns without stride or dilation."""
+    plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in v.axes[ROW:])
+    return plane and v.axes[0].stride == v.axes[0].dilation == v.groups == 1
+
+
+def transformed(v: Volume, tile: int, w: Array) -> Array:
+    """Return the filter `[(m+2)^2, M, depth*C]`."""
+    g = FILTERS[tile]
+    w = v.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
+    u = np.einsum("ik,jl,mcdkl->ijmdc", g, g, w, optimize=True)
+    return np.ascontiguousarray(u.reshape(len(g) ** 2, v.outputs, -1), v.compute)
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """F(m x m, 3 x 3); `m` is 2 or 4."""
+
+    v: Volume
+    m: int
+    matrices: Array
+    limit: int = 1 << 22
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See `Kernel`."""
+        v = self.v
+        data = v.data(x).swapaxes(1, 2)
+        y = out.reshape(v.images, v.outputs, *v.sizes)
+        blocks = self._blocks()
+        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    def _blocks(self) -> list[Block]:
+        """Split each output depth into rows of tiles."""
+        v, m = self.v, self.m
+        tiles = -(-v.sizes[ROW] // m)
+        pitch = -(-v.sizes[COLUMN] // m) + 1
+        depths = v.axes[0].kernel
+        each = (m + 2) ** 2 * (v.channels * depths + v.outputs) * pitch * v.itemsize
+        rows = max(1, min(tiles, self.limit // each))
+        rows = -(-tiles // -(-tiles // rows)) * m
+        height = v.sizes[ROW]
+        return [
+            Block(n, 1, 0, 1, d, h, min(rows, height - h))
+            for n in range(v.images)
+            for d in range(v.sizes[0])
+            for h in range(0, height, rows)
+        ]
+
+    def _block(
+        self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        v, m = self.v, self.m
+        tiles, across = -(-b.rows // m), -(-v.sizes[COLUMN] // m)
+        right = self._enter(x, b, tiles, across + 1, space)
+        width = tiles * (across + 1)
+        sums = space.array(((m + 2) ** 2, v.outputs, width), v.compute)
+        np.matmul(self.matrices, right[..., :width], out=sums)
+        planes = self._leave(sums, space)
+        target = out[b.image, :, b.depth, b.row : b.row + b.rows]
+        total = target if v.direct else space.array(target.shape, v.compute)
+        planes = planes.reshape(m, m, v.outputs, tiles, across + 1)
+        for r in range(min(m, b.rows)):
+            for c in range(min(m, v.sizes[COLUMN])):
+                place = total[:, r::m, c::m]
+                place[...] = planes[c, r, :, : place.shape[1], : place.shape[2]]
+        at = (b.depth * v.sizes[ROW] + b.row) * v.sizes[COLUMN]
+        positions = slice(at, at + b.rows * v.sizes[COLUMN])
+        shape = (v.outputs, b.rows * v.sizes[COLUMN])
+        whole = slice(0, v.outputs)
+        flat = total.reshape(shape)
+        deliver(flat, flat if v.direct else target.reshape(shape), epilogue, b.image, whole, positions)
+
+    def _enter(self, x: Array, b: Block, tiles: int, pitch: int, space: Space) -> Array:
+        """Return the inputs' transform `[(m+2)^2, depth*C, (tiles+1)*pitch]`."""
+        v, m = self.v, self.m
+        depth, row, column = v.axes
+        starts = (b.depth - depth.begin, b.row - row.begin, -column.begin)
+        counts = (depth.kernel, m * (tiles + 1), m * pitch)
+        # Channels come after the depths here.
+        f = frame(x[b.image].swapaxes(0, 1), starts, counts, v, space).swapaxes(0, 1)
+        plane = (tiles + 1) * pitch
+        size = depth.kernel * v.channels * plane
+        split = space.array((m, m, size + pitch + 1), v.compute)
+        for c in range(m):
+            for r in range(m):
+                part = split[c, r, :size].reshape(*f.shape[:2], tiles + 1, pitch)
+                part[...] = f[:, :, r::m, c::m]
+        split[..., size:] = 0
+        turn = TRANSFORMS[m][0]
+        run = size + pitch
+        t, u = (space.array((m + 2, run), v.compute) for _ in range(2))
+        columns = space.array((m, m + 2, run), v.compute)
+        turn(
+            [split[a % m, :, a // m : a // m + run] for a in range(m + 2)],
+            [columns[:, j] for j in range(m + 2)],
+            t[:m],
+            u[:m],
+        )
+        done = space.array((m + 2, m + 2, size), v.compute)
+        shifts = [(a % m, a // m * pitch) for a in range(m + 2)]
+        turn([columns[r, :, s : s + size] for r, s in shifts], done, t[:, :size], u[:, :size])
+        return done.reshape((m + 2) ** 2, depth.kernel * v.channels, plane)
+
+    def _leave(self, sums: Array, space: Space) -> Array:
+        """Return the outputs `[column, row, M*tiles]` of the sums `[(m+2)^2, M, tiles]`."""
+        m = self.m
+        sums = sums.reshape(m + 2, m + 2, -1)
+        size = sums.shape[2]
+        turn = TRANSFORMS[m][1]
+        t, u = (space.array((m + 2, size), sums.dtype) for _ in range(2))
+        rows = space.array((m, m + 2, size), sums.dtype)
+        turn(sums, rows, t, u)
+        planes = space.array((m, m, size), sums.dtype)
+        turn([rows[:, j] for j in range(m + 2)], planes, t[:m], u[:m])
+        return planes
