@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,19 +25,24 @@ class Pointwise:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         v = self.v
-        planes = flat_planes(x, team.space)
-        data = planes.reshape(v.images, v.groups, v.channels, v.plane)
-        y = out.reshape(v.images, v.groups * v.outputs, v.plane)
-        width = max(self.least, self.limit // ((v.channels + v.outputs) * v.itemsize))
+        data = flat_planes(x, team.space).reshape(v.images, v.groups, v.channels, v.plane)
+        y = out.reshape(*out.shape[:2], v.plane)
+        team.each(self._blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    @cached_property
+    def _blocks(self) -> list[tuple[int, slice, slice]]:
+        """Split into images, groups and positions."""
+        v = self.v
+        each = (v.channels + v.outputs) * v.itemsize
+        width = max(self.least, self.limit // each)
         width = -(-v.plane // -(-v.plane // width))
-        groups = max(1, self.limit // ((v.channels + v.outputs) * v.itemsize * width))
-        blocks = [
+        groups = max(1, self.limit // (each * width))
+        return [
             (n, slice(g, min(g + groups, v.groups)), slice(p, min(p + width, v.plane)))
             for n in range(v.images)
             for g in range(0, v.groups, groups)
             for p in range(0, v.plane, width)
         ]
-        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -125,11 +126,11 @@ class Winograd:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         v = self.v
-        data = v.data(x).swapaxes(1, 2)
-        y = out.reshape(v.images, v.outputs, *v.sizes)
-        blocks = self._blocks()
-        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+        data = v.data(x)
+        y = out.reshape(*out.shape[:2], v.plane)
+        team.each(self._blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
+    @cached_property
     def _blocks(self) -> list[Block]:
         """Split each output depth into rows of tiles."""
         v, m = self.v, self.m
@@ -139,68 +140,72 @@ class Winograd:
         each = (m + 2) ** 2 * (v.channels * depths + v.outputs) * pitch * v.itemsize
         rows = max(1, min(tiles, self.limit // each))
         rows = -(-tiles // -(-tiles // rows)) * m
-        height = v.sizes[ROW]
         return [
-            Block(n, 1, 0, 1, d, h, min(rows, height - h))
+            self._tiles(n, d, h, min(rows, v.sizes[ROW] - h))
             for n in range(v.images)
             for d in range(v.sizes[0])
-            for h in range(0, height, rows)
+            for h in range(0, v.sizes[ROW], rows)
         ]
+
+    def _tiles(self, image: int, d: int, h: int, rows: int) -> Block:
+        """Describe `rows` rows from `h` on; the frame has room for whole tiles and one more."""
+        v, m = self.v, self.m
+        depth, row, column = v.axes
+        at = (d * row.out + h) * column.out
+        box = (
+            (d - depth.begin, depth.kernel, 1),
+            (h - row.begin, m * (-(-rows // m) + 1), 1),
+            (-column.begin, m * (-(-column.out // m) + 1), 1),
+        )
+        part = frame(v, slice(image, image + 1), slice(0, v.channels), box)
+        positions = slice(at, at + rows * column.out)
+        return Block(image, 1, slice(0, 1), 1, rows, slice(0, v.outputs), positions, part)
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
     ) -> None:
         v, m = self.v, self.m
-        tiles, across = -(-b.rows // m), -(-v.sizes[COLUMN] // m)
-        right = self._enter(x, b, tiles, across + 1, space)
-        width = tiles * (across + 1)
-        sums = space.array(((m + 2) ** 2, v.outputs, width), v.compute)
-        np.matmul(self.matrices, right[..., :width], out=sums)
-        planes = self._leave(sums, space)
-        target = out[b.image, :, b.depth, b.row : b.row + b.rows]
+        columns = v.sizes[COLUMN]
+        right, tiles, pitch = self._enter(b.frame.of(x, space)[0], space)
+        sums = space.array(((m + 2) ** 2, v.outputs, tiles * pitch), v.compute)
+        np.matmul(self.matrices, right[..., : tiles * pitch], out=sums)
+        planes = self._leave(sums, space).reshape(m, m, v.outputs, tiles, pitch)
+        target = out[b.image, :, b.positions]
         total = target if v.direct else space.array(target.shape, v.compute)
-        planes = planes.reshape(m, m, v.outputs, tiles, across + 1)
+        rows = total.reshape(v.outputs, b.rows, columns)
         for r in range(min(m, b.rows)):
-            for c in range(min(m, v.sizes[COLUMN])):
-                place = total[:, r::m, c::m]
+            for c in range(min(m, columns)):
+                place = rows[:, r::m, c::m]
                 place[...] = planes[c, r, :, : place.shape[1], : place.shape[2]]
-        at = (b.depth * v.sizes[ROW] + b.row) * v.sizes[COLUMN]
-        positions = slice(at, at + b.rows * v.sizes[COLUMN])
-        shape = (v.outputs, b.rows * v.sizes[COLUMN])
-        whole = slice(0, v.outputs)
-        flat = total.reshape(shape)
-        deliver(flat, flat if v.direct else target.reshape(shape), epilogue, b.image, whole, positions)
+        deliver(total, target, epilogue, b.image, b.channels, b.positions)
 
-    def _enter(self, x: Array, b: Block, tiles: int, pitch: int, space: Space) -> Array:
-        """Return the inputs' transform `[(m+2)^2, depth*C, (tiles+1)*pitch]`."""
-        v, m = self.v, self.m
-        depth, row, column = v.axes
-        starts = (b.depth - depth.begin, b.row - row.begin, -column.begin)
-        counts = (depth.kernel, m * (tiles + 1), m * pitch)
-        # Channels come after the depths here.
-        f = frame(x[b.image].swapaxes(0, 1), starts, counts, v, space).swapaxes(0, 1)
-        plane = (tiles + 1) * pitch
-        size = depth.kernel * v.channels * plane
-        split = space.array((m, m, size + pitch + 1), v.compute)
+    def _enter(self, f: Array, space: Space) -> tuple[Array, int, int]:
+        """Return the transform `[(m+2)^2, depth*C, (tiles+1)*pitch]` of a frame, tiles and pitch."""
+        m, dtype = self.m, self.v.compute
+        f = f.swapaxes(0, 1)
+        rows, pitch = f.shape[2] // m, f.shape[3] // m
+        channels = f.shape[0] * f.shape[1]
+        size = channels * rows * pitch
+        split = space.array((m, m, size + pitch + 1), dtype)
         for c in range(m):
             for r in range(m):
-                part = split[c, r, :size].reshape(*f.shape[:2], tiles + 1, pitch)
+                part = split[c, r, :size].reshape(*f.shape[:2], rows, pitch)
                 part[...] = f[:, :, r::m, c::m]
         split[..., size:] = 0
         turn = TRANSFORMS[m][0]
         run = size + pitch
-        t, u = (space.array((m + 2, run), v.compute) for _ in range(2))
-        columns = space.array((m, m + 2, run), v.compute)
+        t, u = (space.array((m + 2, run), dtype) for _ in range(2))
+        columns = space.array((m, m + 2, run), dtype)
         turn(
             [split[a % m, :, a // m : a // m + run] for a in range(m + 2)],
             [columns[:, j] for j in range(m + 2)],
             t[:m],
             u[:m],
         )
-        done = space.array((m + 2, m + 2, size), v.compute)
+        done = space.array((m + 2, m + 2, size), dtype)
         shifts = [(a % m, a // m * pitch) for a in range(m + 2)]
         turn([columns[r, :, s : s + size] for r, s in shifts], done, t[:, :size], u[:, :size])
-        return done.reshape((m + 2) ** 2, depth.kernel * v.channels, plane)
+        return done.reshape((m + 2) ** 2, channels, rows * pitch), rows - 1, pitch
 
     def _leave(self, sums: Array, space: Space) -> Array:
         """Return the outputs `[column, row, M*tiles]` of the sums `[(m+2)^2, M, tiles]`."""
