@@ -20,6 +20,8 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import COLUMN, ROW, Frame, Volume, deliver, frame, overlapping
 from irdeconv.spec import Array
 
+BLOCK_BYTES = 1 << 22  # what is gathered for a block
+BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
 
@@ -57,12 +59,17 @@ def partition(v: Volume, share: int, limit: int, least: int, merge: bool) -> lis
     if merge and rows == height and depth == 1 and groups == v.groups:
         images = max(1, min(v.images, positions // (rows * width)))
     return [
-        block(v, slice(n, min(n + images, v.images)), slice(g, min(g + groups, v.groups)), d, h, rows)
-        for n in range(0, v.images, images)
-        for g in range(0, v.groups, groups)
+        block(v, n, g, d, h, rows)
+        for n in pieces(v.images, images)
+        for g in pieces(v.groups, groups)
         for d in range(depth)
         for h in range(0, height, rows)
     ]
+
+
+def pieces(size: int, step: int) -> list[slice]:
+    """Split a range."""
+    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
 
 
 def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) -> Block:
@@ -87,25 +94,24 @@ def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) ->
     )
 
 
+def column_blocks(v: Volume, limit: int = BLOCK_BYTES) -> list[Block]:
+    """Split the output for `Columns`."""
+    return partition(v, v.channels * v.taps * v.itemsize, limit, BLOCK_POSITIONS, True)
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Gather every tap, multiply once."""
+    """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
     v: Volume
+    blocks: Sequence[Block]
     matrix: Array
-    limit: int = 1 << 22
-    least: int = 256
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         data = self.v.data(x)
         y = out.reshape(*out.shape[:2], self.v.plane)
-        team.each(self._blocks, lambda b, space: self._block(data, y, b, epilogue, space))
-
-    @cached_property
-    def _blocks(self) -> list[Block]:
-        depth = self.v.channels * self.v.taps * self.v.itemsize
-        return partition(self.v, depth, self.limit, self.least, True)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
@@ -194,33 +200,33 @@ def row_taps(v: Volume) -> list[Taps]:
     ]
 
 
+def shifted_blocks(v: Volume, stacked: bool, limit: int = BLOCK_BYTES) -> list[Block]:
+    """Split the output for `Shifted`."""
+    row = v.axes[ROW]
+    gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
+    terms = v.outputs * (row.kernel if stacked else 1)
+    return partition(v, (gathered + terms) * v.itemsize, limit, BLOCK_POSITIONS, False)
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Gather all taps but those of the row axis, whose products are added.
 
-    `stacked`: one product for all taps that share rows, instead of one per tap; it is larger, but
-    computes the taps for rows that they do not need.
+    `matrices` are `[taps, g, M/g, C/g * other taps]`, one for each of `row_taps`. `stacked`: one
+    product for all taps that share rows, instead of one per tap; it is larger, but computes the
+    taps for rows that they do not need.
     """
 
     v: Volume
+    blocks: Sequence[Block]
     matrices: Sequence[Array]
     stacked: bool
-    limit: int = 1 << 22
-    least: int = 256
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         data = self.v.data(x)
         y = out.reshape(*out.shape[:2], self.v.plane)
-        team.each(self._blocks, lambda b, space: self._block(data, y, b, epilogue, space))
-
-    @cached_property
-    def _blocks(self) -> list[Block]:
-        v = self.v
-        row = v.axes[ROW]
-        gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
-        terms = v.outputs * (row.kernel if self.stacked else 1)
-        return partition(v, (gathered + terms) * v.itemsize, self.limit, self.least, False)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     @cached_property
     def _taps(self) -> list[Taps]:

@@ -124,7 +124,8 @@ class Volume:
 
     def filter(self, w: Array) -> Array:
         """Return `[g, M/g, C/g, depth, row, column]` of the taps that count, in `compute`."""
-        part = w[(..., *self.cuts)]
+        index: Any = (..., *self.cuts)
+        part = w[index]
         shape = (*w.shape[:3], *(a.kernel for a in self.axes))
         return np.ascontiguousarray(part, self.compute).reshape(shape)
 
@@ -181,6 +182,11 @@ class Frame:
     inside: bool
     empty: bool
     dtype: np.dtype[Any]
+
+    @property
+    def elements(self) -> int:
+        """How many elements the box has."""
+        return math.prod(self.shape)
 
     def of(self, x: Array, space: Space) -> Array:
         """Return the box in the type of sums; a view of `x` where that is enough."""

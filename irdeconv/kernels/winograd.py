@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering for kernels of 3x3 with stride 1: fewer multiplications, more additions.
+"""Winograd's minimal filtering for 3x3 with stride 1: fewer multiplications, more additions.
 
 F(m, 3) computes m neighbouring outputs from m + 2 inputs with m + 2 products instead of 3m; in two
 dimensions tiles of m x m outputs take (m+2)^2 products per channel instead of 9m^2. Products of all
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +20,9 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import COLUMN, ROW, Volume, deliver, frame
 from irdeconv.spec import Array
 
-Planes = Sequence[Array]
+BLOCK_BYTES = 1 << 22  # transformed inputs and outputs of a block
+
+Planes = Sequence[Array] | Array
 Transform = Callable[[Planes, Planes, Array, Array], None]
 
 # The filter's transform G; those of the data are written out below.
@@ -114,52 +115,50 @@ def transformed(v: Volume, tile: int, w: Array) -> Array:
     return np.ascontiguousarray(u.reshape(len(g) ** 2, v.outputs, -1), v.compute)
 
 
+def winograd_blocks(v: Volume, m: int, limit: int = BLOCK_BYTES) -> list[Block]:
+    """Split each output depth into rows of tiles."""
+    height, width = v.sizes[ROW:]
+    tiles = -(-height // m)
+    channels = v.channels * v.axes[0].kernel + v.outputs
+    each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * v.itemsize
+    rows = max(1, min(tiles, limit // each))
+    rows = -(-tiles // -(-tiles // rows)) * m
+    return [
+        _tiles(v, m, n, d, h, min(rows, height - h))
+        for n in range(v.images)
+        for d in range(v.sizes[0])
+        for h in range(0, height, rows)
+    ]
+
+
+def _tiles(v: Volume, m: int, image: int, d: int, h: int, rows: int) -> Block:
+    """Describe `rows` rows from `h` on; the frame has room for whole tiles and one more."""
+    depth, row, column = v.axes
+    at = (d * row.out + h) * column.out
+    box = (
+        (d - depth.begin, depth.kernel, 1),
+        (h - row.begin, m * (-(-rows // m) + 1), 1),
+        (-column.begin, m * (-(-column.out // m) + 1), 1),
+    )
+    part = frame(v, slice(image, image + 1), slice(0, v.channels), box)
+    positions = slice(at, at + rows * column.out)
+    return Block(image, 1, slice(0, 1), 1, rows, slice(0, v.outputs), positions, part)
+
+
 @dataclass(frozen=True)
 class Winograd:
-    """F(m x m, 3 x 3); `m` is 2 or 4."""
+    """F(m x m, 3 x 3), `m` being 2 or 4; `matrices` come from `transformed`."""
 
     v: Volume
     m: int
+    blocks: Sequence[Block]
     matrices: Array
-    limit: int = 1 << 22
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
-        v = self.v
-        data = v.data(x)
-        y = out.reshape(*out.shape[:2], v.plane)
-        team.each(self._blocks, lambda b, space: self._block(data, y, b, epilogue, space))
-
-    @cached_property
-    def _blocks(self) -> list[Block]:
-        """Split each output depth into rows of tiles."""
-        v, m = self.v, self.m
-        tiles = -(-v.sizes[ROW] // m)
-        pitch = -(-v.sizes[COLUMN] // m) + 1
-        depths = v.axes[0].kernel
-        each = (m + 2) ** 2 * (v.channels * depths + v.outputs) * pitch * v.itemsize
-        rows = max(1, min(tiles, self.limit // each))
-        rows = -(-tiles // -(-tiles // rows)) * m
-        return [
-            self._tiles(n, d, h, min(rows, v.sizes[ROW] - h))
-            for n in range(v.images)
-            for d in range(v.sizes[0])
-            for h in range(0, v.sizes[ROW], rows)
-        ]
-
-    def _tiles(self, image: int, d: int, h: int, rows: int) -> Block:
-        """Describe `rows` rows from `h` on; the frame has room for whole tiles and one more."""
-        v, m = self.v, self.m
-        depth, row, column = v.axes
-        at = (d * row.out + h) * column.out
-        box = (
-            (d - depth.begin, depth.kernel, 1),
-            (h - row.begin, m * (-(-rows // m) + 1), 1),
-            (-column.begin, m * (-(-column.out // m) + 1), 1),
-        )
-        part = frame(v, slice(image, image + 1), slice(0, v.channels), box)
-        positions = slice(at, at + rows * column.out)
-        return Block(image, 1, slice(0, 1), 1, rows, slice(0, v.outputs), positions, part)
+        data = self.v.data(x)
+        y = out.reshape(*out.shape[:2], self.v.plane)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
@@ -180,7 +179,7 @@ class Winograd:
         deliver(total, target, epilogue, b.image, b.channels, b.positions)
 
     def _enter(self, f: Array, space: Space) -> tuple[Array, int, int]:
-        """Return the transform `[(m+2)^2, depth*C, (tiles+1)*pitch]` of a frame, tiles and pitch."""
+        """Return a frame's transform `[(m+2)^2, depth*C, (tiles+1)*pitch]`, tiles and pitch."""
         m, dtype = self.m, self.v.compute
         f = f.swapaxes(0, 1)
         rows, pitch = f.shape[2] // m, f.shape[3] // m
