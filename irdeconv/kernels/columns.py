@@ -94,9 +94,9 @@ def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) ->
     )
 
 
-def column_blocks(v: Volume, limit: int = BLOCK_BYTES) -> list[Block]:
+def column_blocks(v: Volume) -> list[Block]:
     """Split the output for `Columns`."""
-    return partition(v, v.channels * v.taps * v.itemsize, limit, BLOCK_POSITIONS, True)
+    return partition(v, v.channels * v.taps * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, True)
 
 
 @dataclass(frozen=True)
@@ -200,12 +200,12 @@ def row_taps(v: Volume) -> list[Taps]:
     ]
 
 
-def shifted_blocks(v: Volume, stacked: bool, limit: int = BLOCK_BYTES) -> list[Block]:
+def shifted_blocks(v: Volume, stacked: bool) -> list[Block]:
     """Split the output for `Shifted`."""
     row = v.axes[ROW]
     gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
     terms = v.outputs * (row.kernel if stacked else 1)
-    return partition(v, (gathered + terms) * v.itemsize, limit, BLOCK_POSITIONS, False)
+    return partition(v, (gathered + terms) * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, False)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ CLEARLY = 1.1  # F(4, 3) costs accuracy, so it must be faster by this factor
 
 
 def convolution_candidates(windows: Windows) -> list[Candidate]:
-    """Return the kernels for a convolution of a float type, the cheapest first; at least one.
+    """Return the kernels for a convolution, the cheapest first; at least one.
 
-    1 to 3 spatial axes, any pads. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output
+    1 to 3 spatial axes, any pads. Element types are floats, or integers of 32 and 64 bits, which
+    wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output
     without anything to sum is zero.
     """
     if 0 in windows.shape or 0 in windows.out_shape or 0 in windows.kernel:

@@ -20,13 +20,15 @@ def candidate(
     return Candidate(name, factor * work.nanoseconds(v.itemsize), bytes, prepare)
 
 
-def framed(w: Work, v: Volume, frame: int, blocks: int) -> None:
-    """Count the copy into a zero-extended frame, where there is one."""
-    if any(a.padded for a in v.axes) or not v.direct:
+def framed(w: Work, v: Volume, frame: int, blocks: int) -> bool:
+    """Count the copy into a zero-extended frame, where there is one; return whether there is."""
+    needed = any(a.padded for a in v.axes) or not v.direct
+    if needed:
         w.scratch += frame
         w.copy(blocks * frame, v.axes[COLUMN].size)
         w.added += 0.3 * blocks * frame  # zeros
         w.steps += 2
+    return needed
 
 
 def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
@@ -38,8 +40,8 @@ def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
     size = first.rows * column.out * first.images
     w.product(v.outputs, depth, size, len(blocks) * first.count)
     everything = len(blocks) * first.count * size * depth
-    framed(w, v, first.frame.elements, len(blocks))
-    if v.taps == 1 and row.stride == column.stride == 1:
+    copied = framed(w, v, first.frame.elements, len(blocks))
+    if copied and first.images == 1 and v.taps == 1 and row.stride == column.stride == 1:
         return w
     w.scratch += everything // len(blocks)
     if two_steps(v):

@@ -26,12 +26,12 @@ class Part:
     positions: slice
 
 
-def pointwise_blocks(v: Volume, limit: int = BLOCK_BYTES) -> list[Part]:
-    """Split the output so that a block's input and output have about `limit` bytes."""
+def pointwise_blocks(v: Volume) -> list[Part]:
+    """Split the output so that a block's input and output have about BLOCK_BYTES."""
     each = (v.channels + v.outputs) * v.itemsize
-    width = max(BLOCK_POSITIONS, limit // each)
+    width = max(BLOCK_POSITIONS, BLOCK_BYTES // each)
     width = -(-v.plane // -(-v.plane // width))
-    groups = max(1, limit // (each * width))
+    groups = max(1, BLOCK_BYTES // (each * width))
     return [
         Part(n, g, p)
         for n in range(v.images)

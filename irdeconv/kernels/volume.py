@@ -80,8 +80,8 @@ class Volume:
 
     @cached_property
     def compute(self) -> np.dtype[Any]:
-        """The type of sums: narrow floats are summed in f32."""
-        return np.dtype("float64" if self.dtype == "float64" else "float32")
+        """The type of sums: types of less than 32 bits are summed in f32."""
+        return np.dtype(self.dtype if self.dtype[-2:] in ("32", "64") else "float32")
 
     @cached_property
     def itemsize(self) -> int:

@@ -104,7 +104,8 @@ TRANSFORMS: dict[int, tuple[Transform, Transform]] = {
 def applies(v: Volume) -> bool:
     """Whether the convolution has 3x3 rows and columns without stride or dilation."""
     plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in v.axes[ROW:])
-    return plane and v.axes[0].stride == v.axes[0].dilation == v.groups == 1
+    floats = v.compute.kind == "f"
+    return floats and plane and v.axes[0].stride == v.axes[0].dilation == v.groups == 1
 
 
 def transformed(v: Volume, tile: int, w: Array) -> Array:
@@ -115,13 +116,13 @@ def transformed(v: Volume, tile: int, w: Array) -> Array:
     return np.ascontiguousarray(u.reshape(len(g) ** 2, v.outputs, -1), v.compute)
 
 
-def winograd_blocks(v: Volume, m: int, limit: int = BLOCK_BYTES) -> list[Block]:
+def winograd_blocks(v: Volume, m: int) -> list[Block]:
     """Split each output depth into rows of tiles."""
     height, width = v.sizes[ROW:]
     tiles = -(-height // m)
     channels = v.channels * v.axes[0].kernel + v.outputs
     each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * v.itemsize
-    rows = max(1, min(tiles, limit // each))
+    rows = max(1, min(tiles, BLOCK_BYTES // each))
     rows = -(-tiles // -(-tiles // rows)) * m
     return [
         _tiles(v, m, n, d, h, min(rows, height - h))
