@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irdeconv.kernels import convolve_cost as cost
+from irdeconv.kernels import fast
 from irdeconv.kernels.columns import Columns, Shifted, column_blocks, row_taps, shifted_blocks
 from irdeconv.kernels.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
@@ -31,6 +32,8 @@ def convolution_candidates(windows: Windows) -> list[Candidate]:
         found += [_shifted(v, False), _shifted(v, True)]
     if applies(v):
         found += [_winograd(v, 2), _winograd(v, 4)]
+    if v.channels == 1 and v.compute.kind == "f" and fast.available():
+        found.append(_depthwise(v))
     return sorted(found, key=lambda c: c.cost)
 
 
@@ -70,6 +73,15 @@ def _shifted(v: Volume, stacked: bool) -> Candidate:
 
     name = "stacked" if stacked else "shifted"
     return cost.candidate(name, v, cost.shifted_work(v, blocks, stacked), prepare)
+
+
+def _depthwise(v: Volume) -> Candidate:
+    blocks = fast.strips(v)
+
+    def prepare(w: Array) -> Kernel:
+        return fast.Depthwise(v, blocks, fast.weights(v, w), fast.offsets(v))
+
+    return cost.candidate("depthwise", v, cost.depthwise_work(v, blocks), prepare)
 
 
 def _winograd(v: Volume, m: int) -> Candidate:

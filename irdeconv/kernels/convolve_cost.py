@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from irdeconv.kernels.columns import Block, row_taps, two_steps
+from irdeconv.kernels.fast import Strip, frame_shape
 from irdeconv.kernels.pointwise import Part
 from irdeconv.kernels.prepared import Candidate, Kernel
 from irdeconv.kernels.volume import COLUMN, ROW, Volume
@@ -24,7 +26,7 @@ def framed(w: Work, v: Volume, frame: int, blocks: int) -> bool:
     """Count the copy into a zero-extended frame, where there is one; return whether there is."""
     needed = any(a.padded for a in v.axes) or not v.direct
     if needed:
-        w.scratch += frame
+        w.scratch += frame + math.prod(frame_shape(v)[3:])
         w.copy(blocks * frame, v.axes[COLUMN].size)
         w.added += 0.3 * blocks * frame  # zeros
         w.steps += 2
@@ -128,4 +130,17 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
     w.scratch += (plane // n) * (m * m + m * (m + 2) + area + 2 * (m + 2))
     w.scratch += (out // n) * (area + m * (m + 2) + m * m + 2 * (m + 2))
     w.steps += n * (2 * m * m + 2 * enter + 2 * leave)
+    return w
+
+
+def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
+    """Count the compiled loops as additions that are read from the nearest cache."""
+    w = Work()
+    w.blocks = len(blocks)
+    planes = v.images * v.groups * v.outputs
+    frame = math.prod(frame_shape(v))
+    w.scratch += frame + math.prod(frame_shape(v)[3:])
+    w.copy(v.images * v.groups * frame, v.axes[COLUMN].size)
+    w.compiled = planes * v.plane * (v.taps + 2)
+    w.steps += len(blocks)
     return w
