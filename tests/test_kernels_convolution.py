@@ -11,7 +11,7 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import arithmetic, convolution, scatter
+from irdeconv.kernels import arithmetic, convolution
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,6 @@ def wrapped(exact: Any, dtype: Any) -> Any:
     return np.array(flat, object).astype(np.uint64).astype(dtype).reshape(exact.shape)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split every kernel's work into several blocks."""
-    for name, value in (("COLUMN_BYTES", 64), ("COLUMN_WIDTH", 3), ("ROW_BYTES", 500)):
-        monkeypatch.setattr(convolution, name, value)
-    monkeypatch.setattr(convolution, "CHANNEL_BYTES", 300)
-    monkeypatch.setattr(scatter, "SCATTER_BYTES", 300)
-
-
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
 @pytest.mark.parametrize("seed", range(25))
 def test_integers_are_exact(seed: int, dtype: Any) -> None:
@@ -78,30 +69,6 @@ def test_integers_are_exact(seed: int, dtype: Any) -> None:
     assert y.dtype == dtype
     assert y.shape == want.shape
     assert (y == want).all()
-
-
-def kernels(s: Shape, x: Any, w: Any) -> dict[str, Any]:
-    args = s.strides, s.dilations, s.begin
-    found = {"patches": lambda y: convolution._patches(x, w, *args, y)}
-    if all(v == 1 for v in s.strides):
-        found["few"] = lambda y: convolution._few_outputs(x, w, s.dilations, s.begin, y)
-    if s.c == 1:
-        found["channel"] = lambda y: convolution._per_channel(x, w, *args, y)
-    if s.groups == 1 and s.dilations[0] == 1 and len(s.sizes) > 1:
-        found["rows"] = lambda y: convolution._rows(x, w, *args, y)
-    return found
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("seed", range(100, 200))
-def test_every_kernel_that_may_run_is_exact_in_blocks(seed: int) -> None:
-    s = draw(seed)
-    x, w = data(s, np.float64)
-    want = oracle.convolution(x, w, *s.window)
-    for name, kernel in kernels(s, x, w).items() if want.size else ():
-        y = np.full(want.shape, np.nan)
-        kernel(y)
-        assert (y == want).all(), name
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,103 +11,127 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from irdeconv.kernels.prepared import Epilogue
 from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import COLUMN, ROW, Volume, deliver, frame, overlapping
+from irdeconv.kernels.volume import COLUMN, ROW, Frame, Volume, deliver, frame, overlapping
 from irdeconv.spec import Array
 
+BLOCK_BYTES = 1 << 22  # what is gathered for a block
+BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows `row .. row+rows` of an output depth, for some images and groups."""
+    """`rows` rows of an output depth, for some images and groups.
+
+    `channels` and `positions` are its place in the output `[N, M, positions]`, `frame` is what its
+    windows see.
+    """
 
     image: int
     images: int
-    group: int
-    groups: int
-    depth: int
-    row: int
+    groups: slice
+    count: int
     rows: int
+    channels: slice
+    positions: slice
+    frame: Frame
 
 
-def partition(v: Volume, bytes_per_position: int, limit: int, least: int, merge: bool) -> list[Block]:
+def partition(v: Volume, share: int, limit: int, least: int, merge: bool) -> list[Block]:
     """Split the output so that a block has about `limit` bytes, but `least` positions if it can.
 
-    `bytes_per_position` is that of one group. Blocks of whole planes take more groups and, if
-    `merge`, more images.
+    `share` are the bytes per position of one group. Blocks of whole planes take more groups and,
+    if `merge`, more images.
     """
     depth, height, width = v.sizes
-    positions = max(limit // max(1, bytes_per_position), least)
+    positions = max(limit // share, least)
     rows = max(1, min(height, positions // width))
     # Equal blocks: a narrow last one would be an inefficient product.
     rows = -(-height // -(-height // rows))
-    room = limit // max(1, bytes_per_position * rows * width)
-    groups = max(1, min(v.groups, room))
+    groups = max(1, min(v.groups, limit // (share * rows * width)))
     images = 1
     if merge and rows == height and depth == 1 and groups == v.groups:
         images = max(1, min(v.images, positions // (rows * width)))
     return [
-        Block(n, min(images, v.images - n), g, min(groups, v.groups - g), d, h, min(rows, height - h))
-        for n in range(0, v.images, images)
-        for g in range(0, v.groups, groups)
+        block(v, n, g, d, h, rows)
+        for n in pieces(v.images, images)
+        for g in pieces(v.groups, groups)
         for d in range(depth)
         for h in range(0, height, rows)
     ]
 
 
-def seen(x: Array, b: Block, v: Volume, space: Space) -> Array:
-    """Return what the windows of a block see: `[images, channels, depths, rows, columns]`."""
+def pieces(size: int, step: int) -> list[slice]:
+    """Split a range."""
+    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
+
+
+def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) -> Block:
+    """Describe up to `rows` rows from `h` on of the output depth `d`."""
     depth, row, column = v.axes
-    part = x[b.image : b.image + b.images, b.group * v.channels : (b.group + b.groups) * v.channels]
-    starts = (
-        b.depth * depth.stride - depth.begin,
-        b.row * row.stride - row.begin,
-        -column.begin,
+    rows = min(rows, row.out - h)
+    start = (d * row.out + h) * column.out
+    box = (
+        (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
+        (h * row.stride - row.begin, row.span(rows), 1),
+        (-column.begin, column.span(column.out), 1),
     )
-    return frame(part, starts, (depth.kernel, row.span(b.rows), column.span(column.out)), v, space)
+    return Block(
+        images.start,
+        images.stop - images.start,
+        groups,
+        groups.stop - groups.start,
+        rows,
+        slice(groups.start * v.outputs, groups.stop * v.outputs),
+        slice(start, start + rows * column.out),
+        frame(v, images, slice(groups.start * v.channels, groups.stop * v.channels), box),
+    )
+
+
+def column_blocks(v: Volume) -> list[Block]:
+    """Split the output for `Columns`."""
+    return partition(v, v.channels * v.taps * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, True)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Gather every tap, multiply once."""
+    """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
     v: Volume
+    blocks: Sequence[Block]
     matrix: Array
-    limit: int = 1 << 20
-    least: int = 256
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
-        v = self.v
-        data = v.data(x)
-        y = out.reshape(v.images, v.groups * v.outputs, v.plane)
-        depth = v.channels * v.taps * v.itemsize
-        blocks = partition(v, depth, self.limit, self.least, True)
-        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+        data = self.v.data(x)
+        y = out.reshape(*out.shape[:2], self.v.plane)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
     ) -> None:
         v = self.v
-        cols = gather(seen(x, b, v, space), b, v, space)
-        right = cols.reshape(b.groups, v.channels * v.taps, -1)
-        left = self.matrix[b.group : b.group + b.groups]
-        target, channels, at = place(out, b, v)
+        cols = gather(b.frame.of(x, space), b, v, space)
+        right = cols.reshape(b.count, v.channels * v.taps, -1)
+        left = self.matrix[b.groups]
+        target = out[b.image, b.channels, b.positions]
         size = target.shape[1]
         if v.direct and b.images == 1:
-            np.matmul(left, right, out=target.reshape(b.groups, v.outputs, size))
-            deliver(target, target, epilogue, b.image, channels, at)
+            np.matmul(left, right, out=target.reshape(b.count, v.outputs, size))
+            deliver(target, target, epilogue, b.image, b.channels, b.positions)
             return
-        total = space.array((b.groups, v.outputs, b.images * size), v.compute)
+        total = space.array((b.count, v.outputs, b.images * size), v.compute)
         np.matmul(left, right, out=total)
         tiles = total.reshape(-1, b.images, size)
         for i in range(b.images):
-            deliver(tiles[:, i], out[b.image + i, channels, at], epilogue, b.image + i, channels, at)
+            target = out[b.image + i, b.channels, b.positions]
+            deliver(tiles[:, i], target, epilogue, b.image + i, b.channels, b.positions)
 
 
 def gather(f: Array, b: Block, v: Volume, space: Space) -> Array:
@@ -142,12 +166,12 @@ def two_steps(v: Volume) -> bool:
 def spread(f: Array, first: int, step: int, count: int, v: Volume, space: Space) -> Array:
     """Gather along the columns: rows `first + j*step` of a frame as `[n, c, d, column, j, *]`."""
     column = v.axes[2]
-    part = f[:, :, :, first : first + (count - 1) * step + 1 : step]
-    if column.kernel == 1 and column.stride == 1 and part.strides[3] == column.out * v.itemsize:
-        return part[:, :, :, None]
+    n, c, d, r, e = f.strides
+    if column.kernel == column.stride == step == 1 and r == column.out * e:
+        return f[:, :, :, None, first : first + count]
     rows = space.array((*f.shape[:3], column.kernel, count, column.out), v.compute)
-    n, c, d, r, e = part.strides
-    rows[...] = overlapping(part, rows.shape, (n, c, d, e * column.dilation, r, e * column.stride))
+    steps = (n, c, d, e * column.dilation, r * step, e * column.stride)
+    rows[...] = overlapping(f, rows.shape, steps, first)
     return rows
 
 
@@ -176,51 +200,58 @@ def row_taps(v: Volume) -> list[Taps]:
     ]
 
 
+def shifted_blocks(v: Volume, stacked: bool) -> list[Block]:
+    """Split the output for `Shifted`."""
+    row = v.axes[ROW]
+    gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
+    terms = v.outputs * (row.kernel if stacked else 1)
+    return partition(v, (gathered + terms) * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, False)
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Gather all taps but those of the row axis, whose products are added.
 
-    `stacked`: one product for all taps that share rows, instead of one per tap; it is larger, but
-    computes the taps for rows that they do not need.
+    `matrices` are `[taps, g, M/g, C/g * other taps]`, one for each of `row_taps`. `stacked`: one
+    product for all taps that share rows, instead of one per tap; it is larger, but computes the
+    taps for rows that they do not need.
     """
 
     v: Volume
+    blocks: Sequence[Block]
     matrices: Sequence[Array]
     stacked: bool
-    limit: int = 1 << 20
-    least: int = 256
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
-        v = self.v
-        data = v.data(x)
-        y = out.reshape(v.images, v.groups * v.outputs, v.plane)
-        row = v.axes[ROW]
-        gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
-        terms = v.outputs * (row.kernel if self.stacked else 1)
-        blocks = partition(v, (gathered + terms) * v.itemsize, self.limit, self.least, False)
-        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+        data = self.v.data(x)
+        y = out.reshape(*out.shape[:2], self.v.plane)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    @cached_property
+    def _taps(self) -> list[Taps]:
+        return row_taps(self.v)
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
     ) -> None:
         v = self.v
-        target, channels, at = place(out, b, v)
+        target = out[b.image, b.channels, b.positions]
         size = target.shape[1]
-        shape = (b.groups, v.outputs, size)
+        shape = (b.count, v.outputs, size)
         total = target.reshape(shape) if v.direct else space.array(shape, v.compute)
-        f = seen(x, b, v, space)
+        f = b.frame.of(x, space)
         begun = False
         add = self._stack if self.stacked else self._each
-        for taps, matrix in zip(row_taps(v), self.matrices, strict=True):
+        for taps, matrix in zip(self._taps, self.matrices, strict=True):
             count = b.rows + taps.step * (taps.count - 1)
             rows = spread(f, taps.first, v.axes[ROW].stride, count, v, space)
-            right = rows.reshape(b.groups, -1, count * v.axes[COLUMN].out)
-            left = matrix[:, b.group : b.group + b.groups]
+            right = rows.reshape(b.count, -1, count * v.axes[COLUMN].out)
+            left = matrix[:, b.groups]
             add(left, right, taps.step * v.axes[COLUMN].out, total, begun, space)
             begun = True
         flat = total.reshape(-1, size)
-        deliver(flat, target, epilogue, b.image, channels, at)
+        deliver(target if v.direct else flat, target, epilogue, b.image, b.channels, b.positions)
 
     def _each(
         self, left: Array, right: Array, step: int, total: Array, begun: bool, space: Space
@@ -254,12 +285,3 @@ class Shifted:
         np.add(parts[0], parts[1], out=total)
         for part in parts[2:]:
             np.add(total, part, out=total)
-
-
-def place(out: Array, b: Block, v: Volume) -> tuple[Array, slice, slice]:
-    """Return a block's part of the output `[N, M, positions]`, its channels and positions."""
-    channels = slice(b.group * v.outputs, (b.group + b.groups) * v.outputs)
-    width = v.axes[COLUMN].out
-    start = (b.depth * v.axes[ROW].out + b.row) * width
-    at = slice(start, start + b.rows * width)
-    return out[b.image, channels, at], channels, at

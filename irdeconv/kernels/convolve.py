@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from irdeconv.kernels.columns import Columns, Shifted, row_taps
-from irdeconv.kernels.pointwise import Pointwise
+from irdeconv.kernels import convolve_cost as cost
+from irdeconv.kernels import fast
+from irdeconv.kernels.columns import Columns, Shifted, column_blocks, row_taps, shifted_blocks
+from irdeconv.kernels.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
 from irdeconv.kernels.volume import Volume, volume
+from irdeconv.kernels.winograd import Winograd, applies, transformed, winograd_blocks
 from irdeconv.spec import Array
+
+CLEARLY = 1.1  # F(4, 3) costs accuracy, so it must be faster by this factor
 
 
 def convolution_candidates(windows: Windows) -> list[Candidate]:
-    """Return the kernels for a convolution of a float type, the cheapest first; at least one.
+    """Return the kernels for a convolution, the cheapest first; at least one.
 
-    1 to 3 spatial axes, any pads; whatever has size 0 is zero.
+    1 to 3 spatial axes, any pads. Element types are floats, or integers of 32 and 64 bits, which
+    wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output
+    without anything to sum is zero.
     """
-    w = windows
-    if 0 in w.shape or 0 in w.out_shape or 0 in w.kernel:
-        return [Candidate("zero", 0.0, 0, lambda _: _zero)]
-    v = volume(w)
-    found = [Candidate("columns", 1.0, 0, lambda w: columns(v, w))]
-    if v.plain:
-        found.append(Candidate("pointwise", 0.5, 0, lambda w: pointwise(v, w)))
+    if 0 in windows.shape or 0 in windows.out_shape or 0 in windows.kernel:
+        return [Candidate("zero", 0.0, 0, lambda w: _zero)]
+    v = volume(windows)
+    found = [_pointwise(v)] if v.plain else [_columns(v)]
     if v.axes[1].kernel > 1:
-        found.append(Candidate("shifted", 2, 0, lambda w: shifted(v, w, False)))
-        found.append(Candidate("stacked", 3, 0, lambda w: shifted(v, w, True)))
+        found += [_shifted(v, False), _shifted(v, True)]
+    if applies(v):
+        found += [_winograd(v, 2), _winograd(v, 4)]
+    if v.channels == 1 and v.compute.kind == "f" and fast.available():
+        found.append(_depthwise(v))
     return sorted(found, key=lambda c: c.cost)
 
 
@@ -36,16 +43,52 @@ def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         finish(out, epilogue, team)
 
 
-def pointwise(v: Volume, w: Array) -> Kernel:
-    return Pointwise(v, v.filter(w).reshape(v.groups, v.outputs, v.channels))
+def _pointwise(v: Volume) -> Candidate:
+    blocks = pointwise_blocks(v)
+
+    def prepare(w: Array) -> Kernel:
+        return Pointwise(v, blocks, v.filter(w).reshape(v.groups, v.outputs, v.channels))
+
+    return cost.candidate("pointwise", v, cost.pointwise_work(v, blocks), prepare)
 
 
-def columns(v: Volume, w: Array) -> Kernel:
-    f = v.filter(w).swapaxes(-1, -2)
-    return Columns(v, f.reshape(v.groups, v.outputs, -1))
+def _columns(v: Volume) -> Candidate:
+    blocks = column_blocks(v)
+
+    def prepare(w: Array) -> Kernel:
+        # Rows innermost, as `gather` lays out the patches.
+        matrix = v.filter(w).swapaxes(-1, -2).reshape(v.groups, v.outputs, -1)
+        return Columns(v, blocks, matrix)
+
+    return cost.candidate("columns", v, cost.columns_work(v, blocks), prepare)
 
 
-def shifted(v: Volume, w: Array, stacked: bool) -> Kernel:
-    f = np.moveaxis(v.filter(w), 4, 0)  # [row, g, M/g, C/g, depth, column]
-    parts = [np.ascontiguousarray(f[t.cut]).reshape(t.count, *f.shape[1:3], -1) for t in row_taps(v)]
-    return Shifted(v, parts, stacked)
+def _shifted(v: Volume, stacked: bool) -> Candidate:
+    blocks = shifted_blocks(v, stacked)
+
+    def prepare(w: Array) -> Kernel:
+        rows = np.moveaxis(v.filter(w), 4, 0)
+        parts = [rows[t.cut].reshape(t.count, v.groups, v.outputs, -1) for t in row_taps(v)]
+        return Shifted(v, blocks, [np.ascontiguousarray(p) for p in parts], stacked)
+
+    name = "stacked" if stacked else "shifted"
+    return cost.candidate(name, v, cost.shifted_work(v, blocks, stacked), prepare)
+
+
+def _depthwise(v: Volume) -> Candidate:
+    blocks = fast.strips(v)
+
+    def prepare(w: Array) -> Kernel:
+        return fast.Depthwise(v, blocks, fast.weights(v, w), fast.offsets(v))
+
+    return cost.candidate("depthwise", v, cost.depthwise_work(v, blocks), prepare)
+
+
+def _winograd(v: Volume, m: int) -> Candidate:
+    blocks = winograd_blocks(v, m)
+    work = cost.winograd_work(v, m, blocks)
+
+    def prepare(w: Array) -> Kernel:
+        return Winograd(v, m, blocks, transformed(v, m, w))
+
+    return cost.candidate(f"winograd{m}", v, work, prepare, CLEARLY if m == 4 else 1)

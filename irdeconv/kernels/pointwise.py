@@ -2,60 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from irdeconv.kernels.columns import pieces
 from irdeconv.kernels.prepared import Epilogue
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import Volume, deliver, flat_planes
 from irdeconv.spec import Array
 
+BLOCK_BYTES = 1 << 20
+BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
+
+
+@dataclass(frozen=True)
+class Part:
+    """Positions of some groups of an image."""
+
+    image: int
+    groups: slice
+    positions: slice
+
+
+def pointwise_blocks(v: Volume) -> list[Part]:
+    """Split the output so that a block's input and output have about BLOCK_BYTES."""
+    each = (v.channels + v.outputs) * v.itemsize
+    width = max(BLOCK_POSITIONS, BLOCK_BYTES // each)
+    width = -(-v.plane // -(-v.plane // width))
+    groups = max(1, BLOCK_BYTES // (each * width))
+    return [
+        Part(n, g, p)
+        for n in range(v.images)
+        for g in pieces(v.groups, groups)
+        for p in pieces(v.plane, width)
+    ]
+
 
 @dataclass(frozen=True)
 class Pointwise:
-    """Multiply blocks of positions, so that what is done to the sums finds them in the cache."""
+    """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
+
+    `matrix` is `[g, M/g, C/g]`.
+    """
 
     v: Volume
+    blocks: Sequence[Part]
     matrix: Array
-    limit: int = 1 << 20
-    least: int = 256
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         v = self.v
-        planes = flat_planes(x, team.space)
-        data = planes.reshape(v.images, v.groups, v.channels, v.plane)
-        y = out.reshape(v.images, v.groups * v.outputs, v.plane)
-        width = max(self.least, self.limit // ((v.channels + v.outputs) * v.itemsize))
-        width = -(-v.plane // -(-v.plane // width))
-        groups = max(1, self.limit // ((v.channels + v.outputs) * v.itemsize * width))
-        blocks = [
-            (n, slice(g, min(g + groups, v.groups)), slice(p, min(p + width, v.plane)))
-            for n in range(v.images)
-            for g in range(0, v.groups, groups)
-            for p in range(0, v.plane, width)
-        ]
-        team.each(blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+        data = flat_planes(x, team.space).reshape(v.images, v.groups, v.channels, v.plane)
+        y = out.reshape(*out.shape[:2], v.plane)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
-        self,
-        x: Array,
-        out: Array,
-        block: tuple[int, slice, slice],
-        epilogue: Epilogue | None,
-        space: Space,
+        self, x: Array, out: Array, b: Part, epilogue: Epilogue | None, space: Space
     ) -> None:
         v = self.v
-        image, groups, at = block
-        channels = slice(groups.start * v.outputs, groups.stop * v.outputs)
-        target = out[image, channels, at]
-        right = x[image, groups, :, at]
-        shape = (groups.stop - groups.start, v.outputs, at.stop - at.start)
+        channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
+        target = out[b.image, channels, b.positions]
+        right = x[b.image, b.groups, :, b.positions]
         if right.dtype != v.compute:
             narrow, right = right, space.array(right.shape, v.compute)
             right[...] = narrow
+        shape = (right.shape[0], v.outputs, right.shape[2])
         total = target.reshape(shape) if v.direct else space.array(shape, v.compute)
-        np.matmul(self.matrix[groups], right, out=total)
+        np.matmul(self.matrix[b.groups], right, out=total)
         tile = target if v.direct else total.reshape(target.shape)
-        deliver(tile, target, epilogue, image, channels, at)
+        deliver(tile, target, epilogue, b.image, channels, b.positions)

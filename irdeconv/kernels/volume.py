@@ -7,7 +7,9 @@ The axes are named depth, row and column; where a convolution has fewer, the mis
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,33 +78,33 @@ class Volume:
     cuts: tuple[slice, ...]
     dtype: str
 
-    @property
+    @cached_property
     def compute(self) -> np.dtype[Any]:
-        """The type of sums: narrow floats are summed in f32."""
-        return np.dtype("float64" if self.dtype == "float64" else "float32")
+        """The type of sums: types of less than 32 bits are summed in f32."""
+        return np.dtype(self.dtype if self.dtype[-2:] in ("32", "64") else "float32")
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes per element of `compute`."""
         return self.compute.itemsize
 
-    @property
+    @cached_property
     def direct(self) -> bool:
         """Whether sums may be written to the output as they are."""
         return self.compute == np.dtype(self.dtype)
 
-    @property
+    @cached_property
     def taps(self) -> int:
         """The product of K."""
         return math.prod(a.kernel for a in self.axes)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int, int]:
         """The output's spatial sizes."""
         depth, row, column = self.axes
         return depth.out, row.out, column.out
 
-    @property
+    @cached_property
     def plane(self) -> int:
         """Positions of an output plane."""
         return math.prod(self.sizes)
@@ -114,11 +116,16 @@ class Volume:
 
     def data(self, x: Array) -> Array:
         """Return the view `[N, C, depth, row, column]` of the input."""
-        return x.reshape(*x.shape[:2], *(a.size for a in self.axes))
+        return x.reshape(self._shape)
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.images, self.groups * self.channels, *(a.size for a in self.axes))
 
     def filter(self, w: Array) -> Array:
         """Return `[g, M/g, C/g, depth, row, column]` of the taps that count, in `compute`."""
-        part = w[(..., *self.cuts)]
+        index: Any = (..., *self.cuts)
+        part = w[index]
         shape = (*w.shape[:3], *(a.kernel for a in self.axes))
         return np.ascontiguousarray(part, self.compute).reshape(shape)
 
@@ -138,11 +145,15 @@ def volume(windows: Windows) -> Volume:
     return Volume(n, g, c // g, w.outputs // g, whole, tuple(s for _, s in trimmed), w.dtype)
 
 
-def overlapping(a: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a view from the first element of `a` on; strides are in bytes."""
-    # as_strided takes ten times as long as an assignment, which matters for small layers.
-    view = a[:]
-    return as_strided(view, shape, strides)
+def overlapping(
+    a: Array, shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0
+) -> Array:
+    """Return a view of `a [..., rows, columns]` from row `first` on; strides are in bytes."""
+    if a.flags.c_contiguous:
+        # A tenth of the time of as_strided, which matters for small layers.
+        view: Array = np.ndarray(shape, a.dtype, a, first * a.strides[-2], strides)
+        return view
+    return as_strided(a[..., first:, :], shape, strides)
 
 
 def flat_planes(x: Array, space: Space) -> Array:
@@ -158,33 +169,53 @@ def flat_planes(x: Array, space: Space) -> Array:
     return x.reshape(*x.shape[:2], -1)
 
 
-def frame(
-    x: Array, starts: tuple[int, int, int], counts: tuple[int, int, int], v: Volume, space: Space
-) -> Array:
-    """Return `[..., *counts]` of the zero-extended `x [..., depth, row, column]` from `starts` on.
+@dataclass(frozen=True)
+class Frame:
+    """A box of the zero-extended input `[N, C, depth, row, column]`: `f[target] = x[source]`.
 
-    Depths are `dilation` apart, rows and columns adjacent. A view of `x` where nothing but data is
-    seen and it has the type of sums.
+    `shape` is the box's, `inside` tells that nothing but data is seen, `empty` that none is.
     """
-    step = v.axes[0].dilation
-    first = max(0, -(starts[0] // step))
-    stop = min(counts[0], (x.shape[-3] - 1 - starts[0]) // step + 1)
-    cuts = [(slice(first, stop), slice(starts[0] + first * step, None, step))]
-    for start, count, size in zip(starts[1:], counts[1:], x.shape[-2:], strict=True):
-        lo = max(0, -start)
-        hi = max(lo, min(count, size - start))
-        cuts.append((slice(lo, hi), slice(start + lo, start + hi)))
-    inside = all((c.start, c.stop) == (0, n) for (c, _), n in zip(cuts, counts, strict=True))
-    if inside and x.dtype == v.compute:
-        depth = slice(starts[0], starts[0] + (counts[0] - 1) * step + 1, step)
-        return x[(..., depth, cuts[1][1], cuts[2][1])]
-    f = space.array((*x.shape[:-3], *counts), v.compute)
-    if not inside:
-        f[...] = 0
-    if all(c.stop > c.start for c, _ in cuts):
-        depth = slice(cuts[0][1].start, cuts[0][1].start + (stop - first - 1) * step + 1, step)
-        f[(..., *(c for c, _ in cuts))] = x[(..., depth, cuts[1][1], cuts[2][1])]
-    return f
+
+    shape: tuple[int, ...]
+    source: tuple[slice, ...]
+    target: tuple[slice, ...]
+    inside: bool
+    empty: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def elements(self) -> int:
+        """How many elements the box has."""
+        return math.prod(self.shape)
+
+    def of(self, x: Array, space: Space) -> Array:
+        """Return the box in the type of sums; a view of `x` where that is enough."""
+        if self.inside and x.dtype == self.dtype:
+            return x[self.source]
+        f = space.array(self.shape, self.dtype)
+        if not self.inside:
+            f[...] = 0
+        if not self.empty:
+            f[self.target] = x[self.source]
+        return f
+
+
+def frame(v: Volume, images: slice, channels: slice, box: Sequence[tuple[int, int, int]]) -> Frame:
+    """Describe the box of (start, count, step) along depth, row and column."""
+    source, target = [images, channels], [slice(None)] * 2
+    counts = []
+    for axis, (start, count, step) in zip(v.axes, box, strict=True):
+        first = max(0, -(start // step))
+        stop = max(first, min(count, (axis.size - 1 - start) // step + 1))
+        at = start + first * step
+        source.append(slice(at, at + (stop - first - 1) * step + 1, step))
+        target.append(slice(first, stop))
+        counts.append(count)
+    inner = target[2:]
+    inside = all((t.start, t.stop) == (0, n) for t, n in zip(inner, counts, strict=True))
+    empty = any(t.start == t.stop for t in inner)
+    shape = (images.stop - images.start, channels.stop - channels.start, *counts)
+    return Frame(shape, tuple(source), tuple(target), inside, empty, v.compute)
 
 
 def deliver(

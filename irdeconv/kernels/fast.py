@@ -1,0 +1,120 @@
+"""Depthwise convolution compiled by numba (the extra `fast`): one pass over the data.
+
+NumPy passes over memory once per tap; here a row of the output takes all taps of the row axis from
+the processor's cache. Everything else is matrix products, where NumPy has nothing to gain.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.volume import Volume, deliver
+from irdeconv.spec import Array
+
+BLOCK_BYTES = 1 << 19  # output of a block, for the epilogue to find it in the cache
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("numba") is not None
+
+
+def available() -> bool:
+    """Whether numba is installed and the environment does not say IRDECONV_FAST=0."""
+    return os.environ.get("IRDECONV_FAST", "1") != "0" and _installed()
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Neighbouring output channels of an image."""
+
+    image: int
+    channels: slice
+
+
+def strips(v: Volume) -> list[Strip]:
+    """Split the output by channels."""
+    channels = v.groups * v.outputs
+    step = max(1, min(channels, BLOCK_BYTES // (v.plane * v.itemsize)))
+    return [
+        Strip(n, slice(m, min(m + step, channels)))
+        for n in range(v.images)
+        for m in range(0, channels, step)
+    ]
+
+
+@dataclass(frozen=True)
+class Depthwise:
+    """One input channel per group; `weights` are `[M, taps]`, `offsets` see below."""
+
+    v: Volume
+    blocks: Sequence[Strip]
+    weights: Array
+    offsets: Array
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See `Kernel`."""
+        v = self.v
+        data = v.data(x)
+        if not data.flags.c_contiguous or data.dtype != v.compute:
+            given, data = data, team.space.array(data.shape, v.compute)
+            data[...] = given
+        y = out.reshape(*out.shape[:2], v.plane)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    def _block(
+        self, x: Array, out: Array, b: Strip, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        v = self.v
+        target = out[b.image, b.channels]
+        total = target if v.direct else space.array(target.shape, v.compute)
+        shape = frame_shape(v)
+        frame = space.array(shape, v.compute)
+        sums = space.array((math.prod(shape[3:]),), v.compute)
+        planes = total.reshape(-1, *v.sizes)
+        axes = tuple((a.stride, a.begin) for a in v.axes)
+        depthwise = compiled().depthwise
+        first, share = b.channels.start, v.outputs
+        depthwise(
+            x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes
+        )
+        deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
+
+
+def frame_shape(v: Volume) -> tuple[int, ...]:
+    """Return the shape of a zero-extended plane, each axis split modulo its stride."""
+    rest = (-(-a.span(a.out) // a.stride) for a in v.axes)
+    return (*(a.stride for a in v.axes), *rest)
+
+
+def offsets(v: Volume) -> Array:
+    """Return for each tap where in the frame the first output reads it."""
+    shape = frame_shape(v)
+    found = []
+    for k in np.ndindex(*(a.kernel for a in v.axes)):
+        shifts = [divmod(t * a.dilation, a.stride) for t, a in zip(k, v.axes, strict=True)]
+        place = (*(phase for _, phase in shifts), *(shift for shift, _ in shifts))
+        found.append(int(np.ravel_multi_index(place, shape)))
+    return np.array(found, np.int64)
+
+
+def weights(v: Volume, w: Array) -> Array:
+    """Return the filter as `[M, taps]`."""
+    return v.filter(w).reshape(v.groups * v.outputs, v.taps)
+
+
+@cache
+def compiled() -> Any:
+    """Import what needs numba."""
+    return import_module("irdeconv.kernels.compiled")

@@ -1,0 +1,220 @@
+"""Prepared convolution kernels against the definition, over the whole domain of each."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import oracle
+import pytest
+
+from irdeconv.kernels import columns, convolve, pointwise, winograd
+from irdeconv.kernels.convolve import convolution_candidates
+from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.team import Team
+
+
+def draw(seed: int) -> tuple[Windows, tuple[int, ...]]:
+    """Return a random convolution and its pads_end."""
+    r = random.Random(seed)
+    rank = r.randint(1, 3)
+
+    def axis(low: int, high: int) -> tuple[int, ...]:
+        return tuple(r.randint(low, high) for _ in range(rank))
+
+    groups, c, m, n = r.choice([1, 1, 2, 3]), r.randint(1, 3), r.randint(1, 3), r.randint(1, 2)
+    sizes = axis(1, {1: 14, 2: 9, 3: 5}[rank])
+    kernel = r.choice([(1,) * rank, (3,) * rank, axis(1, 3), axis(1, 4)])
+    strides = r.choice([(1,) * rank, axis(1, 3)])
+    dilations = r.choice([(1,) * rank, axis(1, 3)])
+    begin, end = r.choice([(axis(-2, 4), axis(-2, 4)), ((kernel[0] // 2,) * rank,) * 2])
+    rows = zip(sizes, begin, end, dilations, kernel, strides, strict=True)
+    out = tuple(max((i + b + e - d * (k - 1) - 1) // s + 1, 0) for i, b, e, d, k, s in rows)
+    shape = (n, groups * c, *sizes)
+    return Windows(shape, groups * m, groups, kernel, strides, dilations, begin, out), end
+
+
+def data(w: Windows) -> tuple[Any, Any]:
+    """Return an input and a filter of small integers."""
+    r = np.random.default_rng(0)
+    x = r.integers(-4, 5, w.shape).astype(w.dtype)
+    filters = w.groups, w.outputs // w.groups, w.shape[1] // w.groups, *w.kernel
+    return x, r.integers(-4, 5, filters).astype(w.dtype)
+
+
+def strided(x: Any, seed: int) -> Any:
+    """Return an array of the same values whose elements are not neighbours."""
+    if seed % 3 == 0:
+        return x
+    if seed % 3 == 1:
+        return np.asfortranarray(x)
+    host = np.full([2 * n + 1 for n in x.shape], np.nan, x.dtype)
+    view = host[(slice(1, None, 2),) * x.ndim][(..., *(slice(None, None, -1),) * (x.ndim - 2))]
+    view[...] = x
+    return view
+
+
+class Shifts:
+    """y + channel, then times a tensor of the output's shape if positional."""
+
+    def __init__(self, w: Windows, positional: bool) -> None:
+        self.positional = positional
+        r = np.random.default_rng(1)
+        self.bias = r.integers(-3, 4, (w.outputs, 1))
+        self.factor = r.integers(-2, 3, (w.shape[0], w.outputs, int(np.prod(w.sizes))))
+
+    def __call__(self, tile: Any, image: int, channels: slice, positions: slice) -> None:
+        tile += self.bias[channels].astype(tile.dtype)
+        if self.positional:
+            tile *= self.factor[image, channels, positions].astype(tile.dtype)
+
+    def on(self, y: Any) -> Any:
+        """Return what the whole output becomes."""
+        flat = y.reshape(*y.shape[:2], -1) + self.bias
+        return (flat * self.factor if self.positional else flat).reshape(y.shape)
+
+
+def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Team:
+    team = Team(threads)
+    team.begin()
+    c.prepare(w)(x, out, epilogue, team)
+    return team
+
+
+def tolerance(c: Candidate, w: Windows) -> float:
+    """Bound the rounding of a sum of products of integers up to 4 in size; epilogues double it."""
+    if not c.name.startswith("winograd"):
+        return 0.0  # every partial sum is an integer that f32 holds
+    # Transforms multiply a rounding error by at most the products of their absolute row sums.
+    gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[c.name[-1]] ** 2
+    depth = w.shape[1] * w.taps // 9
+    return float(2 * np.finfo(np.float32).eps * (depth + 20) * gain * depth * 16)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Split every kernel's work into several blocks."""
+    for module in (columns, pointwise, winograd):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 600)
+    for module in (columns, pointwise):
+        monkeypatch.setattr(module, "BLOCK_POSITIONS", 3)
+
+
+def check(seed: int) -> set[str]:
+    w, end = draw(seed)
+    x, f = data(w)
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    epilogue = Shifts(w, seed % 2 == 0) if seed % 5 else None
+    want = epilogue.on(want) if epilogue else want
+    names = set()
+    for c in convolution_candidates(w):
+        y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)
+        run(c, strided(x, seed), f, y, epilogue)
+        assert np.abs(y - want).max(initial=0) <= tolerance(c, w), c.name
+        run(c, strided(x, seed), f, shared, epilogue, threads=3)
+        assert y.tobytes() == shared.tobytes(), c.name
+        names.add(c.name)
+    return names
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_every_candidate_computes_the_convolution(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(150, 300))
+def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
+    check(seed)
+
+
+def test_the_grid_reaches_every_kernel() -> None:
+    names = {c.name for seed in range(300) for c in convolution_candidates(draw(seed)[0])}
+    assert names >= {"zero", "columns", "pointwise", "shifted", "stacked", "winograd2", "winograd4"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_other_float_types(seed: int, dtype: str) -> None:
+    w, end = draw(seed)
+    w = replace(w, dtype=dtype)
+    x, f = data(w)
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    for c in convolution_candidates(w):
+        y = np.full(w.out_shape, np.nan, kind)
+        run(c, strided(x, seed), f, y)
+        if c.name.startswith("winograd"):
+            step = float(ml_dtypes.finfo(kind).eps)
+            assert np.abs(y - want).max(initial=0) <= tolerance(c, w) + step * np.abs(want).max()
+        else:
+            assert (y == want.astype(np.float32).astype(kind)).all(), c.name
+
+
+@pytest.mark.parametrize("seed", range(340, 400))
+def test_scratch_memory_is_what_the_candidate_says(seed: int) -> None:
+    w, _ = draw(seed)
+    x, f = data(w)
+    for c in convolution_candidates(w):
+        team = run(c, x, f, np.empty(w.out_shape, w.dtype))
+        pieces = 16  # each rounded up to a cache line
+        assert team.peak <= c.scratch + 64 * pieces, c.name
+
+
+def test_a_large_layer_works_in_blocks() -> None:
+    w = Windows((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
+    assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
+
+
+def costs(**changes: Any) -> dict[str, float]:
+    w = Windows((1, 64, 56, 56), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (56, 56))
+    return {c.name: c.cost for c in convolution_candidates(replace(w, **changes))}
+
+
+def test_cheapest_comes_first_and_is_what_the_field_would_choose() -> None:
+    found = costs()
+    assert list(found) == sorted(found, key=lambda name: found[name])
+    assert next(iter(found)).startswith("winograd")
+    few = costs(outputs=1, shape=(1, 64, 56, 56))
+    assert next(iter(few)) in ("shifted", "stacked")
+    assert next(iter(costs(shape=(1, 3, 56, 56)))) == "columns"
+    assert set(costs(kernel=(1, 1), begin=(0, 0))) == {"pointwise"}
+    # Beyond the fixed overheads a wider type takes longer.
+    assert costs(dtype="float64")["columns"] > 1.5 * found["columns"]
+
+
+def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
+    """A 3x3 window on a single position sees its centre."""
+    w = Windows((2, 4, 1, 1), 5, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
+    assert [c.name for c in convolution_candidates(w)] == ["pointwise"]
+    x, f = data(w)
+    y = np.empty(w.out_shape, np.float32)
+    run(convolution_candidates(w)[0], x, f, y)
+    assert (y[..., 0, 0] == x[..., 0, 0] @ f[0, :, :, 1, 1].T).all()
+
+
+def test_winograd_of_random_data_is_as_accurate_as_stated() -> None:
+    r = np.random.default_rng(2)
+    w = Windows((1, 32, 20, 20), 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (20, 20))
+    x = r.standard_normal(w.shape)
+    f = r.standard_normal((1, 16, 32, 3, 3))
+    found = {c.name: c for c in convolution_candidates(w)}
+    want, y = np.empty(w.out_shape), np.empty(w.out_shape, np.float32)
+    exact = {c.name: c for c in convolution_candidates(replace(w, dtype="float64"))}
+    run(exact["columns"], x, f, want)
+    for name, bound in (("columns", 1e-6), ("winograd2", 2e-6), ("winograd4", 2e-5)):
+        run(found[name], x.astype(np.float32), f, y)
+        assert np.abs(y - want).max() <= bound * np.abs(want).max(), name
+
+
+def test_nothing_to_sum_is_zero_and_finished() -> None:
+    w = Windows((1, 0, 4), 3, 1, (2,), (1,), (1,), (0,), (3,))
+    (c,) = convolution_candidates(w)
+    y = np.full(w.out_shape, np.nan, np.float32)
+    epilogue = Shifts(w, False)
+    run(c, np.empty(w.shape, np.float32), np.empty((1, 3, 0, 2), np.float32), y, epilogue)
+    assert (y == epilogue.bias).all()
+    assert convolve.CLEARLY > 1
