@@ -19,6 +19,7 @@ from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape
+from irdeconv.ops.slicing import Slice
 from irdeconv.runtime import choice
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
 from irdeconv.runtime.choice import Tuner
@@ -183,6 +184,31 @@ def test_views_share_memory_and_last_long_enough():
     same(outs, plain)
     arrays = list(outs.values())
     assert not np.shares_memory(arrays[1], arrays[2])
+
+
+def test_a_cropped_residual_is_read_anew_in_every_run():
+    b = Builder()
+    x = b.input((1, 3, 8, 9))
+    y = b.add(ReLU(), x)
+    crop = b.add(Slice(), y, *(np.array(v) for v in ([1, 2], [7, 8], [1, 1], [2, 3])))
+    z = b.add(Add(), b.add(Convolution(), y, randn(3, 3, 3, 4)), crop)
+    plan = ird.compile(b.done(z), None, threads=1)
+    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
+    for _ in range(2):
+        data = randn(1, 3, 8, 9)
+        same(plan.run([data]), plain.run([data]))
+
+
+def test_a_view_that_needs_a_copy_is_made_in_every_run():
+    b = Builder()
+    x = b.input((2, 3, 4))
+    y = b.add(Transpose(), b.add(ReLU(), x), np.array([0, 2, 1]))
+    flat = b.add(Reshape(special_zero=False), y, np.array([2, 12]))
+    plan = ird.compile(b.done(b.add(Multiply(), flat, np.float32(2))), None, threads=1)
+    for _ in range(2):
+        data = np.abs(randn(2, 3, 4))
+        want = 2 * data.swapaxes(1, 2).reshape(2, 12)
+        np.testing.assert_array_equal(plan.run([data])["y0"], want)
 
 
 def test_outputs_are_the_callers_own_arrays():

@@ -16,7 +16,16 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CACHED, CALL, aliases, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import (
+    CACHED,
+    CALL,
+    aliases,
+    lanes,
+    matrix,
+    multiply,
+    pitch,
+    product_cost,
+)
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 

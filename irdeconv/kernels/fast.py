@@ -86,9 +86,7 @@ class Depthwise:
         axes = tuple((a.stride, a.begin) for a in v.axes)
         depthwise = compiled().depthwise
         first, share = b.channels.start, v.outputs
-        depthwise(
-            x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes
-        )
+        depthwise(x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes)
         deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from irdeconv.kernels.deconvolve import deconvolution_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel
 from irdeconv.kernels.team import Team
 from irdeconv.op import as_tuple
-from irdeconv.runtime.bound import Bound, bind
+from irdeconv.runtime.bound import bind
 from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.program import Call, Slots, Values
@@ -31,7 +31,7 @@ class Implementation:
 
     `arguments` are the values that `bind` gets slots of. `writes` says that the outputs are written
     into given memory, of `shapes` and `dtypes`. `view_of` names the value whose memory the outputs
-    share.
+    share, `in_place` values whose memory the output may take over.
     """
 
     arguments: tuple[Value, ...]
@@ -40,6 +40,7 @@ class Implementation:
     dtypes: tuple[np.dtype[Any], ...] = ()
     writes: bool = False
     view_of: Value | None = None
+    in_place: tuple[Value, ...] = ()
     kernel: str = ""
     why: str = ""
     scratch: int = 0
@@ -70,11 +71,9 @@ def implement(
         return _Chain(plan.arguments, _outputs(unit.last), *_memory(unit.last), writes=True,
                       kernel=plan.name, plan=plan, shape=spec.shape)  # fmt: skip
     node = unit.last
-    inputs, specs = graph.input_specs(node.id), node.specs or ()
-    if specs and all(is_static(s.shape) for s in (*inputs, *specs)):
-        bound = bind(node.op, list(inputs), list(specs))
-        if bound is not None:
-            return _from_bound(graph, node, bound)
+    bound = _bound(graph, node, constants, used)
+    if bound is not None:
+        return bound
     return _Evaluated(
         graph.inputs_of(node.id),
         _outputs(node),
@@ -142,14 +141,40 @@ def _unshared(out: Any, arrays: list[Any]) -> Any:
     return out
 
 
-def _from_bound(graph: Graph, node: Node, bound: Bound) -> Implementation:
+def _bound(
+    graph: Graph, node: Node, constants: Mapping[Value, Array], used: frozenset[int]
+) -> Implementation | None:
+    """Bind a node to its shapes; None where these are open or it has to be evaluated."""
     arguments = graph.inputs_of(node.id)
-    if bound.view:
+    inputs = [
+        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
+        for v in arguments
+    ]
+    outputs = list(node.specs or ())
+    if used == {0}:
+        outputs = outputs[:1]
+    found = bind(node.op, inputs, outputs)
+    if found is None:
+        return None
+    if found.view is not None:
         return _View(
-            arguments, _outputs(node), view_of=arguments[0], kernel="view", function=bound.call
+            arguments,
+            _outputs(node),
+            view_of=arguments[0],
+            kernel="view",
+            function=found.view,
         )
-    return _Written(arguments, _outputs(node), *_memory(node), writes=True, kernel=bound.name,
-                    scratch=bound.scratch, function=bound.call)  # fmt: skip
+    shapes, dtypes = _memory(node)
+    return _Written(
+        arguments,
+        _outputs(node)[:1],
+        shapes[:1],
+        dtypes[:1],
+        writes=True,
+        kernel=node.type,
+        function=found.call,
+        in_place=tuple(arguments[i] for i in found.in_place),
+    )
 
 
 @dataclass
@@ -177,13 +202,12 @@ class _Written(Implementation):
     function: Callable[..., Any] | None = None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        function, first = self.function, outs[0]
+        function, out = self.function, outs[0]
         assert function is not None
-        single = len(outs) == 1
 
         def call(values: Values) -> None:
-            out = values[first] if single else tuple(values[o] for o in outs)
-            function(*[values[i] for i in ins], out=out, team=team)
+            team.begin()
+            function(*[values[i] for i in ins], out=values[out], team=team)
 
         return call
 
@@ -198,6 +222,7 @@ class _Chain(Implementation):
         run, out = self.plan.run, outs[0]
 
         def call(values: Values) -> None:
+            team.begin()
             run([values[i] for i in ins], values[out], team)
 
         return call
@@ -244,7 +269,8 @@ class _Windows(Implementation):
         finish = self.finish
         if finish is None:
             return lambda values: None
-        if all(values[i] is not None for i in operands):
+        # An operand that is not contiguous is copied for the epilogue, which has to be done anew.
+        if all(values[i] is not None and values[i].flags.c_contiguous for i in operands):
             bound = finish.epilogue([values[i] for i in operands])
             return lambda values: bound
         return lambda values: finish.epilogue([values[i] for i in operands])

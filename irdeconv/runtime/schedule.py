@@ -209,13 +209,12 @@ class _Scheduler:
             for value in self._read(unit):
                 if value in self.buffers:
                     self.buffers[value].last = k
-            outputs = [Value(unit.last.id, p) for p in range(max(unit.last.outputs, 1))]
             if one.view_of is not None:
                 shared = self.buffers.get(one.view_of)
-                for value in outputs if shared is not None else ():
+                for value in one.outputs if shared is not None else ():
                     self.buffers[value] = shared  # type: ignore[assignment]
             elif one.writes:
-                for value, shape, dtype in zip(outputs, one.shapes, one.dtypes, strict=True):
+                for value, shape, dtype in zip(one.outputs, one.shapes, one.dtypes, strict=True):
                     if value in wanted:
                         self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
@@ -261,9 +260,11 @@ class _Scheduler:
         outs = tuple(self.slot_of[v] for v in one.outputs)
         if one.view_of is not None and self._fixed(one.view_of):
             views = as_tuple(one.call(*(self.values[i] for i in ins)))
-            for slot, view in zip(outs, views, strict=False):
-                self.values[slot] = view
-            return None
+            source = self.values[self.slot_of[one.view_of]]
+            if all(np.may_share_memory(view, source) for view in views):
+                for slot, view in zip(outs, views, strict=False):
+                    self.values[slot] = view
+                return None
         call = one.bind(ins, outs, self.settings.team, self.values)
         return Step(unit.nodes, call, ins, outs, (), one.kernel, one.why, one.scratch)
 
