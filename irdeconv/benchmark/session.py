@@ -38,18 +38,12 @@ def bench(
     _check(rounds, seconds)
     clock = clock or Clock()
     outputs = plan.run(inputs)  # failures come with names of layers here
-    conditions = Conditions.now()
-    limits = ceilings or measure_ceilings(clock)
+    conditions, limits = Conditions.now(), ceilings or measure_ceilings(clock)
     timer = StepTimer(plan, inputs, clock)
-
-    def run() -> dict[str, Array]:
-        return plan.run(inputs)
-
-    calls: dict[str, Call] = {OWN: run, STEPS: timer}
-    calls |= {p.name: p.run for p in peers if p.run is not None}
-    found = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up={STEPS: run})
-    program = plan.program(inputs)
-    network = Timing.of(found[OWN])
+    calls = _calls(plan, inputs, timer, peers)
+    warm_up = {STEPS: calls[OWN]}
+    found = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
+    network, program = Timing.of(found[OWN]), plan.program(inputs)
     return BenchReport(
         plan.graph.info.name,
         form,
@@ -64,6 +58,11 @@ def bench(
         _memory(program),
         tuple(_compared(p, outputs, network, found.get(p.name)) for p in peers),
     )
+
+
+def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -> dict[str, Call]:
+    others = {p.name: p.run for p in peers if p.run is not None}
+    return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
 
 
 def _check(rounds: int, seconds: float) -> None:
