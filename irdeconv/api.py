@@ -24,6 +24,7 @@ from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.kernels.exact import accumulate_in_order
+from irdeconv.kernels.team import Team, processors
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
@@ -31,10 +32,9 @@ from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
-from irdeconv.runtime.feeds import Feeds, input_names
-from irdeconv.kernels.team import Team, processors
-from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.feeds import Feeds, input_names
+from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean

@@ -225,7 +225,8 @@ class ChainEpilogue:
         self._operands: list[Array] = [np.zeros((), chain.dtype)] * (chain.inputs - 1)
         self._plain: list[bool] = [True] * (chain.inputs - 1)
         self._local = _Registers()
-        self._types: tuple[Any, ...] = ()
+        self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
+        self._kind = chain.dtype
 
     def give(self, register: int, array: Array) -> None:
         """Set an operand, which broadcasts to the output.
@@ -245,23 +246,29 @@ class ChainEpilogue:
         self._operands[register - 1] = flat.reshape(m, 1) if plain else flat
         self._plain[register - 1] = plain
         self.positional = not all(self._plain)
-        self._types = tuple(a.dtype for a in self._operands)
+        self._choose(self._kind)
 
     def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
         """Finish a tile in place."""
-        kind = tile.dtype
-        program = self.chain.program((kind, *self._types), kind, 0)
+        if tile.dtype is not self._kind:
+            self._choose(tile.dtype)
+        program = self._program
         if program.registers and tile.size > 2 * TILE:
             self._split(tile, image, channels, positions)
             return
         inputs = [tile]
         for array, plain in zip(self._operands, self._plain, strict=True):
             if plain:
-                inputs.append(array if array.shape[0] == 1 else array[channels])
+                inputs.append(array[channels] if len(array) > 1 else array)
             else:
                 inputs.append(_part(array, image, channels, positions))
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
+
+    def _choose(self, kind: np.dtype[Any]) -> None:
+        """Take the program for tiles of an element type."""
+        types = (kind, *(a.dtype for a in self._operands))
+        self._program, self._kind = self.chain.program(types, kind, 0), kind
 
     def _split(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
         """Finish a large tile piece by piece, so that the registers stay in the cache."""

@@ -57,7 +57,6 @@ RULES |= {
         "fmod": np.fmod,
         "remainder": np.remainder,
         "abs": np.abs,
-        "negative": np.negative,
         "sign": np.sign,
         "square": np.square,
         "sqrt": np.sqrt,
@@ -81,6 +80,12 @@ RULES |= {
         "trunc": np.trunc,
     }.items()
 }
+
+
+@rule("negative")
+def _negative(e: Emitter, x: int) -> int:
+    """Multiply: np.negative in place on columns of a matrix is wrong in NumPy 2.4."""
+    return e.call(np.multiply, x, -1.0)
 
 
 def _single(e: Emitter, value: int) -> float | None:
@@ -157,13 +162,13 @@ def _leaky_relu(e: Emitter, x: int, slope: float) -> int:
 
 @rule("sigmoid")
 def _sigmoid(e: Emitter, x: int) -> int:
-    power = e.call(np.exp, e.call(np.negative, x))
+    power = e.call(np.exp, e.call(np.multiply, x, -1.0))
     return e.call(np.divide, 1.0, e.call(np.add, power, 1.0))
 
 
 @rule("swish")
 def _swish(e: Emitter, x: int, beta: float = 1.0) -> int:
-    """Compute x / (1 + exp(-beta x)); where that is -inf / inf, x * sigmoid is -inf * 0, NaN too."""
+    """Compute x / (1 + exp(-beta x)); -inf / inf is a NaN, as the product -inf * 0 is."""
     power = e.call(np.exp, e.call(np.multiply, x, -beta))
     return e.call(np.divide, x, e.call(np.add, power, 1.0))
 
@@ -225,7 +230,7 @@ def _log1p(e: Emitter, v: int) -> int:
 
 @rule("softplus")
 def _softplus(e: Emitter, x: int) -> int:
-    tail = _log1p(e, e.call(np.exp, e.call(np.negative, e.call(np.abs, x))))
+    tail = _log1p(e, e.call(np.exp, e.call(np.multiply, e.call(np.abs, x), -1.0)))
     return e.call(np.add, e.call(_clip, x, 0.0, INF), tail)
 
 

@@ -109,25 +109,20 @@ def assign(
     `loads` are the inputs that are first converted into a register. `store` says that the
     destination has another element type, so that it takes nothing but the result.
     """
-    calls, last_value = _with_conversions(emitter.calls, result, loads, inputs, store)
-    last: dict[int, int] = {}
-    for at, call in enumerate(calls):
-        for value in call.args:
-            last[value] = at
+    calls, final = _with_conversions(emitter.calls, result, loads, inputs, store)
+    last = {value: at for at, call in enumerate(calls) for value in call.args}
     place = {i: i for i in range(inputs)}
     place |= {v: inputs + 1 + k for k, v in enumerate(emitter.constants)}
     first = inputs + 1 + len(emitter.constants)
-    free: list[int] = [] if store or (home is not None and home in last) else [inputs]
+    free: list[int] = [] if store or home in last else [inputs]
     code, registers = [], 0
     for at, call in enumerate(calls):
         args = tuple(place[v] for v in call.args)
-        for value in {v for v in call.args if last[v] == at}:
-            slot = place[value]
-            if slot >= first or slot == inputs:
-                free.append(slot)
-            elif value == home and not store:
-                free.append(inputs)
-        if call.result == last_value:
+        dying = {v for v in call.args if last[v] == at}
+        free += [place[v] for v in dying if place[v] >= first or place[v] == inputs]
+        if home in dying and not store:
+            free.append(inputs)
+        if call.result == final:
             slot = inputs
         elif free:
             slot = min(free)  # the destination first: it is in the cache anyway
@@ -136,7 +131,7 @@ def assign(
             slot, registers = first + registers, registers + 1
         place[call.result] = slot
         code.append((call.fn, args, slot))
-        if call.result not in last and call.result != last_value:
+        if call.result not in last and call.result != final:
             free.append(slot)
     return Program(tuple(code), tuple(emitter.constants.values()), registers)
 

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,12 +67,14 @@ def _aligned(size: int) -> Array:
 class Team:
     """One or more threads; each has scratch memory of its own.
 
-    `space` is what a kernel shares between its blocks. A team runs one kernel at a time.
+    `space` is what a kernel shares between its blocks. A team runs one kernel at a time: its user
+    holds `lock`.
     """
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = max(1, threads)
         self.space = Space()
+        self.lock = Lock()
         self._spaces = [Space() for _ in range(self.threads)]
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 

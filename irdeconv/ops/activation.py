@@ -212,11 +212,12 @@ class Clamp(Unary):
 
     def evaluate(self, data: Array) -> Array:
         if data.dtype.kind not in "iu":
-            return np.clip(data, data.dtype.type(self.min), data.dtype.type(self.max))
+            low, high = data.dtype.type(self.min), data.dtype.type(self.max)
+            return np.clip(data, low, high).astype(data.dtype, copy=False)  # bf16 becomes f32
         info = np.iinfo(data.dtype)
-        low = info.min if self.min <= info.min else int(np.ceil(self.min))
-        high = info.max if self.max >= info.max else int(np.floor(self.max))
-        return np.clip(data, low, high)
+        least = info.min if self.min <= info.min else int(np.ceil(self.min))
+        most = info.max if self.max >= info.max else int(np.floor(self.max))
+        return np.clip(data, least, most)
 
 
 def _gelu_erf(x: Array) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.chain import computing_type
 from irdeconv.op import Op
-from irdeconv.ops import activation, convert, elementwise, normalization, quantize
+from irdeconv.ops import activation, convert, normalization, quantize
 from irdeconv.spec import Array, Spec, is_static
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16"})
@@ -124,6 +125,10 @@ def _number(spec: Spec) -> float | None:
     return None if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
+def _array(value: Any, kind: Any) -> Any:
+    return np.asarray(value, kind)
+
+
 @_rule(activation.Clamp)
 def _clamp(op: activation.Clamp, inputs: Sequence[Spec]) -> ChainStep:
     return ChainStep("clamp", (Port(0),), (op.min, op.max))
@@ -197,8 +202,8 @@ def _fake_quantize(op: quantize.FakeQuantize, inputs: Sequence[Spec]) -> ChainSt
     given = [s.known for s in inputs[1:]]
     if any(v is None for v in given) or inputs[0].dtype is None:
         return None
-    kind = np.float64 if inputs[0].dtype.name == "f64" else np.float32
-    low, high, first, last = (np.asarray(v, kind) for v in given)
+    kind = computing_type(inputs[0].dtype.container)
+    low, high, first, last = (_array(v, kind) for v in given)
     if not np.all(low < high):
         return None
     args = (Port(0), low, high, high - low, last - first, first)
@@ -212,15 +217,14 @@ def _batch_norm(op: normalization.BatchNormInference, inputs: Sequence[Spec]) ->
     given = [s.known for i, s in enumerate(inputs) if i != first]
     if data.shape is None or data.dtype is None or any(v is None for v in given):
         return None
-    kind = np.float64 if data.dtype.name == "f64" else np.float32
+    kind = computing_type(data.dtype.container)
     shape = (-1, *(1,) * (len(data.shape) - 2))
-    gamma, beta, mean, variance = (np.asarray(v, kind).reshape(shape) for v in given)
+    gamma, beta, mean, variance = (_array(v, kind).reshape(shape) for v in given)
     with np.errstate(all="ignore"):
-        factor = gamma / np.sqrt(variance + kind(op.epsilon))
+        factor = gamma / np.sqrt(variance + kind.type(op.epsilon))
     return ChainStep("affine", (Port(first), mean, factor, beta))
 
 
 CLASSES: frozenset[str] = frozenset(
     {cls.type for cls in RULES} | set(UNARY) | set(BINARY) | SEPARATE
 )
-assert elementwise.Binary

@@ -129,7 +129,8 @@ class _Operands:
         """Return the chain for steps over these operands."""
         count = 1 + len(self.known)
         spec = nodes[-1].spec()
-        assert spec.dtype is not None and is_static(spec.shape)
+        assert spec.dtype is not None
+        assert is_static(spec.shape)
         program = [
             Step(name, tuple(r.register(count) for r in refs), params)
             for name, refs, params in steps

@@ -1,4 +1,4 @@
-"""How a unit is executed: by a kernel that writes into given memory, as a view, or by `evaluate`."""
+"""How a unit is executed: by a kernel writing into given memory, as a view, or by `evaluate`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def _outputs(node: Node) -> tuple[Value, ...]:
 def _memory(node: Node) -> tuple[tuple[Shape, ...], tuple[np.dtype[Any], ...]]:
     shapes, dtypes = [], []
     for spec in node.specs or ():
-        assert is_static(spec.shape) and spec.dtype is not None
+        assert is_static(spec.shape)
+        assert spec.dtype is not None
         shapes.append(spec.shape)
         dtypes.append(np.dtype(spec.dtype.container))
     return tuple(shapes), tuple(dtypes)
@@ -229,7 +230,8 @@ class _Windows(Implementation):
         self, filter: int, data: int, out: int, epilogue: Callable[[Values], Any], team: Team
     ) -> Call:
         candidate, layer = self.candidate, self.layer
-        assert candidate is not None and layer is not None
+        assert candidate is not None
+        assert layer is not None
 
         def call(values: Values) -> None:
             kernel = candidate.prepare(layer.arrange(values[filter]))

@@ -64,9 +64,7 @@ class Plan:
             with blas_threads(1), accumulate_in_order(self.exact):
                 return program.run(arrays, trace)
         except StepError as e:
-            cause = e.__cause__
-            assert e.step is not None and isinstance(cause, Exception)
-            raise _failure(e.step.node, e.arrays, cause) from cause
+            raise _failure(e.step.node, e.arrays, e.cause) from e.cause
 
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
         """Execute as `run` does, every step by `around(step, values)`.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -80,14 +79,13 @@ class Program:
     arena: int = 0
     most_alive: int = 0
     evaluated: int = 0
-    lock: Any = field(default_factory=Lock)
 
     def run(self, arrays: Sequence[Array], trace: Trace | None = None) -> dict[str, Array]:
         """Execute with one array per parameter; StepError where a step fails.
 
         `trace` is called with each step's last node and its outputs.
         """
-        with self.lock, np.errstate(all="ignore"):
+        with self.team.lock, np.errstate(all="ignore"):
             values = self._begin(arrays)
             if trace is None:
                 self._run(values)
@@ -97,7 +95,7 @@ class Program:
 
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
         """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
-        with self.lock, np.errstate(all="ignore"):
+        with self.team.lock, np.errstate(all="ignore"):
             values = self._begin(arrays)
             for step in self.steps:
                 around(step, values)
@@ -121,7 +119,8 @@ class Program:
                 for slot in step.frees:
                     values[slot] = None
         except Exception as e:
-            raise StepError(step, values) from e
+            assert step is not None
+            raise StepError(step, values, e) from e
 
     def _traced(self, values: Values, trace: Trace) -> None:
         for node, slots in self.given:
@@ -132,7 +131,7 @@ class Program:
             try:
                 step.call(values)
             except Exception as e:
-                raise StepError(step, values) from e
+                raise StepError(step, values, e) from e
             trace(step.node, tuple(values[slot] for slot in step.outputs))
             for slot in step.frees:
                 values[slot] = None
@@ -150,9 +149,9 @@ class Program:
 
 
 class StepError(Exception):
-    """A step failed; `step` and the arrays that it read. The reason is the cause."""
+    """A step failed: which one, the arrays that it read, and the reason."""
 
-    def __init__(self, step: Step | None, values: Values) -> None:
+    def __init__(self, step: Step, values: Values, cause: Exception) -> None:
         super().__init__()
-        self.step = step
-        self.arrays = [values[i] for i in step.inputs] if step is not None else []
+        self.step, self.cause = step, cause
+        self.arrays = [values[i] for i in step.inputs]

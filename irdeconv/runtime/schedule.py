@@ -205,7 +205,7 @@ class _Scheduler:
         )
 
     def _place(self, units: list[Unit], done: list[Implementation]) -> None:
-        """Decide what lies where: outputs of the model are fresh, views share, the rest is arena."""
+        """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
         wanted = {v for _, v in self.results}
         for k, (unit, one) in enumerate(zip(units, done, strict=True)):
             for value in self._read(unit):

@@ -91,7 +91,9 @@ def _convolution(
 ) -> Layer | None:
     data, filter = graph.inputs_of(node.id)
     x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
-    assert is_static(x) and is_static(w) and is_static(y)
+    assert is_static(x)
+    assert is_static(w)
+    assert is_static(y)
     rank = len(x) - 2
     if rank not in AXES:
         return None

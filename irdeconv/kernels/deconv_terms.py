@@ -1,0 +1,246 @@
+"""Deconvolution by one matrix product of all taps, whose terms are added where they belong.
+
+`[taps*M, C] @ [C, block]` reads the input once and computes every term; terms of one residue are
+summed on contiguous planes, all residues at once, and every residue is written once. Best with
+few output channels, and where no two taps meet (K <= S), when the terms are the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from irdeconv.kernels import residues as geo
+from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.products import CALL, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.team import Space, Team
+from irdeconv.spec import Array
+
+BLOCK = 1 << 22  # bytes of terms
+WIDE = 1024  # columns from which on a product gains nothing by more
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the work is cut: blocks of positions, then `channels` output channels at a time."""
+
+    windows: Windows
+    axes: tuple[geo.Axis, ...]
+    blocks: list[geo.Block]
+    channels: int
+    padded: bool
+
+    @property
+    def in_channels(self) -> int:
+        """C/g."""
+        return self.windows.shape[1] // self.windows.groups
+
+    @property
+    def out_channels(self) -> int:
+        """M/g."""
+        return self.windows.outputs // self.windows.groups
+
+    @property
+    def halo(self) -> bool:
+        """Whether terms of different inputs meet."""
+        return any(a.halo for a in self.axes)
+
+    def width(self, block: geo.Block) -> int:
+        """The columns of the product."""
+        if self.padded:
+            return block.columns
+        return block.count * math.prod(p.inputs for p in block.parts)
+
+
+def _layout(windows: Windows, padded: bool) -> _Layout:
+    axes = geo.axes_of(windows)
+    m = windows.outputs // windows.groups
+    room = max(1, BLOCK // windows.itemsize)
+    columns = max(WIDE, room // (m * windows.taps))
+    blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
+    most = max(1, *(b.columns for b in blocks))
+    channels = max(1, min(m, room // (windows.taps * most)))
+    channels = -(-m // -(-m // channels))
+    return _Layout(windows, axes, blocks, channels, padded)
+
+
+class _Terms:
+    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, taps by shift and residue."""
+
+    def __init__(self, layout: _Layout, w: Array) -> None:
+        self.layout = layout
+        m, step = layout.out_channels, layout.channels
+        self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
+        self.shifts = geo.shifts(layout.axes)
+        self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
+
+    def _filter(self, w: Array, group: int, chunk: slice) -> Array:
+        slabs = []
+        for q in self.shifts:
+            taps = geo.group_filters(w, group, q, self.layout.axes)[:, chunk]
+            slabs.append(np.moveaxis(taps, (1, 0), (-2, -1)).reshape(-1, taps.shape[0]))
+        return np.ascontiguousarray(np.concatenate(slabs))
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        groups = range(self.layout.windows.groups)
+        pieces = [[i] for i in range(len(self.chunks))]
+        if len(self.layout.blocks) * len(groups) > 3:  # then the input is gathered once
+            pieces = [[i for (i,) in pieces]]
+        items = itertools.product(self.layout.blocks, groups, pieces)
+
+        def work(item: tuple[geo.Block, int, list[int]], space: Space) -> None:
+            block, group, chunks = item
+            source = None if block.empty else self._gather(x, block, group, space)
+            for i in chunks:
+                self._chunk(source, block, group, i, out, space, epilogue)
+
+        team.each(items, work)
+
+    def _gather(self, x: Array, block: geo.Block, group: int, space: Space) -> Array:
+        """Return the inputs `[C/g, columns]`."""
+        c = self.layout.in_channels
+        part = block.inputs(x[:, group * c : (group + 1) * c])
+        if self.layout.padded:
+            host = matrix(space, c, block.columns, x.dtype)
+            geo.pad(part, block, host.reshape(c, block.count, *block.grid))
+            return host
+        if block.count == 1 and part.strides[-1] == x.itemsize:
+            flat = _flat(part[0])
+            if flat is not None:
+                return flat
+        width = self.layout.width(block)
+        host = matrix(space, c, width, x.dtype)
+        host.reshape(c, *part.shape[:1], *part.shape[2:])[...] = part.swapaxes(0, 1)
+        return host
+
+    def _chunk(
+        self,
+        source: Array | None,
+        block: geo.Block,
+        group: int,
+        index: int,
+        out: Array,
+        space: Space,
+        epilogue: Epilogue | None,
+    ) -> None:
+        chunk, base = self.chunks[index], group * self.layout.out_channels
+        channels = slice(base + chunk.start, base + chunk.stop)
+        tile = block.box(out)[:, channels]
+        if not block.covered:
+            tile[...] = 0
+        if source is not None:
+            w = self.filters[group][index]
+            terms = matrix(space, w.shape[0], source.shape[1], out.dtype)
+            multiply(w, source, terms)
+            count = chunk.stop - chunk.start
+            sums = self._sum(terms, block, count, space)
+            planes = (count, block.count, *sums.shape[-len(block.parts) :])
+            host = sums.reshape(*(len(a.counts) for a in self.layout.axes), *planes)
+            for r in geo.residues(self.layout.axes):
+                geo.put(host[r], r, block, tile)
+        geo.finish_block(out, block, channels, epilogue)
+
+    def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
+        """Add the shifts; returns `[residues..., channels, images, *grid]` with leading axes flat."""
+        if not self.layout.halo:
+            return terms.reshape(-1, block.count, *(p.inputs for p in block.parts))
+        if self.layout.padded:
+            return self._sum_flat(terms, block, count)
+        return self._sum_rows(terms, block, count, space)
+
+    def _slabs(self, terms: Array, count: int) -> list[Array]:
+        """Split terms by shift: `[*residues that have it, channels, columns]`."""
+        slabs, at = [], 0
+        for q in self.shifts:
+            kinds = [
+                min(a.step, a.kernel - i * a.step) for i, a in zip(q, self.layout.axes, strict=True)
+            ]
+            rows = math.prod(kinds) * count
+            slabs.append(terms[at : at + rows].reshape(*kinds, count, terms.shape[1]))
+            at += rows
+        return slabs
+
+    def _sum_flat(self, terms: Array, block: geo.Block, count: int) -> Array:
+        slabs = self._slabs(terms, count)
+        total = slabs[0]
+        for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
+            offset = block.offset(q)
+            into = total[(*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))]
+            into += slab[..., : terms.shape[1] - offset]
+        return total.reshape(-1, block.count, *block.grid)
+
+    def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
+        axes = self.layout.axes
+        grid = tuple(p.extent for p in block.parts)
+        inputs = tuple(p.inputs for p in block.parts)
+        kinds = [len(a.counts) for a in axes]
+        total = space.array((*kinds, count, block.count, *grid), terms.dtype)
+        for i in range(len(axes)):
+            where = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
+            total[where] = 0
+        for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
+            starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
+            index = (
+                *(slice(k) for k in slab.shape[:-2]),
+                slice(None),
+                slice(None),
+                *(slice(s, s + n) for s, n in zip(starts, inputs, strict=True)),
+            )
+            source = slab.reshape(*slab.shape[:-1], block.count, *inputs)
+            if any(q):
+                total[index] += source
+            else:
+                total[index] = source
+        return total.reshape(-1, block.count, *grid)
+
+
+def _flat(part: Array) -> Array | None:
+    """Return `[C, *]` as a matrix if that needs no copy."""
+    try:
+        return part.reshape(part.shape[0], -1, copy=False)
+    except ValueError:
+        return None
+
+
+def terms_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernels that multiply by all taps at once."""
+    kinds = [False]
+    if any(a.halo for a in geo.axes_of(windows)):
+        kinds.append(True)
+    return [_candidate(_layout(windows, padded)) for padded in kinds]
+
+
+def _candidate(layout: _Layout) -> Candidate:
+    windows = layout.windows
+    c, m, taps = layout.in_channels, layout.out_channels, windows.taps
+    cost, most = 0.0, 0
+    chunks = -(-m // layout.channels)
+    terms = math.prod(a.counts[0] for a in layout.axes)
+    kinds = math.prod(len(a.counts) for a in layout.axes)
+    for block in layout.blocks:
+        width = layout.width(block)
+        most = max(most, width)
+        row = max(1, block.grid[-1])
+        cost += chunks * product_cost(layout.channels * taps, c, width)
+        if layout.padded:
+            cost += 0.15 * c * width + 6.0 * c * block.columns / row
+        if layout.halo:
+            inner = 0.0 if layout.padded else 9.0 / row
+            cost += chunks * 2 * CALL * terms + m * taps * width * (0.13 + inner)
+        cost += m * kinds * width * (0.24 + 9.0 / row) + chunks * kinds * CALL
+    cost *= windows.groups
+    scratch = windows.itemsize * (
+        pitch(most, windows.dtype) * layout.channels * taps * 2
+        + (c * most if layout.padded else 0)
+        + windows.groups * c * m * taps
+    )
+    name = "terms-padded" if layout.padded else "terms"
+
+    def prepare(w: Array) -> Kernel:
+        return _Terms(layout, w)
+
+    return Candidate(name, cost, scratch, prepare)

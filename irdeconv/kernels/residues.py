@@ -1,0 +1,257 @@
+"""The geometry that the deconvolution kernels share, axis by axis and block by block.
+
+    full[s*S + k*D] += x[s] * w[k];   y[o] = full[o + begin]
+
+Taps k = r + q*step, with step = S / gcd(S, D), fall onto the same outputs modulo S; they form the
+*residue* r and differ by q shifts of D / gcd(S, D) positions. The *grown* plane of a residue,
+P_r[u] = sum over q of w[r + q*step] x[u - q*shift], lands at the outputs u*S + r*D - begin.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.spec import Array
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis of a deconvolution."""
+
+    inputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    size: int
+
+    @cached_property
+    def step(self) -> int:
+        """How far apart the taps of one residue are."""
+        return self.stride // math.gcd(self.stride, self.dilation)
+
+    @cached_property
+    def shift(self) -> int:
+        """How many positions apart neighbouring taps of one residue land."""
+        return self.dilation // math.gcd(self.stride, self.dilation)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many taps each residue has; the first has most."""
+        return tuple(-(-(self.kernel - r) // self.step) for r in range(min(self.kernel, self.step)))
+
+    @property
+    def halo(self) -> int:
+        """How far the terms of one input position spread in a grown plane."""
+        return (self.counts[0] - 1) * self.shift
+
+    def outputs(self, r: int, lo: int, hi: int) -> tuple[int, int]:
+        """Return which grown positions of residue r land in the outputs lo..hi."""
+        offset = r * self.dilation - self.begin
+        first = max(0, -((offset - lo) // self.stride))
+        last = min(
+            self.inputs + (self.counts[r] - 1) * self.shift, (hi - 1 - offset) // self.stride + 1
+        )
+        return first, max(first, last)
+
+    def part(self, lo: int, hi: int) -> Part:
+        """Return what the outputs lo..hi need."""
+        spans = [self.outputs(r, lo, hi) for r in range(len(self.counts))]
+        some = [s for s in spans if s[0] < s[1]]
+        start, stop = min((s[0] for s in some), default=0), max((s[1] for s in some), default=0)
+        covered = sum(b - a for a, b in spans) == hi - lo
+        first = min(max(0, start - self.halo), self.inputs)
+        return Part(self, lo, hi, start, stop, first, max(first, min(self.inputs, stop)), covered)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The outputs lo..hi of an axis: they need grown positions start..stop, inputs first..last."""
+
+    axis: Axis
+    lo: int
+    hi: int
+    start: int
+    stop: int
+    first: int
+    last: int
+    covered: bool
+
+    @property
+    def inputs(self) -> int:
+        """The number of input positions."""
+        return self.last - self.first
+
+    @property
+    def extent(self) -> int:
+        """The inputs and the zeros behind them, into which shifted reads run."""
+        return self.inputs + self.axis.halo
+
+    def reach(self, r: int) -> tuple[slice, slice]:
+        """Return which positions of residue r are wanted, counted from `first`, and where."""
+        a, b = self.axis.outputs(r, self.lo, self.hi)
+        at = a * self.axis.stride + r * self.axis.dilation - self.axis.begin - self.lo
+        stop = at + (b - a - 1) * self.axis.stride + 1 if b > a else at
+        return slice(a - self.first, b - self.first), slice(at, stop, self.axis.stride)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A box of outputs of some images; all channels."""
+
+    images: slice
+    parts: tuple[Part, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of images."""
+        return int(self.images.stop - self.images.start)
+
+    @property
+    def covered(self) -> bool:
+        """Whether every output is reached by some tap."""
+        return all(p.covered for p in self.parts)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no output is reached."""
+        return any(p.inputs == 0 for p in self.parts)
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """The padded inputs' sizes; reading `halo` positions back never meets another row's data.
+
+        A single image needs no zeros behind its last row.
+        """
+        sizes = [p.extent for p in self.parts]
+        if self.count == 1:
+            sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
+        return tuple(sizes)
+
+    @property
+    def columns(self) -> int:
+        """The number of positions of the padded inputs of all images."""
+        return self.count * math.prod(self.grid)
+
+    def box(self, y: Array) -> Array:
+        """Return the block of an array [N, channels, *O]."""
+        index = (self.images, slice(None), *(slice(p.lo, p.hi) for p in self.parts))
+        box: Array = y[index]
+        return box
+
+    def inputs(self, x: Array) -> Array:
+        """Return the inputs [images, channels, *] that the block needs, of x [N, channels, *I]."""
+        index = (self.images, slice(None), *(slice(p.first, p.last) for p in self.parts))
+        box: Array = x[index]
+        return box
+
+    def offset(self, q: Sequence[int]) -> int:
+        """Return how far apart, in the flat padded inputs, taps lie that differ by q shifts."""
+        at = 0
+        for size, part, count in zip(self.grid, self.parts, q, strict=True):
+            at = at * size + count * part.axis.shift
+        return at
+
+
+def axes_of(windows: Windows) -> tuple[Axis, ...]:
+    """Return the spatial axes."""
+    rows = zip(
+        windows.shape[2:],
+        windows.kernel,
+        windows.strides,
+        windows.dilations,
+        windows.begin,
+        windows.sizes,
+        strict=True,
+    )
+    return tuple(Axis(*row) for row in rows)
+
+
+def split(windows: Windows, limit: int) -> list[Block]:
+    """Split the output into blocks that have at most about `limit` padded input positions.
+
+    Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
+    multiple of the stride high.
+    """
+    axes = axes_of(windows)
+    extents = [a.part(0, a.size).extent for a in axes]
+    images = max(1, min(windows.shape[0], limit // max(1, math.prod(extents))))
+    heights = []
+    for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
+        room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
+        positions = max(1, min(extent, room))
+        pieces = max(1, -(-extent // positions))
+        heights.append(axis.size if pieces == 1 else -(-(-(-axis.size // axis.stride)) // pieces) * axis.stride)
+    parts = [
+        [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, max(1, h))]
+        for a, h in zip(axes, heights, strict=True)
+    ]
+    n = windows.shape[0]
+    return [
+        Block(slice(i, min(i + images, n)), box)
+        for i in range(0, n, images)
+        for box in itertools.product(*parts)
+    ]
+
+
+def residues(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
+    """Enumerate the residues of all axes."""
+    return itertools.product(*(range(len(a.counts)) for a in axes))
+
+
+def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
+    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`."""
+    pairs = [p.reach(i) for p, i in zip(block.parts, r, strict=True)]
+    source = plane[(..., *(s for s, _ in pairs))]
+    tile[(..., *(t for _, t in pairs))] = source.swapaxes(0, 1)
+
+
+def pad(x: Array, block: Block, out: Array) -> None:
+    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind."""
+    source = x.swapaxes(0, 1)
+    index = tuple(slice(p.inputs) for p in block.parts)
+    for axis, part in enumerate(block.parts):
+        rest = (slice(None),) * (2 + axis)
+        out[(*rest, slice(part.inputs, None))] = 0
+    out[(..., *index)] = source
+
+
+def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
+    """Return the taps of all residues at q shifts: `[C/g, M/g, *residues that have such a tap]`."""
+    cuts = [slice(i * a.step, (i + 1) * a.step) for i, a in zip(q, axes, strict=True)]
+    taps: Array = w[(group, slice(None), slice(None), *cuts)]
+    return taps
+
+
+def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
+    """Enumerate the shifts q of all axes."""
+    return list(np.ndindex(*(a.counts[0] for a in axes)))
+
+
+def finish_block(
+    out: Array, block: Block, channels: slice, epilogue: Epilogue | None
+) -> None:
+    """Apply an epilogue to the block of `out [N, M, *O]`, run by run of adjacent positions."""
+    if epilogue is None:
+        return
+    sizes = out.shape[2:]
+    whole = [p.lo == 0 and p.hi == o for p, o in zip(block.parts, sizes, strict=True)]
+    axis = next((a for a in range(len(sizes)) if all(whole[a + 1 :])), 0)
+    rest = math.prod(sizes[axis + 1 :])
+    flat = out.reshape(*out.shape[:2], -1)
+    run = block.parts[axis]
+    for image in range(block.images.start, block.images.stop):
+        for lead in itertools.product(*(range(p.lo, p.hi) for p in block.parts[:axis])):
+            at = 0
+            for i, o in zip(lead, sizes, strict=False):
+                at = at * o + i
+            base = at * sizes[axis] * rest
+            span = slice(base + run.lo * rest, base + run.hi * rest)
+            epilogue(flat[image, channels, span], image, channels, span)

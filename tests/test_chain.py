@@ -1,0 +1,361 @@
+"""Chains of element-wise operations against the operations' own evaluators."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import irdeconv.ops
+from irdeconv import dtypes
+from irdeconv.kernels import chain as chains
+from irdeconv.kernels.chain import Chain, Step
+from irdeconv.kernels.team import Team
+from irdeconv.op import REGISTRY, Op
+from irdeconv.ops import activation, convert, elementwise, normalization, quantize
+from irdeconv.runtime import chain_ops
+from irdeconv.runtime.chain_ops import Port, step_of
+from irdeconv.spec import Array, Spec
+
+assert irdeconv.ops
+TYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+}
+EPSILON = {"f32": 2.0**-23, "f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}
+SPECIAL = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -2.5, 1.0, -3.0, 3.0, 20.0, -20.0, 80.0, -80.0]
+BAD = [np.inf, -np.inf, np.nan, 3e4, -3e4]
+
+
+def data(shape: Sequence[int], dtype: str, seed: int = 0, bad: bool = True) -> Array:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=shape) * rng.choice([0.01, 1, 8], shape)
+    if bad:
+        flat = x.reshape(-1)
+        chosen = SPECIAL + BAD
+        places = rng.permutation(flat.size)[: len(chosen)]
+        flat[places] = chosen[: len(places)]
+    return x.astype(TYPES[dtype])
+
+
+def spec(array: Array, dtype: str, known: bool) -> Spec:
+    return Spec(dtypes.ELEMENT_TYPES[dtype], array.shape, array if known else None)
+
+
+def chain_of(op: Op, arrays: Sequence[Array], dtype: str, known: bool) -> tuple[Chain, list[Array]]:
+    """Return the operation as a chain of one step, and the tensors it takes when it runs."""
+    step = step_of(op, [spec(a, dtype, known and i > 0) for i, a in enumerate(arrays)])
+    assert step is not None
+    given: list[Array] = []
+    operands: list[Array | None] = []
+    for i, a in enumerate(step.args):
+        value = a if not isinstance(a, Port) else arrays[a.number]
+        if isinstance(a, Port) and a.shape is not None:
+            value = value.reshape(a.shape)
+        assert not isinstance(value, Port)
+        constant = i > 0 and (known or not isinstance(a, Port))
+        if i > 0:
+            operands.append(value if constant else None)
+        if not constant:
+            given.append(value)
+    args = tuple(range(len(step.args)))
+    return Chain.compile([Step(step.name, args, step.params)], TYPES[dtype], operands), given
+
+
+# Roundings by which the fused form may differ from the operation's, in units of the last place of
+# the larger of result and second column (the size of what cancels inside the operation).
+UNARY: list[tuple[Op, float, str]] = [
+    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Abs", "Negative", "Sign", "Floor", "Ceiling")),
+    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Sqrt", "Exp", "Log", "Sin", "Cos", "Tan")),
+    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
+    *((REGISTRY[n, "opset4"](), 0, "") for n in ("Asinh", "Acosh", "Atanh")),
+    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Erf", "Sigmoid", "ReLU")),
+    (REGISTRY["SoftPlus", "opset4"](), 6, ""),  # the logarithm of either, and the addition
+    (REGISTRY["Mish", "opset4"](), 12, ""),
+    (REGISTRY["HSwish", "opset4"](), 0, ""),
+    (REGISTRY["HSigmoid", "opset5"](), 0, ""),
+    (REGISTRY["SoftSign", "opset9"](), 0, ""),
+    (activation.Elu(0.7), 8, ""),  # expm1 by tanh: four more roundings
+    (activation.Clamp(-1.5, 2.25), 0, ""),
+    (activation.Gelu2(), 1, ""),
+    (activation.Gelu("ERF"), 1, ""),
+    (activation.Gelu("TANH"), 4, "x"),  # 1 + tanh cancels
+    (activation.Round("half_to_even"), 0, ""),
+    (activation.Round("half_away_from_zero"), 0, ""),
+    (activation.Swish(), 2, ""),
+]
+
+
+def assert_close(got: Array, want: Array, dtype: str, ulps: float, size: Array | None) -> None:
+    """Compare within `ulps` roundings of the computing type, and of the element type if narrow."""
+    assert got.dtype == want.dtype
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    assert np.array_equal(np.isnan(g), np.isnan(w))
+    assert np.array_equal(np.isinf(g), np.isinf(w))
+    ok = np.isfinite(w)
+    scale = np.abs(w) if size is None else np.maximum(np.abs(w), np.abs(size))
+    narrow = dtype in ("f16", "bf16")
+    limit = ulps * EPSILON["f32" if narrow else dtype]
+    if narrow and ulps:
+        limit += EPSILON[dtype]  # values on two sides of a half are rounded apart
+    tiny = {"f64": 1e-306, "f16": 6e-8}.get(dtype, 1e-36) if ulps else 0
+    wrong = np.abs(g[ok] - w[ok]) > limit * scale[ok] + tiny
+    assert not wrong.any(), (g[ok][wrong][:5], w[ok][wrong][:5])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("op", "ulps", "size"), UNARY, ids=lambda v: getattr(v, "type", None))
+def test_unary(op: Op, ulps: float, size: str, dtype: str) -> None:
+    x = data((3, 5, 67), dtype)
+    compiled, given = chain_of(op, [x], dtype, known=True)
+    out = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        compiled.run(given, out, Team())
+        want = op.evaluate(x)
+        assert_close(out, want, dtype, ulps, x.astype(np.float64) if size else None)
+        compiled.run([x], x, Team())  # in place
+    assert x.tobytes() == out.tobytes()
+
+
+BINARY = [REGISTRY[n, "opset1"]() for n in chain_ops.BINARY]
+SHAPES = [(2, 5, 4, 7), (1, 5, 1, 1), (), (1,), (4, 1), (7,), (2, 1, 4, 7)]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.type)
+def test_binary(op: Op, known: bool, dtype: str) -> None:
+    x = data((2, 5, 4, 7), dtype)
+    for k, shape in enumerate(SHAPES):
+        for y in (data(shape, dtype, k + 1), np.full(shape, 2, TYPES[dtype])):
+            compiled, given = chain_of(op, [x, y], dtype, known)
+            out = np.empty_like(x)
+            with np.errstate(all="ignore"):
+                compiled.run(given, out, Team())
+                want = op.evaluate(x, y)
+            # A power of a constant exponent becomes products; narrow types round intermediate
+            # results of the operation, here only the end.
+            ulps = 2 if op.type == "Power" else 0
+            if op.type in ("SquaredDifference", "FloorMod", "Mod") and dtype in ("f16", "bf16"):
+                continue
+            assert_close(out, want, dtype, ulps, None)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("known", [True, False])
+def test_prelu(known: bool, dtype: str) -> None:
+    x = data((2, 6, 5, 9), dtype)
+    slopes = [
+        np.array([0.25]),
+        np.array(0.25),
+        np.linspace(0.01, 1, 6),
+        np.linspace(1, 3, 6),
+        np.linspace(-1, 2, 6),
+        np.zeros(6),
+        np.linspace(-1, 1, 9),
+        np.linspace(0.1, 1, 45).reshape(5, 9),
+    ]
+    for slope in slopes:
+        s = slope.astype(TYPES[dtype])
+        compiled, given = chain_of(activation.PReLU(), [x, s], dtype, known)
+        out = np.empty_like(x)
+        with np.errstate(all="ignore"):
+            compiled.run(given, out, Team())
+            want = activation.PReLU().evaluate(x, s)
+            assert_close(out, want, dtype, 0, None)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_constants_become_parameters(dtype: str) -> None:
+    kind = TYPES[dtype]
+    x = data((2, 6, 5, 9), dtype)
+    c = np.random.default_rng(1).uniform(0.5, 2, (4, 6)).astype(kind)
+    half, beta = np.array(0.5, kind), np.array(1.5, kind)
+    low, high = np.array([[[[-2]]]], kind), np.arange(3, 9).reshape(1, 6, 1, 1).astype(kind)
+    names = ("BatchNormInference", "opset1")
+    rows: list[tuple[Op, list[Array], float, float]] = [
+        (activation.HardSigmoid(), [x, half, beta], 1, 0),
+        (activation.Selu(), [x, beta, half], 10, 0),
+        (activation.Swish(), [x, beta], 2, 0),
+        (quantize.FakeQuantize(17), [x, low, high, low, high], 2, 8),
+        (quantize.FakeQuantize(256), [x, low, high, -high, -low], 2, 8),
+        (normalization.BatchNormInference(1e-3), [x, *c], 4, 100),
+        (REGISTRY[names](1e-3), [c[0], c[1], x, c[2], c[3]], 4, 100),
+    ]
+    for op, arrays, ulps, size in rows:
+        main = next(i for i, a in enumerate(arrays) if a is x)
+        specs = [spec(a, dtype, i != main) for i, a in enumerate(arrays)]
+        step = step_of(op, specs)
+        assert step is not None
+        assert [a for a in step.args if isinstance(a, Port)] == [Port(main)]
+        constants = [a for a in step.args if not isinstance(a, Port)]
+        args = tuple(range(1 + len(constants)))
+        compiled = Chain.compile([Step(step.name, args, step.params)], kind, constants)
+        out = np.empty_like(x)
+        with np.errstate(all="ignore"):
+            compiled.run([x], out, Team())
+            want = op.evaluate(*arrays)
+        scale = np.abs(x.astype(np.float64)) * 4 + size
+        assert_close(out, want, dtype, ulps, scale if size else None)
+
+
+def test_what_is_no_step() -> None:
+    f32, i32, f64 = (dtypes.ELEMENT_TYPES[n] for n in ("f32", "i32", "f64"))
+    one = np.ones(1, np.float32)
+    x, known = Spec(f32, (1, 4, 2)), Spec(f32, (1,), one)
+    assert step_of(elementwise.Add(), [Spec(i32, (2,)), Spec(i32, (2,))]) is None
+    assert step_of(elementwise.Add(), [Spec(None, (2,)), Spec(None, (2,))]) is None
+    assert step_of(elementwise.Less(), [x, x]) is None
+    assert step_of(activation.Swish(), [x, Spec(f32, ())]) is None
+    assert step_of(activation.HardSigmoid(), [x, known, Spec(f32, ())]) is None
+    assert step_of(activation.PReLU(), [Spec(f32, None), known]) is None
+    assert step_of(convert.Convert(i32), [x]) is None
+    assert step_of(convert.Convert(f64), [x]) is None
+    assert step_of(quantize.FakeQuantize(3), [x, known, known, known, known]) is None
+
+
+def test_every_elementwise_operation_has_a_place() -> None:
+    classes = {c for c in REGISTRY.values() if issubclass(c, elementwise.Binary | activation.Unary)}
+    modules = {activation.__name__, elementwise.__name__, quantize.__name__}
+    names = {c.type for c in classes | {c for c in REGISTRY.values() if c.__module__ in modules}}
+    assert names - chain_ops.CLASSES == set()
+    assert chain_ops.CLASSES - {c.type for c in REGISTRY.values()} == set()
+
+
+def test_conversions_round_where_they_stand() -> None:
+    x = data((4, 33), "f32")
+    f16, f32 = dtypes.ELEMENT_TYPES["f16"], dtypes.ELEMENT_TYPES["f32"]
+    down = step_of(convert.Convert(f16), [Spec(f32, x.shape)])
+    up = step_of(convert.Convert(f32), [Spec(f16, x.shape)])
+    assert down is not None
+    assert up is not None
+    steps = [Step(down.name, (0,), down.params), Step(up.name, (1,)), Step("add", (2, 0))]
+    compiled, out = Chain.compile(steps, "float32"), np.empty_like(x)
+    with np.errstate(all="ignore"):
+        compiled.run([x], out, Team())
+        want = x.astype(np.float16).astype(np.float32) + x
+    np.testing.assert_array_equal(out, want)
+    into = np.empty(x.shape, np.float16)  # a chain may also end in another type
+    with np.errstate(all="ignore"):
+        Chain.compile([Step("square", (0,))], "float32").run([x], into, Team())
+        np.testing.assert_array_equal(into, np.square(x).astype(np.float16))
+
+
+NAMES = ["add", "subtract", "multiply", "maximum", "minimum", "prelu", "squared_difference"]
+ALONE = ["relu", "abs", "negative", "hswish", "hsigmoid", "softsign", "tanh", "sigmoid", "square"]
+
+
+def random_steps(seed: int, operands: int) -> list[Step]:
+    r = random.Random(seed)
+    steps: list[Step] = []
+    for k in range(r.randint(1, 7)):
+        registers = range(operands + 1 + k)
+        recent = r.choice([registers[-1], r.choice(registers)])
+        if r.random() < 0.6:
+            steps.append(Step(r.choice(NAMES), (recent, r.choice(registers))))
+        else:
+            steps.append(Step(r.choice(ALONE), (recent,)))
+    return steps
+
+
+def interpret(steps: Sequence[Step], registers: list[Array]) -> Array:
+    """Run step by step on whole arrays: no memory is shared, nothing is tiled."""
+    values = list(registers)
+    for s in steps:
+        one = Chain.compile(
+            [Step(s.name, tuple(range(len(s.args))), s.params)],
+            values[0].dtype,
+            [None] * (len(s.args) - 1),
+        )
+        shape = np.broadcast_shapes(*(values[i].shape for i in s.args))
+        out = np.empty(shape, values[0].dtype)
+        one.run([values[i] for i in s.args], out, Team())
+        values.append(out)
+    return values[-1]
+
+
+@pytest.mark.parametrize("tile", [1, 7, 64, 1 << 15])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "TILE", tile)
+    chains._layout.cache_clear()
+    shape = (2, 6, 5, 3)
+    x = data(shape, "f32", seed)
+    operands = [data(s, "f32", seed + k) for k, s in enumerate([(1, 6, 1, 1), shape, (5, 1), ()])]
+    known = [a if k % 2 == seed % 2 else None for k, a in enumerate(operands)]
+    steps = random_steps(seed, len(operands))
+    compiled = Chain.compile(steps, "float32", known)
+    rest = [a for a, k in zip(operands, known, strict=True) if k is None]
+    with np.errstate(all="ignore"):
+        want = np.broadcast_to(interpret(steps, [x, *operands]), shape)
+        outs = []
+        for threads in (1, 3):
+            out = np.empty(shape, np.float32)
+            compiled.run([x, *rest], out, Team(threads))
+            outs.append(out.tobytes())
+        same = x.copy()
+        compiled.run([same, *rest], same, Team())
+        outs.append(same.tobytes())
+        odd = np.empty((*shape[:3], 8), np.float32)[..., 1:7:2]  # any strides
+        odd[...] = x
+        compiled.run([odd, *rest], odd, Team())
+        np.testing.assert_array_equal(out, want)
+    assert set(outs) == {outs[0]}
+    assert odd.tobytes() == outs[0]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("seed", range(30))
+def test_epilogues(seed: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = random.Random(seed)
+    n, m, space = r.randint(1, 2), r.randint(1, 7), (r.randint(1, 5), r.randint(1, 6))
+    shape = (n, m, *space)
+    choices = [(1, m, 1, 1), (m, 1, 1), (), shape, (1, 1, *space), (n, 1, 1, 1), (space[1],)]
+    chosen = r.sample(choices, r.randint(1, 3))
+    operands = [data(s, dtype, seed + k, bad=False) for k, s in enumerate(chosen)]
+    steps = random_steps(seed, len(operands))
+    x = data(shape, dtype, seed)
+    monkeypatch.setattr(chains, "TILE", r.choice([4, 1 << 15]))
+    known: list[Array | None] = [a if r.random() < 0.5 else None for a in operands]
+    compiled = Chain.compile(steps, TYPES[dtype], known)
+    given = {i: a for i, a in enumerate(operands, 1) if known[i - 1] is None}
+    epilogue = compiled.bind(shape, given)
+    want, got = np.empty_like(x), x.copy()
+    flat = got.reshape(n, m, -1)
+    width = flat.shape[2]
+    rows, span = r.randint(1, m), r.randint(1, width)
+    with np.errstate(all="ignore"):
+        compiled.run([x, *given.values()], want, Team())
+        for i in range(n):
+            for c in range(0, m, rows):
+                for p in range(0, width, span):
+                    at = slice(c, min(c + rows, m)), slice(p, min(p + span, width))
+                    epilogue(flat[i, at[0], at[1]], i, at[0], at[1])
+    assert got.tobytes() == want.tobytes()
+
+
+def test_positional_is_what_needs_the_place() -> None:
+    add = Chain.compile([Step("add", (0, 1))], "float32", [np.ones((1, 4, 1, 1), np.float32)])
+    assert not add.bind((2, 4, 3, 3)).positional
+    add = Chain.compile([Step("add", (0, 1))], "float32", [None])
+    assert add.bind((2, 4, 3, 3), {1: np.ones((2, 4, 3, 3), np.float32)}).positional
+    assert add.bind((2, 4, 3, 3), {1: np.ones((2, 1, 1, 1), np.float32)}).positional
+
+
+def test_an_unknown_step() -> None:
+    with pytest.raises(KeyError):
+        Chain.compile([Step("frobnicate", (0,))], "float32")
+
+
+def test_nothing_to_compute() -> None:
+    x = np.empty((0, 3), np.float32)
+    Chain.compile([Step("relu", (0,))], "float32").run([x], x, Team())
+    x = np.full((2, 3), -1, np.float32)
+    out = np.empty_like(x)
+    Chain.compile([], "float32").run([x], out, Team())
+    assert (out == x).all()
