@@ -113,7 +113,8 @@ def test_ceilings_by_a_fake_clock() -> None:
     assert found.gemm_all == gflops(2 * SIDE**3, 2 * TICK)
     assert found.copy == rate(2 * machine.COPIED, TICK)
     assert found.peak(1) == found.gemm
-    assert found.peak(2) == found.gemm_all
+    assert found.peak(2) == found.peak(3) == found.gemm_all
+    assert Ceilings(gemm=80.0, gemm_all=160.0, copy=1.0, cores=8).peak(4) == 80.0
 
 
 def test_conditions_name_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
