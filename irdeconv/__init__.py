@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from irdeconv.api import (
+        bench,
         compare,
         compile,
         convert,
@@ -58,6 +59,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "__version__",
+    "bench",
     "compare",
     "compile",
     "convert",

@@ -9,6 +9,9 @@ from typing import Any
 
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
+from irdeconv.benchmark import BenchReport
+from irdeconv.benchmark import bench as _bench
+from irdeconv.benchmark.peers import Source, peers
 from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, UsageError
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
@@ -257,6 +260,37 @@ def run(
     fuse = fuse and trace is None
     plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory)
     return plan.run(inputs, trace)
+
+
+def bench(
+    graph: Graph,
+    inputs: Feeds,
+    form: str | None = DEFAULT_FORM,
+    threads: int = 1,
+    *,
+    fuse: bool = True,
+    tune: bool | str | PathLike[str] = False,
+    max_memory: int | None = None,
+    rounds: int = 5,
+    seconds: float = 0.5,
+    against: Sequence[str] = (),
+    source: str | PathLike[str] | None = None,
+    weights: str | PathLike[str] | None = None,
+) -> BenchReport:
+    """Measure a compiled plan: the network, each step, its kernel, its rates, its memory.
+
+    `rounds` rounds of about `seconds` each; the other options are those of `compile`. `against`
+    names peers ("openvino", "onnxruntime") that run in the same rounds on one thread; they load
+    `source`, the file that the graph was read or converted from, where it is given. Raises
+    UsageError for a peer that is unknown or not installed, and for peers beside several threads.
+    """
+    if against and threads != 1:
+        message = f"peers run on one thread, irdeconv would on {threads}"
+        raise UsageError(Diagnostic("E700", "error", message, hint="threads=1 or --threads 1"))
+    origin = Source(graph, *(None if p is None else Path(p) for p in (source, weights)))
+    with peers(against, origin, inputs) as ready:
+        plan = compile(graph, form, threads, fuse=fuse, tune=tune, max_memory=max_memory)
+        return _bench(plan, inputs, form=form, rounds=rounds, seconds=seconds, peers=ready)
 
 
 def write(graph: Graph, path: str | PathLike[str]) -> None:

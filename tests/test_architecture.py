@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ops*", "dialects*"),
     ("graph",),
     ("io*", "text*", "passes*", "runtime*", "importers*"),
-    ("verify*", "inspection*", "explanation*"),
+    ("verify*", "inspection*", "explanation*", "benchmark*"),
     ("api",),
     ("cli*", "__main__"),
 )
@@ -53,6 +53,7 @@ PUBLIC = [
     "UnsupportedError",
     "UsageError",
     "__version__",
+    "bench",
     "compare",
     "compile",
     "convert",

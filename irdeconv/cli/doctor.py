@@ -14,11 +14,12 @@ from irdeconv import __version__
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import Parser, add_format
 
-REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich")
+REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "threadpoolctl")
 EXTRAS = {
-    "openvino": "run the written IR in OpenVINO and compare",
+    "numba": "compiled kernels (extra fast)",
+    "openvino": "run the written IR in OpenVINO and compare results and times",
     "onnx": "convert ONNX models; check results against the ONNX node tests",
-    "onnxruntime": "check results against ONNX Runtime",
+    "onnxruntime": "check results and compare times with ONNX Runtime",
     "pillow": "image files as inputs",
 }
 
@@ -90,16 +91,16 @@ def _blas() -> str:
 
 def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
     for key in ("irdeconv", "python", "executable", "platform", "cpus", "blas", "samples"):
-        console.text(f"{key:<12} {facts[key]}")
+        console.text(f"{key:<13} {facts[key]}")
     terminal = facts["terminal"]
     yes = ("not a terminal", "terminal without colours", "terminal with colours")
-    console.text(f"{'terminal':<12} {yes[terminal['tty'] + terminal['colour']]}")
+    console.text(f"{'terminal':<13} {yes[terminal['tty'] + terminal['colour']]}")
     for name, p in facts["required"].items():
         state = (p["problem"], "bold red") if p["problem"] else (str(p["version"]), "green")
-        console.text(f"{name:<12} ", state)
+        console.text(f"{name:<13} ", state)
     for name, p in facts["extras"].items():
         if p["version"]:
-            console.text(f"{name:<12} ", (p["version"], "green"), f" ({p['adds']})")
+            console.text(f"{name:<13} ", (p["version"], "green"), f" ({p['adds']})")
         else:
-            console.text(f"{name:<12} not installed; adds: {p['adds']}")
+            console.text(f"{name:<13} not installed; adds: {p['adds']}")
     console.text(("broken: " + ", ".join(broken), "bold red") if broken else "everything is there")

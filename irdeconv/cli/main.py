@@ -20,6 +20,7 @@ VERBS = {
     "infer": "infer all shapes and compare them with the declared ones",
     "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
     "run": "run a model with NumPy",
+    "bench": "time a model: every step, its kernel and rates; other runtimes beside it",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
     "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",

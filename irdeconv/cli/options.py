@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def seed(text: str) -> int:
@@ -12,6 +12,29 @@ def seed(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 40:
         raise argparse.ArgumentTypeError(f'"{text}" is not a number from 0 on')
     return int(text)
+
+
+def threads(text: str) -> int:
+    """Parse the value of --threads: an integer from 1 to 1024."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 to 1024')
+    return int(text)
+
+
+def size(text: str) -> int:
+    """Parse a number of bytes: 4096, 512M, 2G, 1.5GiB; the letters stand for powers of 1024."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", text.strip(), re.I | re.A)
+    if match is None:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a size such as 512M, 2G or 4096')
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def measurements(text: str) -> str:
+    """Parse the value of --tune: a .json file, so that a model or an input is not mistaken."""
+    if not text.endswith(".json"):
+        message = f'"{text}" is not a .json file; write --tune behind it, or --tune=FILE.json'
+        raise argparse.ArgumentTypeError(message)
+    return text
 
 
 class Parser(argparse.ArgumentParser):
@@ -92,6 +115,47 @@ def add_inputs(parser: Parser) -> None:
     parser.add_argument(
         "--seed", type=seed, default=0, help="seed of rand and randn (default: %(default)s)"
     )
+
+
+def add_execution(parser: Parser, *, default_threads: int | None = None) -> None:
+    """Add --threads, --no-fuse, --tune and --max-memory."""
+    usual = "the number of processors" if default_threads is None else str(default_threads)
+    parser.add_argument(
+        "--threads",
+        type=threads,
+        metavar="N",
+        default=default_threads,
+        help=f"threads that share the work (default: {usual}); results do not depend on it",
+    )
+    parser.add_argument(
+        "--no-fuse", action="store_true", help="execute node by node, as the graph is written"
+    )
+    parser.add_argument(
+        "--tune",
+        nargs="?",
+        type=measurements,
+        metavar="FILE.json",
+        const=True,
+        default=False,
+        help="measure which kernel is best instead of estimating it; a file keeps the measurements",
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=size,
+        metavar="SIZE",
+        help="refuse (exit code 5) what needs more bytes for tensors, constants and scratch: "
+        "4096, 512M, 2G",
+    )
+
+
+def execution(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what `add_execution` added as keyword arguments of `irdeconv.compile`."""
+    return {
+        "threads": args.threads,
+        "fuse": not args.no_fuse,
+        "tune": args.tune,
+        "max_memory": args.max_memory,
+    }
 
 
 def add_output(parser: Parser, help: str, *, required: bool = False) -> None:

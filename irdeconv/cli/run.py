@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     Parser,
+    add_execution,
     add_form,
     add_format,
     add_inputs,
     add_model,
     add_output,
     add_shapes,
+    execution,
 )
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph, Node
+    from irdeconv.runtime.program import Step
     from irdeconv.spec import Array
 
 
@@ -40,6 +43,13 @@ def configure(parser: Parser) -> None:
         action="store_true",
         help="add the terms of (de)convolutions in one defined order: slower, and the same bits "
         "for every form",
+    )
+    add_execution(parser)
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="tell which layers each executed step covers, its kernel and why (with --dump the "
+        "layers are executed one by one)",
     )
     parser.add_argument(
         "--dump",
@@ -68,18 +78,22 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, items, args.seed, console)
     form = None if args.form == "none" else args.form
-    plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact)
+    plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = selected(plan.graph, args.dump)
     outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
     if args.output:
         save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
         console.log(f"wrote {args.output}")
+    steps = plan.steps if args.trace else []
+    if not console.wants_json:
+        _log_steps(steps, console)
     facts = {name: statistics(array) for name, array in outputs.items()}
     if args.output == "-":
         return 0
     if console.wants_json:
-        console.json("run", {"file": args.file, "seed": args.seed, "outputs": facts})
+        traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
+        console.json("run", {"file": args.file, "seed": args.seed, "outputs": facts, **traced})
     else:
         _text(facts, outputs, console)
     return 0
@@ -138,6 +152,22 @@ def _tracer(
                 Path(folder, f"{node.id:05d}_{safe}{suffix}.npy").write_bytes(npy(array))
 
     return trace
+
+
+def _step_facts(step: Step) -> dict[str, Any]:
+    return {
+        "layers": [{"type": n.type, "name": n.name} for n in step.nodes],
+        "kernel": step.kernel,
+        "why": step.why,
+        "scratch": step.scratch,
+    }
+
+
+def _log_steps(steps: list[Step], console: Console) -> None:
+    for index, step in enumerate(steps):
+        layers = ", ".join(f'{n.type} "{n.name}"' for n in step.nodes)
+        why = f" ({step.why})" if step.why else ""
+        console.log(f"step {index}: {step.kernel}{why}: {layers}")
 
 
 def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:

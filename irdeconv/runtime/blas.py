@@ -16,6 +16,16 @@ def _libraries() -> list[Any]:
     return list(found.lib_controllers)
 
 
+def blas_name() -> str:
+    """Return name, version and processor type of the BLAS that NumPy uses, as far as known."""
+    found = (
+        [str(getattr(library, key, None) or "") for key in ("internal_api", "version")]
+        + [str(getattr(library, "architecture", None) or "")]
+        for library in _libraries()
+    )
+    return "; ".join(" ".join(filter(None, parts)) for parts in found) or "unknown"
+
+
 @contextmanager
 def blas_threads(count: int) -> Iterator[None]:
     """Let matrix products use `count` threads inside.

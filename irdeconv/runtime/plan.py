@@ -24,7 +24,7 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.runtime.program import Program, StepError
+from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.schedule import Settings, build_program, exact_shapes, fold
@@ -65,6 +65,16 @@ class Plan:
                 return program.run(arrays, trace)
         except StepError as e:
             raise _failure(e.step.node, e.arrays, e.cause) from e.cause
+
+    def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
+        """Execute as `run` does, every step by `around(step, values)`.
+
+        It calls `step.call(values)`, whose exceptions are not translated.
+        """
+        arrays = self.binder.bind(inputs)
+        program = self._program(arrays)
+        with blas_threads(1), accumulate_in_order(self.exact):
+            return program.observe(arrays, around)
 
     @property
     def steps(self) -> list[Step]:

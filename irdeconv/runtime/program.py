@@ -6,13 +6,14 @@ as the program lives; outputs of the model are fresh arrays, the caller's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from irdeconv.graph import Node
+from irdeconv.graph import Graph, Node
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
@@ -20,6 +21,7 @@ Trace = Callable[[Node, tuple[Array, ...]], None]
 Values = list[Any]
 Call = Callable[[Values], None]
 Slots = tuple[int, ...]
+Around = Callable[["Step", Values], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,19 @@ class Fresh:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 @dataclass
 class Program:
-    """Steps over slots. `values` holds what never changes: constants, buffers, views of these."""
+    """Steps over slots. `values` holds what never changes: constants, buffers, views of these.
+
+    Bytes: `arena` is the block of memory, `most_alive` what of it is in use at once at most,
+    `evaluated` what steps without a place in it allocate, as far as sizes are known.
+    """
 
     steps: list[Step]
     values: Values
@@ -63,9 +74,11 @@ class Program:
     results: list[tuple[str, int]]
     given: list[tuple[Node, Slots]]
     team: Team
+    graph: Graph  # the one that the steps' nodes belong to
     fresh: list[Fresh] = field(default_factory=list)
     arena: int = 0
     most_alive: int = 0
+    evaluated: int = 0
 
     def run(self, arrays: Sequence[Array], trace: Trace | None = None) -> dict[str, Array]:
         """Execute with one array per parameter; StepError where a step fails.
@@ -73,16 +86,30 @@ class Program:
         `trace` is called with each step's last node and its outputs.
         """
         with self.team.lock, np.errstate(all="ignore"):
-            values = self.values.copy()
-            for slot, array in zip(self.parameters, arrays, strict=True):
-                values[slot] = array
-            for one in self.fresh:
-                values[one.slot] = np.empty(one.shape, one.dtype)
+            values = self._begin(arrays)
             if trace is None:
                 self._run(values)
             else:
                 self._traced(values, trace)
             return self._outputs(values)
+
+    def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
+        """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
+        with self.team.lock, np.errstate(all="ignore"):
+            values = self._begin(arrays)
+            for step in self.steps:
+                around(step, values)
+                for slot in step.frees:
+                    values[slot] = None
+            return self._outputs(values)
+
+    def _begin(self, arrays: Sequence[Array]) -> Values:
+        values = self.values.copy()
+        for slot, array in zip(self.parameters, arrays, strict=True):
+            values[slot] = array
+        for one in self.fresh:
+            values[one.slot] = np.empty(one.shape, one.dtype)
+        return values
 
     def _run(self, values: Values) -> None:
         step = None

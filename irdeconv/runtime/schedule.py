@@ -153,9 +153,11 @@ class _Scheduler:
             [(name, self.slot_of[v]) for name, v in self.results],
             [(n, self._outputs(n)) for n in self.folded.given],
             self.settings.team,
+            self.graph,
             list(self.fresh.values()),
             arena,
             alive,
+            most_alive(self._evaluated()),
         )
 
     def _units(self) -> list[Unit]:
@@ -219,8 +221,17 @@ class _Scheduler:
                         self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
                     self.buffers[value] = _Buffer(size, k, k, value not in wanted)
+            else:
+                self._expect(outputs, k)
         for value in wanted & self.buffers.keys():
             self.buffers[value].last = len(units)
+
+    def _expect(self, outputs: Iterable[Value], step: int) -> None:
+        """Note the sizes of what `evaluate` will allocate, as far as they are known."""
+        for value in outputs:
+            size = self.graph.spec(value).nbytes
+            if size is not None and value in self.read:
+                self.buffers[value] = _Buffer(size, step, step, False)
 
     def _read(self, unit: Unit) -> tuple[Value, ...]:
         return unit.inputs
@@ -244,6 +255,7 @@ class _Scheduler:
 
     def _check_memory(self, arena: int, scratch: int) -> None:
         limit = self.settings.max_memory
+        arena += most_alive(self._evaluated())
         outputs = sum(math.prod(f.shape) * f.dtype.itemsize for f in self.fresh.values())
         weights = sum(a.nbytes for a in self.folded.constants.values())
         need = arena + scratch * self.settings.team.threads + outputs + weights
@@ -252,7 +264,13 @@ class _Scheduler:
                 f"running needs {need:,} bytes (tensors {arena:,}, outputs {outputs:,}, constants "
                 f"{weights:,}, scratch {scratch:,} per thread), the limit is {limit:,}"
             )
-            raise LimitError(Diagnostic("E602", "error", message))
+            hint = "allow more (max_memory=, --max-memory), or use smaller inputs"
+            raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+
+    def _evaluated(self) -> list[Lifetime]:
+        """Return the values that `evaluate` allocates in every run."""
+        found = {id(b): b for v, b in self.buffers.items() if v not in self.fresh}
+        return [Lifetime(b.size, b.first, b.last) for b in found.values() if not b.in_arena]
 
     def _step(self, unit: Unit, one: Implementation) -> Step | None:
         """Bind a unit; None for a view of memory that never changes, which is made here."""

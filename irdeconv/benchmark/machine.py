@@ -1,0 +1,162 @@
+"""The machine: what it is, how busy it is, and the most that it can do."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irdeconv import __version__
+from irdeconv.benchmark.measure import Clock, timed
+from irdeconv.kernels.team import Space, Team, processors
+from irdeconv.runtime.blas import blas_name, blas_threads
+
+SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
+REPEATS = 12
+COPIED = 1 << 26  # bytes, more than a cache holds
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a measurement depends on besides the program.
+
+    `cores` are those that this process may use, `load` is the load average of the last minute (None
+    where the system has none), `date` is UTC. `numba` is None where it is missing or switched off.
+    """
+
+    cpu: str
+    cores: int
+    load: float | None
+    system: str
+    python: str
+    numpy: str
+    blas: str
+    numba: str | None
+    irdeconv: str
+    date: str
+
+    @staticmethod
+    def now() -> Conditions:
+        """Return the conditions of this process at this moment."""
+        return Conditions(
+            cpu_name(),
+            processors(),
+            round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+            platform.system(),
+            platform.python_version(),
+            np.__version__,
+            blas_name(),
+            None if os.environ.get("IRDECONV_FAST") == "0" else installed("numba"),
+            __version__,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the machine reaches: float32 matrix products (GF/s) and copying (GB/s).
+
+    `gemm_all` counts the products of all cores together, each multiplying its own matrices. Copying
+    counts bytes read and bytes written.
+    """
+
+    gemm: float
+    gemm_all: float
+    copy: float
+    cores: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+    def peak(self, threads: int) -> float:
+        """Return the products of that many threads in GF/s: above one, the cores' part of all."""
+        return self.gemm if threads == 1 else self.gemm_all * min(1.0, threads / self.cores)
+
+
+def cpu_name() -> str:
+    """Return the processor's name as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine() or "unknown"
+
+
+def installed(package: str) -> str | None:
+    """Return the version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def gflops(macs: int, seconds: float) -> float:
+    """Return 10^9 operations a second; a multiply-accumulate is two operations."""
+    return rate(2 * macs, seconds)
+
+
+def rate(amount: int, seconds: float) -> float:
+    """Return 10^9 units a second, 0 for a time below the clock's resolution."""
+    return amount / seconds / 1e9 if seconds > 0 else 0.0
+
+
+def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
+    """Measure the machine: about a quarter of a second."""
+    count = processors() if cores is None else cores
+    with blas_threads(1):
+        one = _gemm_seconds(clock, 1)
+        every = one if count == 1 else _gemm_seconds(clock, count)
+        copy = _copy_seconds(clock)
+    macs = SIDE**3
+    return Ceilings(gflops(macs, one), gflops(count * macs, every), rate(2 * COPIED, copy), count)
+
+
+def _gemm_seconds(clock: Clock, threads: int) -> float:
+    """Return the least time in which each thread multiplies once.
+
+    Processor time for one thread, which others on the machine do not change; wall time for several.
+    """
+    matrices = [_matrices(i) for i in range(threads)]
+    team = Team(threads)
+
+    def multiply(item: int, space: Space) -> None:
+        a, b, out = matrices[item]
+        np.matmul(a, b, out=out)
+
+    def once() -> None:
+        team.each(range(threads), multiply)
+
+    once()
+    # Rarely do all threads get their cores at once where others work as well.
+    samples = [timed(once, clock) for _ in range(REPEATS if threads == 1 else 4 * REPEATS)]
+    return min(s.cpu if threads == 1 else s.wall for s in samples)
+
+
+def _matrices(seed: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    shape = (SIDE, SIDE)
+    a, b = (rng.standard_normal(shape, np.float32) for _ in range(2))
+    return a, b, np.empty(shape, np.float32)
+
+
+def _copy_seconds(clock: Clock) -> float:
+    source = np.ones(COPIED // 4, np.float32)
+    target = np.empty_like(source)
+
+    def once() -> None:
+        np.copyto(target, source)
+
+    once()  # the first touch of fresh memory is slow
+    return min(timed(once, clock).cpu for _ in range(REPEATS // 2))

@@ -1,0 +1,226 @@
+"""The report of a benchmark: text and JSON of the same facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, rate
+from irdeconv.benchmark.measure import Times, Timing
+from irdeconv.benchmark.steps import StepReport
+from irdeconv.inspection.table import scaled, table
+
+SCHEMA = "irdeconv/bench/1"
+TOP = 20
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes.
+
+    `tensors` is the block of memory that lives as long as the plan, `most_alive` what of it is in
+    use at once at most, `evaluated` what operations without a place in it allocate in every run at
+    most, `scratch` the largest estimate of a step, `scratch_used` all scratch memory.
+    """
+
+    tensors: int
+    most_alive: int
+    evaluated: int
+    scratch: int
+    scratch_used: int
+    outputs: int
+
+
+@dataclass(frozen=True)
+class PeerReport:
+    """Another runtime on the same inputs, one thread.
+
+    `ratio` is irdeconv's least processor time over the peer's: below 1 irdeconv is faster.
+    `difference` is relative to the peer's largest output value. All are None where the peer cannot
+    run the model, for which `problem` is the reason.
+    """
+
+    name: str
+    version: str
+    timing: Timing | None
+    ratio: float | None
+    difference: float | None
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What was measured; `str()` is a table.
+
+    `network` are whole runs. With one thread shares and rates come from processor time, with more
+    from wall time; always from the least one.
+    """
+
+    name: str
+    form: str | None
+    fused: bool
+    threads: int
+    rounds: int
+    seconds: float
+    conditions: Conditions
+    ceilings: Ceilings
+    network: Timing
+    steps: tuple[StepReport, ...]
+    memory: Memory
+    peers: tuple[PeerReport, ...] = ()
+
+    @property
+    def clock(self) -> str:
+        """The clock that shares and rates come from: cpu or wall."""
+        return "cpu" if self.threads == 1 else "wall"
+
+    def time(self, timing: Timing) -> float:
+        """Return the least time by that clock in seconds."""
+        return (timing.cpu if self.clock == "cpu" else timing.wall).minimum
+
+    @property
+    def total(self) -> float:
+        """The sum of all steps' times in seconds."""
+        return sum(self.time(s.timing) for s in self.steps)
+
+    @property
+    def slowest(self) -> list[StepReport]:
+        """The steps, the slowest first."""
+        return sorted(self.steps, key=lambda s: (-self.time(s.timing), s.index))
+
+    def figures(self, step: StepReport) -> dict[str, float | None]:
+        """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
+
+        None where sizes are unknown; GF/s also where a step multiplies nothing.
+        """
+        seconds = self.time(step.timing)
+        speed = gflops(step.macs, seconds) if step.macs else None
+        moved = None if step.bytes is None else rate(step.bytes, seconds)
+        peak, copy = self.ceilings.peak(self.threads), self.ceilings.copy
+        return {
+            "share": seconds / self.total if self.total else 0.0,
+            "gflops": speed,
+            "of_peak": speed / peak if speed is not None and peak else None,
+            "gbytes": moved,
+            "of_copy": moved / copy if moved is not None and copy else None,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
+        steps = (s.to_dict() | self.figures(s) for s in self.slowest)
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "form": self.form,
+            "fused": self.fused,
+            "threads": self.threads,
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "clock": self.clock,
+            "conditions": self.conditions.to_dict(),
+            "ceilings": self.ceilings.to_dict(),
+            "network": self.network.to_dict(),
+            "steps": list(steps),
+            "memory": asdict(self.memory),
+            "peers": [p.to_dict() for p in self.peers],
+        }
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, *, top: int = TOP) -> str:
+        """Return conditions, the network, the `top` slowest steps, memory and peers as tables."""
+        parts = [self._conditions(), self._network(), self._steps(top), self._memory()]
+        if self.peers:
+            parts.append(self._peers())
+        return "\n\n".join(parts)
+
+    def _conditions(self) -> str:
+        c, limits = self.conditions, self.ceilings
+        load = "" if c.load is None else f", load {c.load:g}"
+        every = f", {limits.gemm_all:.1f} on {limits.cores}" if limits.cores > 1 else ""
+        executed = "fused" if self.fused else "node by node"
+        rounds = f"{_count(self.rounds, 'round')} of {self.seconds:g} s"
+        return (
+            f"{c.cpu}, {_count(c.cores, 'core')}{load}; {c.date}\n"
+            f"irdeconv {c.irdeconv}, Python {c.python} on {c.system}, NumPy {c.numpy}, "
+            f"BLAS {c.blas}, numba {c.numba or 'none'}\n"
+            f"SGEMM {SIDE} cubed {limits.gemm:.1f} GF/s on one thread{every}; "
+            f"copying {limits.copy:.1f} GB/s\n"
+            f"{self.name}: form {self.form or 'none'}, {executed}, "
+            f"{_count(self.threads, 'thread')}, {rounds}"
+        )
+
+    def _network(self) -> str:
+        head = ("network", "runs", "minimum ms", "median", "p90", "p99")
+        rows = []
+        for clock, times in (("processor", self.network.cpu), ("wall", self.network.wall)):
+            rows.append((f"{clock} time", str(self.network.runs), *_milliseconds(times)))
+        return table(head, rows, head[1:])
+
+    def _steps(self, top: int) -> str:
+        right = ("ms", "share", "GF/s", "of peak", "GB/s", "of copy", "scratch")
+        head = ("step", "layer", "types", *right, "kernel", "why")
+        rows = []
+        for step in self.slowest[:top]:
+            f = self.figures(step)
+            cells = (
+                f"{self.time(step.timing) * 1e3:.3f}",
+                _percent(f["share"]),
+                _digits(f["gflops"]),
+                _percent(f["of_peak"]),
+                _digits(f["gbytes"]),
+                _percent(f["of_copy"]),
+                scaled(step.scratch, "B") if step.scratch else "",
+            )
+            rows.append((str(step.index), step.layer, step.types, *cells, step.kernel, step.why))
+        what = "processor" if self.clock == "cpu" else "wall"
+        shown = f"{len(rows)} slowest of {_count(len(self.steps), 'step')}"
+        title = f"{shown}, least {what} time, {self.total * 1e3:.3f} ms in all"
+        return f"{title}\n{table(head, rows, ('step', *right))}"
+
+    def _memory(self) -> str:
+        m = self.memory
+        return (
+            f"memory: tensors {scaled(m.tensors, 'B')} (in use at once "
+            f"{scaled(m.most_alive, 'B')}), allocated while running "
+            f"{scaled(m.evaluated, 'B')}, scratch {scaled(m.scratch_used, 'B')} (estimate of the "
+            f"largest step {scaled(m.scratch, 'B')}), outputs {scaled(m.outputs, 'B')}"
+        )
+
+    def _peers(self) -> str:
+        head = ("peer, one thread", "runs", "minimum ms", "median", "p90", "p99")
+        more = ("irdeconv / peer", "difference")
+        rows, problems = [], []
+        for p in self.peers:
+            if p.timing is None or p.difference is None:
+                problems.append(f"{p.name} {p.version} cannot run it: {p.problem}")
+                continue
+            ratio = "" if p.ratio is None else f"{p.ratio:.2f}"
+            gap = f"{p.difference:.1e}" if math.isfinite(p.difference) else "not comparable"
+            times = _milliseconds(p.timing.cpu)
+            rows.append((f"{p.name} {p.version}", str(p.timing.runs), *times, ratio, gap))
+        text = [table((*head, *more), rows, (*head[1:], *more))] if rows else []
+        return "\n".join([*text, *problems])
+
+
+def _milliseconds(times: Times) -> tuple[str, ...]:
+    values = (times.minimum, times.median, times.p90, times.p99)
+    return tuple(f"{v * 1e3:.3f}" for v in values)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

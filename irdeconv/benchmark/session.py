@@ -1,0 +1,90 @@
+"""Measure a plan: the network as a whole, each of its steps, other runtimes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from irdeconv.benchmark.machine import Ceilings, Conditions, measure_ceilings
+from irdeconv.benchmark.measure import Call, Clock, Sample, Timing, interleaved
+from irdeconv.benchmark.peers import Peer, difference
+from irdeconv.benchmark.report import BenchReport, Memory, PeerReport
+from irdeconv.benchmark.steps import StepTimer, report_steps
+from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
+from irdeconv.runtime.program import Program
+from irdeconv.spec import Array
+
+OWN, STEPS = "irdeconv", "steps"
+
+
+def bench(
+    plan: Plan,
+    inputs: Feeds,
+    *,
+    form: str | None,
+    rounds: int,
+    seconds: float,
+    peers: Sequence[Peer] = (),
+    clock: Clock | None = None,
+    ceilings: Ceilings | None = None,
+) -> BenchReport:
+    """Time a plan in interleaved rounds, beside the peers that can run the model.
+
+    Each round runs the network, the network with a clock around each step, and every peer, for
+    about `seconds` each. `ceilings` are measured first where they are not given. Raises UsageError
+    for a bad number and what `Plan.run` raises.
+    """
+    _check(rounds, seconds)
+    clock = clock or Clock()
+    outputs = plan.run(inputs)  # failures come with names of layers here
+    conditions, limits = Conditions.now(), ceilings or measure_ceilings(clock)
+    timer = StepTimer(plan, inputs, clock)
+    calls = _calls(plan, inputs, timer, peers)
+    warm_up = {STEPS: calls[OWN]}
+    found = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
+    network, program = Timing.of(found[OWN]), plan.program(inputs)
+    return BenchReport(
+        plan.graph.info.name,
+        form,
+        plan.settings.fuse and not plan.exact,
+        program.team.threads,
+        rounds,
+        seconds,
+        conditions,
+        limits,
+        network,
+        tuple(report_steps(program.graph, program.steps, timer.samples)),
+        _memory(program),
+        tuple(_compared(p, outputs, network, found.get(p.name)) for p in peers),
+    )
+
+
+def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -> dict[str, Call]:
+    others = {p.name: p.run for p in peers if p.run is not None}
+    return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
+
+
+def _check(rounds: int, seconds: float) -> None:
+    if rounds < 1 or not 0 <= seconds <= 3600:
+        message = f"{rounds} rounds of {seconds:g} seconds: at least 1 round of 0 to 3600 seconds"
+        raise UsageError(Diagnostic("E700", "error", message))
+
+
+def _memory(program: Program) -> Memory:
+    outputs = sum(one.nbytes for one in program.fresh)
+    largest = max((s.scratch for s in program.steps), default=0)
+    used = program.team.peak
+    return Memory(program.arena, program.most_alive, program.evaluated, largest, used, outputs)
+
+
+def _compared(
+    peer: Peer, outputs: dict[str, Array], network: Timing, samples: list[Sample] | None
+) -> PeerReport:
+    if peer.run is None or not samples:
+        return PeerReport(peer.name, peer.version, None, None, None, peer.problem)
+    timing = Timing.of(samples)
+    other = timing.cpu.minimum
+    ratio = network.cpu.minimum / other if other > 0 else None
+    gap = difference(outputs.values(), peer.run())
+    return PeerReport(peer.name, peer.version, timing, ratio, gap)

@@ -1,0 +1,110 @@
+"""Time a model: the network, each step with its kernel and rates, other runtimes beside it.
+
+Inputs are those of `run`. Times are least ones; on a machine that others use as well, processor
+time says what the work costs and wall time how long it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    Parser,
+    add_execution,
+    add_form,
+    add_format,
+    add_inputs,
+    add_semantics,
+    add_shapes,
+    execution,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+
+IMPORTED = (".onnx", ".json")
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument(
+        "file", metavar="FILE", help="the model: an .xml, an .onnx or a .json dump; - reads an .xml"
+    )
+    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
+    parser.add_argument("--weights", metavar="FILE", help="the .bin file, or weights of a dump")
+    add_semantics(parser)
+    add_inputs(parser)
+    add_shapes(parser)
+    add_form(parser, none=True)
+    add_execution(parser, default_threads=1)
+    parser.add_argument(
+        "--rounds", type=int, default=5, metavar="N", help="rounds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=0.5,
+        metavar="S",
+        help="seconds of a round for each thing that is measured (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--top", type=int, default=20, metavar="N", help="steps to show (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--against",
+        type=_names,
+        metavar="LIST",
+        default=(),
+        help="also run openvino,onnxruntime in the same rounds, one thread each; ONNX Runtime "
+        "needs an .onnx, or an IR that is a single deconvolution",
+    )
+    add_format(parser)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Measure and report; the exit code says nothing about times."""
+    from irdeconv import api
+    from irdeconv.cli.console import printable
+    from irdeconv.cli.inputs import gather, specialize
+    from irdeconv.cli.model import inferred, usage
+
+    if args.top < 1:
+        raise usage("--top is at least 1")
+    graph = inferred(_read(args), args.shape)
+    inputs = gather(graph, [*args.inputs, *args.values], args.seed, console)
+    seconds = args.rounds * args.seconds * (2 + len(args.against))
+    console.log(f"measuring for about {max(seconds, 0):.0f} s")
+    dump = args.file == "-" or Path(args.file).suffix == ".json"
+    report = api.bench(
+        specialize(graph, inputs),
+        inputs,
+        None if args.form == "none" else args.form,
+        **execution(args),
+        rounds=args.rounds,
+        seconds=args.seconds,
+        against=args.against,
+        source=None if dump else args.file,
+        weights=None if dump else args.weights,
+    )
+    if console.wants_json:
+        content = {"file": args.file, "seed": args.seed, **report.to_dict()}
+        console.json("bench", content)
+    else:
+        console.raw(printable(report.to_text(top=args.top)) + "\n")
+    return 0
+
+
+def _read(args: argparse.Namespace) -> Graph:
+    from irdeconv import api
+    from irdeconv.cli.model import read
+
+    if Path(args.file).suffix not in IMPORTED:
+        return read(args)
+    return api.convert(args.file, args.weights, seed=args.seed, semantics=args.semantics)

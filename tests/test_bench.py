@@ -1,0 +1,281 @@
+"""Benchmarks: statistics, what steps are said to do, the report. No test looks at a real time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from layers import Layer, build, constant, numbers, parameter, result
+
+import irdeconv as ird
+from irdeconv.benchmark import bench, machine
+from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
+from irdeconv.benchmark.measure import (
+    MOST,
+    Clock,
+    Sample,
+    Times,
+    Timing,
+    interleaved,
+    percentile,
+    timed,
+)
+from irdeconv.benchmark.peers import Peer, difference
+from irdeconv.benchmark.report import BenchReport
+from irdeconv.benchmark.steps import products, traffic
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.elementwise import Add
+
+LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
+W = numbers(np.random.default_rng(0), LAYER.filter_shape, np.float32)
+X = numbers(np.random.default_rng(1), LAYER.data_shape, np.float32)
+CEILINGS = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
+TICK = 2.0**-10  # exact in binary, so sums of ticks are
+
+
+def ticking(step: float) -> Callable[[], float]:
+    """A clock that goes on by `step` whenever it is read."""
+    now = 0.0
+
+    def read() -> float:
+        nonlocal now
+        now += step
+        return now
+
+    return read
+
+
+def fake_clock() -> Clock:
+    """Wall time goes twice as fast as processor time."""
+    return Clock(wall=ticking(2 * TICK), cpu=ticking(TICK))
+
+
+def test_percentiles_are_measured_values() -> None:
+    ranked = [float(v) for v in range(1, 11)]
+    assert [percentile(ranked, q) for q in (1, 10, 11, 50, 90, 91, 99, 100)] == [
+        *(1, 1, 2, 5, 9, 10, 10, 10)
+    ]
+    assert percentile([7.0], 50) == 7.0
+    hundred = [float(v) for v in range(100, 0, -1)]
+    assert Times.of(hundred) == Times(1, 50, 90, 99)
+    assert Times.of([3.0, 1.0, 2.0]) == Times(1, 2, 3, 3)
+
+
+def test_both_clocks_are_read_around_the_call() -> None:
+    events: list[str] = []
+
+    def reader(name: str) -> Callable[[], float]:
+        tick = ticking(TICK)
+        return lambda: events.append(name) or tick()  # type: ignore[func-returns-value]
+
+    sample = timed(lambda: events.append("call"), Clock(reader("wall"), reader("cpu")))
+    assert events == ["wall", "cpu", "call", "cpu", "wall"]
+    assert sample == Sample(TICK, TICK)
+
+
+def test_rounds_are_interleaved_and_warmed_up() -> None:
+    order: list[str] = []
+    calls = {name: lambda name=name: order.append(name) for name in "ab"}
+    found = interleaved(
+        calls,
+        rounds=2,
+        seconds=0.0,
+        clock=fake_clock(),
+        warm_up={"b": lambda: order.append("warm")},
+    )
+    assert order == ["a", "a", "warm", "b"] * 2
+    assert {k: len(v) for k, v in found.items()} == {"a": 2, "b": 2}
+
+
+def test_a_round_lasts_as_long_as_it_should() -> None:
+    # A call reads the wall clock three times: around it, and to see whether the round is over.
+    found = interleaved({"a": lambda: None}, rounds=1, seconds=60 * TICK, clock=fake_clock())
+    assert len(found["a"]) == 10
+    still = Clock(wall=lambda: 0.0, cpu=lambda: 0.0)
+    found = interleaved({"a": lambda: None}, rounds=1, seconds=1.0, clock=still)
+    assert len(found["a"]) == MOST
+
+
+def test_rates() -> None:
+    assert gflops(3 * 10**9, 2.0) == 3.0
+    assert rate(5 * 10**9, 2.0) == 2.5
+    assert gflops(1, 0.0) == 0.0
+
+
+def test_ceilings_by_a_fake_clock() -> None:
+    found = measure_ceilings(fake_clock(), cores=2)
+    assert found.gemm == gflops(SIDE**3, TICK)
+    assert found.gemm_all == gflops(2 * SIDE**3, 2 * TICK)
+    assert found.copy == rate(2 * machine.COPIED, TICK)
+    assert found.peak(1) == found.gemm
+    assert found.peak(2) == found.peak(3) == found.gemm_all
+    assert Ceilings(gemm=80.0, gemm_all=160.0, copy=1.0, cores=8).peak(4) == 80.0
+
+
+def test_conditions_name_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Conditions.now()
+    assert found.cpu
+    assert found.cores >= 1
+    assert found.numpy == np.__version__
+    assert found.irdeconv == ird.__version__
+    assert found.date.endswith("+00:00")
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    assert Conditions.now().numba is None
+
+
+def steps_of(graph: Graph, **options: Any) -> list[tuple[list[str], int | None, int | None]]:
+    plan = ird.compile(graph, **options)
+    program = plan.program([X])
+    return [
+        ([n.type for n in s.nodes], products(program.graph, s), traffic(program.graph, s))
+        for s in program.steps
+    ]
+
+
+def test_inserted_zeros_do_not_count_where_they_are_taken_in() -> None:
+    graph, _ = build(LAYER, X, W)
+    [(types, macs, moved)] = steps_of(ird.infer(graph))
+    assert types == ["ZeroInsertion", "Pad", "Convolution"]
+    assert macs == LAYER.products == 2 * 20 * 3 * 6 * 6
+    out = 2 * 6 * math.prod(LAYER.output_size)
+    pads = 2 * 4 * 8  # the constants of Pad: i64, one value per axis
+    assert moved is not None
+    assert 4 * (X.size + W.size + out) <= moved <= 4 * (X.size + W.size + out) + pads + 4
+
+
+def test_node_by_node_they_are_multiplied_and_count() -> None:
+    graph, _ = build(LAYER, X, W)
+    by_type = {types[0]: (macs, moved) for types, macs, moved in steps_of(graph, fuse=False)}
+    out = 2 * math.prod(LAYER.output_size)
+    spread = 2 * 3 * 7 * 9
+    assert by_type["Convolution"][0] == out * W.size
+    assert by_type["ZeroInsertion"] == (0, 4 * (X.size + spread))
+
+
+def test_sizes_that_are_only_known_when_running() -> None:
+    graph, _ = build(LAYER, X, W, data_shape=[2, 3, None, None])
+    [(_, macs, moved)] = steps_of(ird.infer(graph), form=None, fuse=False)
+    assert (macs, moved) == (None, None)
+    [(_, macs, _)] = steps_of(ird.infer(graph))  # a fused plan is made for the sizes it meets
+    assert macs == LAYER.products
+
+
+def network() -> Graph:
+    """y = relu(deconvolution(x)) + relu(x summed with itself), two outputs."""
+    graph = Graph()
+    x = parameter(graph, X.shape, np.float32, "x")
+    up = Value(graph.add(LAYER.op, [x, constant(graph, W, "w")], name="up").id)
+    result(graph, Value(graph.add(ReLU(), [up], name="act").id), "y")
+    double = Value(graph.add(Add(), [x, x], name="double").id)
+    result(graph, double, "z")
+    return graph
+
+
+def measured(*peers: Peer, threads: int = 1, **options: Any) -> BenchReport:
+    plan = ird.compile(network(), threads=threads, **options)
+    return bench(
+        plan,
+        [X],
+        form="zero-insertion",
+        rounds=3,
+        seconds=0.0,
+        peers=peers,
+        clock=fake_clock(),
+        ceilings=CEILINGS,
+    )
+
+
+def test_the_report_adds_up() -> None:
+    report = measured()
+    assert report.network == Timing.of([Sample(2 * TICK, TICK)] * 3)
+    assert {s.layer for s in report.steps} == {"act", "double"}
+    assert all(s.timing == report.network for s in report.steps)
+    figures = {s.layer: report.figures(s) for s in report.steps}
+    assert sum(f["share"] or 0 for f in figures.values()) == 1.0
+    assert figures["act"]["gflops"] == 2 * LAYER.products / TICK / 1e9
+    assert figures["act"]["of_peak"] == 2 * LAYER.products / TICK / 1e9 / 80.0
+    assert figures["double"]["gflops"] is None
+    assert figures["double"]["gbytes"] == 2 * 4 * X.size / TICK / 1e9
+    assert figures["double"]["of_copy"] == 2 * 4 * X.size / TICK / 1e9 / 20.0
+    assert report.memory.outputs == 4 * (X.size + 2 * 6 * math.prod(LAYER.output_size))
+
+
+def test_with_several_threads_wall_time_counts() -> None:
+    report = measured(threads=2)
+    assert (report.clock, report.threads) == ("wall", 2)
+    [act] = [s for s in report.steps if s.layer == "act"]
+    assert report.figures(act)["of_peak"] == 2 * LAYER.products / (2 * TICK) / 1e9 / 150.0
+
+
+def test_the_slowest_steps_come_first() -> None:
+    report = measured(fuse=False)
+    order = [report.time(s.timing) for s in report.slowest]
+    assert order == sorted(order, reverse=True)
+    assert not report.fused
+    assert "node by node" in str(report)
+    text = report.to_text(top=2)
+    assert f"2 slowest of {len(report.steps)} steps" in text
+    assert report.memory.evaluated > 0
+
+
+def test_the_report_as_json() -> None:
+    document = json.loads(json.dumps(measured().to_dict()))
+    assert document["schema"] == "irdeconv/bench/1"
+    assert document["clock"] == "cpu"
+    assert document["network"]["runs"] == 3
+    assert document["network"]["wall"]["minimum"] == 2 * TICK
+    [act] = [s for s in document["steps"] if s["layers"][-1] == {"type": "ReLU", "name": "act"}]
+    assert act["kernel"].startswith("deconvolution ")
+    assert act["macs"] == LAYER.products
+    assert act["share"] == 0.5
+
+
+def test_peers_are_run_in_the_same_rounds() -> None:
+    own = ird.run(network(), [X])
+    calls = []
+
+    def run() -> list[Any]:
+        calls.append(1)
+        return [a * np.float32(1.5) for a in own.values()]
+
+    report = measured(Peer("other", "1.0", run), Peer("absent", "2.0", None, "it cannot"))
+    other, absent = report.peers
+    assert len(calls) == 3 * 2 + 1  # each round warms up and measures; the last one compares
+    assert (other.ratio, other.problem) == (1.0, None)
+    assert other.difference == pytest.approx(1 / 3)
+    assert absent.ratio is None
+    text = str(report)
+    assert "other 1.0" in text
+    assert "absent 2.0 cannot run it: it cannot" in text
+
+
+def test_difference() -> None:
+    a = np.array([1.0, -4.0, np.nan, np.inf])
+    assert difference([a], [a.copy()]) == 0.0
+    assert difference([a], [np.array([2.0, -4.0, np.nan, np.inf])]) == 0.25
+    assert math.isinf(difference([a], [np.array([1.0, -4.0, 0.0, np.inf])]))
+    assert math.isinf(difference([a], [a[:2]]))
+    assert math.isinf(difference([a], []))
+    assert difference([np.zeros(2)], [np.full(2, 1e-3)]) == 1.0
+    assert difference([np.full(2, 1e-3)], [np.zeros(2)]) == 1e-3
+    assert difference([np.zeros(0)], [np.zeros(0)]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "options", [{"rounds": 0}, {"seconds": -1.0}, {"seconds": math.nan}, {"against": ["tvm"]},
+                {"against": ["openvino"], "threads": 2}],
+)  # fmt: skip
+def test_options_that_do_not_fit(options: dict[str, Any]) -> None:
+    with pytest.raises(ird.UsageError):
+        ird.bench(network(), [X], **options)
+
+
+def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: None)
+    with pytest.raises(ird.UsageError, match="needs the package onnxruntime"):
+        ird.bench(network(), [X], against=["onnxruntime"])

@@ -1,0 +1,148 @@
+"""Options that decide how a plan executes: --threads, --no-fuse, --tune, --max-memory, --trace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer, build, numbers
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.cli.options import measurements, size, threads
+
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, W)
+    return path
+
+
+def command(*args: object) -> int:
+    return main([str(a) for a in args])
+
+
+def traced(capsys: pytest.CaptureFixture[str], net: Path, *args: object) -> list[dict[str, Any]]:
+    assert command("run", net, "--trace", "--format", "json", *args) == 0
+    return json.loads(capsys.readouterr().out)["steps"]  # type: ignore[no-any-return]
+
+
+def types(steps: list[dict[str, Any]]) -> list[list[str]]:
+    return [[layer["type"] for layer in step["layers"]] for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"),
+    [("4096", 4096), ("1k", 1024), ("512M", 512 * 2**20), ("2G", 2**31), ("1.5GiB", 3 * 2**29),
+     ("3 ", 3), ("7B", 7), ("1T", 2**40), ("0", 0), ("2mb", 2**21)],
+)  # fmt: skip
+def test_sizes(text: str, bytes: int) -> None:
+    assert size(text) == bytes
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "1e9", "1.M", "1P", "٣", "0x10", "1 2"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size"):
+        size(text)
+
+
+def test_numbers_of_threads() -> None:
+    assert [threads(t) for t in ("1", "16", "1024")] == [1, 16, 1024]
+    for wrong in ("0", "-1", "1025", "two", "1.0", "", "99999999999999999999"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            threads(wrong)
+
+
+def test_a_file_of_measurements_is_json() -> None:
+    assert measurements("kernels.json") == "kernels.json"
+    with pytest.raises(argparse.ArgumentTypeError, match="write --tune behind it"):
+        measurements("x=ones")
+
+
+def test_a_trace_tells_the_layers_of_each_step(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [step] = fused = traced(capsys, net)
+    assert types(fused) == [["ZeroInsertion", "Pad", "Convolution"]]
+    assert step["layers"][-1]["name"] == "deconv"
+    assert step["kernel"].startswith("deconvolution ")
+    assert step["why"]
+    apart = traced(capsys, net, "--no-fuse")
+    assert types(apart) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
+    assert {s["kernel"] for s in apart} == {"evaluate"}
+    assert types(traced(capsys, net, "--form", "none", "--no-fuse")) == [
+        ["ConvolutionBackpropData"]
+    ]
+    assert types(traced(capsys, net, "--exact")) == types(apart)
+
+
+def test_a_trace_beside_a_dump_is_of_single_layers(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = traced(capsys, net, "--dump", "deconv", "--dump-dir", tmp_path / "dump")
+    assert types(steps) == [["ZeroInsertion"], ["Pad"], ["Convolution"]]
+
+
+def test_a_trace_is_a_log(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("run", net, "--trace") == 0
+    out, err = capsys.readouterr()
+    assert "step 0: deconvolution " in err
+    assert ': ZeroInsertion "deconv/ZeroInsertion", Pad "deconv/Pad", Convolution "deconv"' in err
+    assert "step" not in out
+    assert command("run", net, "--trace", "-q") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_how_it_is_executed_does_not_change_results(net: Path) -> None:
+    results = []
+    for options in (["--threads", 1], ["--threads", 3], ["--tune"], ["--no-fuse"]):
+        out = net.with_suffix(".npy")
+        assert command("run", net, "x=arange", "-o", out, *options) == 0
+        results.append(np.load(out))
+    first, *others = results
+    assert np.array_equal(first, others[0])
+    for other in others[1:]:
+        assert np.allclose(first, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [(), ("--no-fuse",), ("--form", "none"), ("--exact",)])
+def test_memory_is_refused_before_running(
+    net: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("run", net, "--max-memory", "100", *options) == 5
+    err = capsys.readouterr().err
+    assert "error[E602]: running needs " in err
+    assert "the limit is 100" in err
+    assert command("run", net, "--max-memory", "1G", *options) == 0
+
+
+def test_the_limit_counts_what_is_alive_at_once() -> None:
+    """Node by node: x spread over 7 x 7, then padded to 9 x 9; the result takes 2 x 7 x 7."""
+    x = numbers(np.random.default_rng(0), LAYER.data_shape, np.float32)
+    graph, feeds = build(LAYER, x, W)
+    spread, padded, out = 3 * 7 * 7, 3 * 9 * 9, 2 * 7 * 7
+    alive = 4 * max(spread + padded, padded + out)
+    with pytest.raises(ird.LimitError) as e:
+        ird.run(graph, feeds, fuse=False, max_memory=alive)  # constants need memory as well
+    assert e.value.exit_code == 5
+    allowed = alive + 4 * W.size + 1024  # 1024 for rounding and the constants of Pad
+    ird.run(graph, feeds, fuse=False, max_memory=allowed)
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--threads", "0"], ["--max-memory", "lots"], ["--tune", "x=ones"]]
+)
+def test_options_that_do_not_fit(
+    net: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("run", net, *wrong) == 2
+    assert "error: argument --" in capsys.readouterr().err
