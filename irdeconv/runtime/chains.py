@@ -29,7 +29,7 @@ def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
 class ChainPlan:
     """A compiled chain and the values it reads when it runs, in the order of its registers.
 
-    Without a `main` among them the first register is what an epilogue finishes.
+    The first register of an epilogue's chain is what it finishes, and no argument.
     """
 
     chain: Chain
@@ -40,8 +40,9 @@ class ChainPlan:
     name: str
 
     def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
-        """Compute `out` from one array per argument."""
-        self.chain.run(self._seen(arrays), out, team)
+        """Compute `out` from one array per argument, behind what an epilogue would finish."""
+        main = len(arrays) - len(self.shapes)
+        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
 
     def epilogue(self, arrays: Sequence[Array]) -> Epilogue:
         """Return an epilogue with one array per argument."""

@@ -239,15 +239,38 @@ class _Windows(Implementation):
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         data, out = ins[0], outs[0]
-        operands = ins[1:] if self.prepared is not None else ins[2:]
-        epilogue = self._epilogue(operands, values)
         kernel = self.prepared
+        operands = ins[1:] if kernel is not None else ins[2:]
+        if self._strided(operands, values):
+            return self._apart(ins, operands, out, team)
+        epilogue = self._epilogue(operands, values)
         if kernel is None:
             return self._with_filter(ins[1], data, out, epilogue, team)
 
         def call(values: Values) -> None:
             team.begin()
             kernel(values[data], values[out], epilogue(values), team)
+
+        return call
+
+    def _strided(self, operands: Slots, values: Values) -> bool:
+        """Whether an operand of the epilogue would have to be copied in every run."""
+        return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
+
+    def _apart(self, ins: Slots, operands: Slots, out: int, team: Team) -> Call:
+        """Finish the whole output behind the kernel, in which operands may have any strides."""
+        data, finish, kernel = ins[0], self.finish, self.prepared
+        candidate, layer = self.candidate, self.layer
+        assert finish is not None
+        assert candidate is not None
+        assert layer is not None
+
+        def call(values: Values) -> None:
+            run = kernel or candidate.prepare(layer.arrange(values[ins[1]]))
+            team.begin()
+            run(values[data], values[out], None, team)
+            team.begin()
+            finish.run([values[out], *[values[i] for i in operands]], values[out], team)
 
         return call
 
@@ -269,8 +292,7 @@ class _Windows(Implementation):
         finish = self.finish
         if finish is None:
             return lambda values: None
-        # An operand that is not contiguous is copied for the epilogue, which has to be done anew.
-        if all(values[i] is not None and values[i].flags.c_contiguous for i in operands):
+        if all(values[i] is not None for i in operands):
             bound = finish.epilogue([values[i] for i in operands])
             return lambda values: bound
         return lambda values: finish.epilogue([values[i] for i in operands])
