@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import jit
 from irdeconv.kernels.chain_steps import clip
 from irdeconv.kernels.pooling_flat import Flat
 from irdeconv.kernels.resampling import trailing
@@ -71,6 +72,7 @@ class Taps:
 
 
 Reducer = Callable[..., Any]
+Compiled = Callable[[Array, Array, Space], None]
 
 
 def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Array) -> None:
@@ -143,6 +145,7 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, PLANE_BYTES // max(1, plane))
         planes = math.prod(shape[:2])
+        self.compiled = self._compile() if jit.available() else None
         self.parts = [slice(i, min(i + group, planes)) for i in range(0, planes, group)]
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
@@ -154,7 +157,30 @@ class Pooling:
             results = out.reshape(-1, *out.shape[2:])
             team.each(self.parts, lambda p, space: self._group(planes[p], results[p], space))
 
+    def _compile(self) -> Compiled | None:
+        """Return the compiled form of common windows on f32 planes."""
+        if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane:
+            return None
+        from irdeconv.kernels.fast_pooling import compile_planes
+
+        lowest = 0.0 if self.average else float(self.start)
+        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.reach)
+        return found
+
+    @property
+    def reach(self) -> int:
+        """How far windows reach along the last axis, padding included."""
+        t = self.axes[-1]
+        return (t.count - 1) * t.stride + (t.kernel - 1) * t.dilation + 1
+
     def _group(self, planes: Array, out: Array, space: Space) -> None:
+        if (
+            self.compiled is not None
+            and planes.dtype == out.dtype == self.kind
+            and planes.flags.c_contiguous
+        ):
+            self.compiled(planes, out, space)
+            return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             found = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
         elif self.shifted:
