@@ -34,10 +34,9 @@ BAD = [np.inf, -np.inf, np.nan, 3e4, -3e4]
 
 
 @pytest.fixture(autouse=True)
-def numpy_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the compiled forms to the tests of these."""
-    if "compiled" not in request.node.name:
-        monkeypatch.setattr(jit, "available", lambda: False)
+def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the compiled forms to test_chain_fast."""
+    monkeypatch.setattr(jit, "available", lambda: False)
 
 
 def data(shape: Sequence[int], dtype: str, seed: int = 0, bad: bool = True) -> Array:
@@ -367,53 +366,3 @@ def test_nothing_to_compute() -> None:
     out = np.empty_like(x)
     Chain.compile([], "float32").run([x], out, Team())
     assert (out == x).all()
-
-
-# Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.
-COMPILED = [
-    ("relu", (), 0),
-    ("clamp", (-1.5, 2.25), 0),
-    ("leaky_relu", (0.1,), 0),
-    ("hsigmoid", (), 1),
-    ("hswish", (), 1),
-    ("sigmoid", (), 4),
-    ("swish", (), 4),
-    ("swish", (2.0,), 4),  # a power of two: the product is exact
-    ("prelu", (), 0),
-]
-
-
-@pytest.mark.parametrize(("name", "params", "ulps"), COMPILED, ids=lambda v: str(v))
-def test_compiled_activations(name: str, params: tuple[float, ...], ulps: float) -> None:
-    """Compiled where numba is there, else the same by NumPy: bias and activation, or one alone."""
-    x = data((2, 6, 5, 41), "f32")
-    bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
-    slope = np.linspace(-1, 2, 6, dtype=np.float32).reshape(6, 1, 1)
-    more: list[Array | None] = [slope] if name == "prelu" else []
-    tail = (2,) if more else ()
-    after = [Step("add", (0, 1)), Step(name, (2 + len(more), *tail), params)]
-    alone = [Step(name, (0, *(t - 1 for t in tail)), params)]
-    for steps, operands in ((after, [bias, *more]), (alone, more)):
-        fast, slow = (Chain.compile(steps, d, operands) for d in ("float32", "float64"))
-        assert fast.fused is not None or not jit.available()
-        want = np.empty(x.shape, np.float64)
-        with np.errstate(all="ignore"):
-            # The sum is rounded before the function: by f32 first.
-            first = x + bias if steps is after else x
-            only = Chain.compile(alone, "float64", more)
-            only.run([first.astype(np.float64)], want, Team())
-            assert slow.fused is None
-            outs = []
-            for threads in (1, 3):
-                out = np.empty_like(x)
-                fast.run([x], out, Team(threads))
-                outs.append(out)
-            tile = x.copy()
-            epilogue = fast.bind(x.shape)
-            for i in range(2):
-                for rows in (slice(0, 2), slice(2, 6)):
-                    whole = tile.reshape(2, 6, -1)
-                    epilogue(whole[i, rows], i, rows, slice(0, 205))
-        assert outs[0].tobytes() == outs[1].tobytes()
-        for got in (outs[0], tile):
-            assert_close(got.astype(np.float64), want, "f32", ulps + 1, None)
