@@ -121,7 +121,10 @@ class Chain:
         arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
-        layout = _layout(out.shape, out.strides, tuple((a.shape, a.strides) for a in arrays))
+        # Nothing is read again after a single call, so that large tiles cost least.
+        size = TILE if len(program.code) > 1 else 8 * TILE
+        shapes = tuple((a.shape, a.strides) for a in arrays)
+        layout = _layout(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
@@ -168,9 +171,12 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def _layout(
-    shape: tuple[int, ...], strides: Strides, inputs: tuple[tuple[tuple[int, ...], Strides], ...]
+    shape: tuple[int, ...],
+    strides: Strides,
+    inputs: tuple[tuple[tuple[int, ...], Strides], ...],
+    size: int,
 ) -> Layout:
-    """Merge neighbouring axes and cut tiles of about `TILE` elements."""
+    """Merge neighbouring axes and cut tiles of about `size` elements."""
     rank = len(shape)
     all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
     all_strides = [strides, *((0,) * (rank - len(t)) + t for _, t in inputs)]
@@ -188,7 +194,7 @@ def _layout(
         ahead = steps
     kept = merged or [[1] * len(all_shapes)]
     shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
-    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:]))
+    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
 
 
 def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:
@@ -201,15 +207,15 @@ def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list
 
 
 def _tiles(
-    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]
+    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], size: int
 ) -> list[tuple[Index, tuple[Index, ...]]]:
     """Cut one axis into pieces; those before it are walked, those behind it stay whole."""
     cut = len(shape) - 1
     inner = 1
-    while cut and inner * shape[cut] < TILE:
+    while cut and inner * shape[cut] < size:
         inner *= shape[cut]
         cut -= 1
-    rows = max(1, TILE // inner)
+    rows = max(1, size // inner)
     tiles = []
     for place in np.ndindex(*shape[:cut]):
         for at in range(0, shape[cut], rows):

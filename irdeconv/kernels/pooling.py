@@ -71,6 +71,7 @@ class Taps:
         return found
 
 
+PIECE = 512  # elements of a row that are summed in one go
 Reducer = Callable[..., Any]
 Compiled = Callable[[Array, Array, Space], None]
 
@@ -199,12 +200,20 @@ class Pooling:
 
 
 def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of float rows `[R, n]`: short ones as a product with ones."""
-    total = space.array((len(rows),), rows.dtype)
-    if rows.shape[1] <= 1024:
-        np.matmul(rows, _ones(rows.shape[1], rows.dtype), out=total)
-    else:  # longer rows are worth the smaller error of sums by pairs
-        np.add.reduce(rows, axis=1, out=total)
+    """Return the sums `[R]` of float rows `[R, n]`, as products with ones.
+
+    Pieces of rows are summed first, so that the error does not grow with a long row.
+    """
+    count, n = rows.shape
+    total = space.array((count,), rows.dtype)
+    pieces = n // PIECE
+    rest = n - pieces * PIECE if pieces > 1 else n
+    np.matmul(rows[:, n - rest :], _ones(rest, rows.dtype), out=total)
+    if rest < n:
+        parts = space.array((count, pieces), rows.dtype)
+        whole = rows[:, : n - rest].reshape(count, pieces, PIECE)
+        np.matmul(whole, _ones(PIECE, rows.dtype), out=parts)
+        np.add(total, np.add.reduce(parts, axis=1), out=total)
     return total
 
 
