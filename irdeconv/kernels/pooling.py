@@ -71,7 +71,7 @@ class Taps:
         return found
 
 
-PIECE = 512  # elements of a row that are summed in one go
+PIECE = 1024  # elements of a row that are summed in one go, at most
 Reducer = Callable[..., Any]
 Compiled = Callable[[Array, Array, Space], None]
 
@@ -200,21 +200,28 @@ class Pooling:
 
 
 def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of float rows `[R, n]`, as products with ones.
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
 
-    Pieces of rows are summed first, so that the error does not grow with a long row.
+    Equal pieces of long rows are summed first, so that the error does not grow with n.
     """
     count, n = rows.shape
     total = space.array((count,), rows.dtype)
-    pieces = n // PIECE
-    rest = n - pieces * PIECE if pieces > 1 else n
-    np.matmul(rows[:, n - rest :], _ones(rest, rows.dtype), out=total)
-    if rest < n:
-        parts = space.array((count, pieces), rows.dtype)
-        whole = rows[:, : n - rest].reshape(count, pieces, PIECE)
-        np.matmul(whole, _ones(PIECE, rows.dtype), out=parts)
-        np.add(total, np.add.reduce(parts, axis=1), out=total)
+    piece = _piece(n)
+    if piece == n:
+        np.matmul(rows, _ones(n, rows.dtype), out=total)
+    elif piece < 64:
+        np.add.reduce(rows, axis=1, out=total)
+    else:
+        parts = space.array((count * (n // piece),), rows.dtype)
+        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
+        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
     return total
+
+
+@lru_cache(maxsize=256)
+def _piece(n: int) -> int:
+    """Return the largest divisor up to `PIECE`."""
+    return next(d for d in range(min(n, PIECE), 0, -1) if n % d == 0)
 
 
 @lru_cache(maxsize=64)
