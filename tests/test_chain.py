@@ -12,6 +12,7 @@ import pytest
 import irdeconv.ops
 from irdeconv import dtypes
 from irdeconv.kernels import chain as chains
+from irdeconv.kernels import jit
 from irdeconv.kernels.chain import Chain, Step
 from irdeconv.kernels.team import Team
 from irdeconv.op import REGISTRY, Op
@@ -30,6 +31,12 @@ TYPES = {
 EPSILON = {"f32": 2.0**-23, "f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}
 SPECIAL = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -2.5, 1.0, -3.0, 3.0, 20.0, -20.0, 80.0, -80.0]
 BAD = [np.inf, -np.inf, np.nan, 3e4, -3e4]
+
+
+@pytest.fixture(autouse=True)
+def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the compiled forms to test_chain_fast."""
+    monkeypatch.setattr(jit, "available", lambda: False)
 
 
 def data(shape: Sequence[int], dtype: str, seed: int = 0, bad: bool = True) -> Array:

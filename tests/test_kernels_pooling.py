@@ -11,7 +11,8 @@ import oracle
 import pytest
 
 from irdeconv import geometry_conv
-from irdeconv.kernels import pooling
+from irdeconv.kernels import jit, pooling
+from irdeconv.kernels.team import Team
 
 
 def draw(seed: int) -> tuple[tuple[int, ...], pooling.Windows]:
@@ -130,3 +131,27 @@ def test_automatic_pads(rule: str, want: tuple[int, int]) -> None:
     begin, end = geometry_conv.pads(rule, [7], [4], [1], [1], ([5], [5]))
     assert (*begin, *end) == want
     assert geometry_conv.pads("explicit", [7], [4], [1], [1], ([5], [6])) == ((5,), (6,))
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("pad", [0, 1, 2])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (3, 2)])
+def test_common_windows(
+    kernel: int, stride: int, pad: int, average: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The windows that are compiled where numba is there, against the form without it."""
+    x = np.random.default_rng(pad).normal(size=(2, 3, 9, 21)).astype(np.float32)
+    x.reshape(-1)[[0, 30, 31, 200]] = np.nan, np.inf, -np.inf, np.inf
+    x[1, 1] = -np.inf
+    for extra in range(3):
+        sizes = tuple((i + pad + extra - kernel) // stride + 1 for i in x.shape[2:])
+        rule = (kernel,) * 2, (stride,) * 2, (1, 1), (pad, min(pad, 1)), sizes
+        windows = pooling.Windows(*rule)
+        counts = pooling.counts(x.shape[2:], windows, exclude_pad=True) if average else None
+        got, want = (np.empty((2, 3, *sizes), np.float32) for _ in range(2))
+        with np.errstate(all="ignore"):
+            pooling.Pooling(x.shape, x.dtype, windows, counts)(x, got, Team(3))
+            with monkeypatch.context() as m:
+                m.setattr(jit, "available", lambda: False)
+                pooling.Pooling(x.shape, x.dtype, windows, counts)(x, want, Team())
+        np.testing.assert_allclose(got, want, rtol=9 * 2.0**-24 if average else 0, atol=2.0**-22)

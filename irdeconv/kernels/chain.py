@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import jit
 from irdeconv.kernels.chain_steps import RULES
-from irdeconv.kernels.program import Emitter, Program, assign
+from irdeconv.kernels.program import Emitter, Program, assign, copy
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -52,6 +53,7 @@ class Chain:
     result: int
     constants: dict[int, Array]
     programs: dict[Any, Program] = field(default_factory=dict)
+    fused: Any = None
 
     @staticmethod
     def compile(steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()) -> Chain:
@@ -74,7 +76,8 @@ class Chain:
             values.append(RULES[step.name](emitter, *args, *step.params))
         wide = {i: a for i, a in known.items() if a.size > 1}
         unused = {i: np.zeros((), kind) for i in known if i not in wide}
-        return Chain(inputs, emitter, values[-1], wide | unused)
+        fused = _fused(steps, operands) if kind == np.float32 else None
+        return Chain(inputs, emitter, values[-1], wide | unused, fused=fused)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -118,17 +121,35 @@ class Chain:
         arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
-        layout = _layout(out.shape, out.strides, tuple((a.shape, a.strides) for a in arrays))
+        # Nothing is read again after a single call, so that large tiles cost least.
+        size = TILE if len(program.code) > 1 else 8 * TILE
+        shapes = tuple((a.shape, a.strides) for a in arrays)
+        layout = _layout(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
+        whole_type = out.dtype == kind == arrays[0].dtype
+        compiled = self.fused if whole_type and self.fused and self.fused.scalar else None
 
         def work(tile: tuple[Index, tuple[Index, ...]], space: Space) -> None:
             part = whole[tile[0]]
+            if compiled is not None and part.flags.c_contiguous:
+                copy(views[0][tile[1][0]], part)
+                compiled(part.reshape(1, -1), slice(0, 1))
+                return
             scratch = [space.array(part.shape, kind) for _ in range(registers)]
             program.run([v[at] for v, at in zip(views, tile[1], strict=True)], part, scratch)
 
         team.each(layout.tiles, work)
+
+
+def _fused(steps: Sequence[Step], operands: Sequence[Array | None]) -> Any:
+    """Return the compiled form (fast_chain.Fused) where there is one and it is wanted."""
+    if not jit.available():
+        return None
+    from irdeconv.kernels.fast_chain import fused
+
+    return fused(steps, operands)
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -150,9 +171,12 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def _layout(
-    shape: tuple[int, ...], strides: Strides, inputs: tuple[tuple[tuple[int, ...], Strides], ...]
+    shape: tuple[int, ...],
+    strides: Strides,
+    inputs: tuple[tuple[tuple[int, ...], Strides], ...],
+    size: int,
 ) -> Layout:
-    """Merge neighbouring axes and cut tiles of about `TILE` elements."""
+    """Merge neighbouring axes and cut tiles of about `size` elements."""
     rank = len(shape)
     all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
     all_strides = [strides, *((0,) * (rank - len(t)) + t for _, t in inputs)]
@@ -170,7 +194,7 @@ def _layout(
         ahead = steps
     kept = merged or [[1] * len(all_shapes)]
     shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
-    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:]))
+    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
 
 
 def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:
@@ -183,15 +207,15 @@ def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list
 
 
 def _tiles(
-    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]
+    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], size: int
 ) -> list[tuple[Index, tuple[Index, ...]]]:
     """Cut one axis into pieces; those before it are walked, those behind it stay whole."""
     cut = len(shape) - 1
     inner = 1
-    while cut and inner * shape[cut] < TILE:
+    while cut and inner * shape[cut] < size:
         inner *= shape[cut]
         cut -= 1
-    rows = max(1, TILE // inner)
+    rows = max(1, size // inner)
     tiles = []
     for place in np.ndindex(*shape[:cut]):
         for at in range(0, shape[cut], rows):
@@ -227,6 +251,7 @@ class ChainEpilogue:
         self._local = _Registers()
         self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
         self._kind = chain.dtype
+        self._fused = chain.fused if chain.fused and chain.fused.fits(shape) else None
 
     def give(self, register: int, array: Array) -> None:
         """Set an operand, which broadcasts to the output.
@@ -252,6 +277,9 @@ class ChainEpilogue:
         """Finish a tile in place."""
         if tile.dtype is not self._kind:
             self._choose(tile.dtype)
+        if self._fused is not None and tile.dtype is self.chain.dtype and tile.flags.c_contiguous:
+            self._fused(tile, channels)
+            return
         program = self._program
         if program.registers and tile.size > 2 * TILE:
             self._split(tile, image, channels, positions)

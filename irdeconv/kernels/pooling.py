@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import jit
 from irdeconv.kernels.chain_steps import clip
 from irdeconv.kernels.pooling_flat import Flat
 from irdeconv.kernels.resampling import trailing
@@ -70,7 +71,9 @@ class Taps:
         return found
 
 
+PIECE = 1024  # elements of a row that are summed in one go, at most
 Reducer = Callable[..., Any]
+Compiled = Callable[[Array, Array, Space], None]
 
 
 def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Array) -> None:
@@ -143,6 +146,7 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, PLANE_BYTES // max(1, plane))
         planes = math.prod(shape[:2])
+        self.compiled = self._compile() if jit.available() else None
         self.parts = [slice(i, min(i + group, planes)) for i in range(0, planes, group)]
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
@@ -154,7 +158,30 @@ class Pooling:
             results = out.reshape(-1, *out.shape[2:])
             team.each(self.parts, lambda p, space: self._group(planes[p], results[p], space))
 
+    def _compile(self) -> Compiled | None:
+        """Return the compiled form of common windows on f32 planes."""
+        if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane:
+            return None
+        from irdeconv.kernels.fast_pooling import compile_planes
+
+        lowest = 0.0 if self.average else float(self.start)
+        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.reach)
+        return found
+
+    @property
+    def reach(self) -> int:
+        """How far windows reach along the last axis, padding included."""
+        t = self.axes[-1]
+        return (t.count - 1) * t.stride + (t.kernel - 1) * t.dilation + 1
+
     def _group(self, planes: Array, out: Array, space: Space) -> None:
+        if (
+            self.compiled is not None
+            and planes.dtype == out.dtype == self.kind
+            and planes.flags.c_contiguous
+        ):
+            self.compiled(planes, out, space)
+            return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             found = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
         elif self.shifted:
@@ -173,13 +200,28 @@ class Pooling:
 
 
 def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of float rows `[R, n]`: short ones as a product with ones."""
-    total = space.array((len(rows),), rows.dtype)
-    if rows.shape[1] <= 1024:
-        np.matmul(rows, _ones(rows.shape[1], rows.dtype), out=total)
-    else:  # longer rows are worth the smaller error of sums by pairs
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
+
+    Equal pieces of long rows are summed first, so that the error does not grow with n.
+    """
+    count, n = rows.shape
+    total = space.array((count,), rows.dtype)
+    piece = _piece(n)
+    if piece == n:
+        np.matmul(rows, _ones(n, rows.dtype), out=total)
+    elif piece < 64:
         np.add.reduce(rows, axis=1, out=total)
+    else:
+        parts = space.array((count * (n // piece),), rows.dtype)
+        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
+        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
     return total
+
+
+@lru_cache(maxsize=256)
+def _piece(n: int) -> int:
+    """Return the largest divisor up to `PIECE`."""
+    return next(d for d in range(min(n, PIECE), 0, -1) if n % d == 0)
 
 
 @lru_cache(maxsize=64)

@@ -14,7 +14,7 @@ from irdeconv.kernels.pooling import row_sums
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
-GROUP = 1 << 15  # elements
+GROUP = 1 << 17  # elements
 Work = Callable[[Array, Array, Space], None]
 
 

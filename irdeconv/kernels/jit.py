@@ -1,0 +1,53 @@
+"""The optional compiler: whether numba is there and wanted, and how functions are compiled.
+
+The extra `fast` installs numba; IRDECONV_FAST=0 in the environment switches it off. Compiled code
+is kept on disk, so that only the first use on a machine takes a few seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@cache
+def available() -> bool:
+    """Whether compiled kernels are used; asked once per process."""
+    return os.environ.get("IRDECONV_FAST", "1") != "0" and find_spec("numba") is not None
+
+
+def compiled(fn: F) -> F:
+    """Compile at the first call. Float arithmetic may be contracted (fused multiply-add), no more.
+
+    Infinities, NaN and the order of sums stay as they are written.
+    """
+    from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    try:
+        return cast(F, njit(cache=True, **options)(fn))
+    except RuntimeError:  # no directory can be written
+        return cast(F, njit(**options)(fn))
+
+
+def _bitcast() -> Any:
+    from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        intrinsic,
+    )
+
+    def typed(context: Any, bits: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+        return types.float32(types.int32), generate
+
+    return intrinsic(typed)
+
+
+bits_to_float: Any = _bitcast() if available() else None

@@ -1,0 +1,81 @@
+"""Compiled chains; where numba is not installed the same expectations hold for NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_chain import assert_close, data
+
+from irdeconv.kernels import jit
+from irdeconv.kernels.chain import Chain, Step
+from irdeconv.kernels.team import Team
+from irdeconv.spec import Array
+
+# Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.
+COMPILED = [
+    ("relu", (), 0),
+    ("clamp", (-1.5, 2.25), 0),
+    ("leaky_relu", (0.1,), 0),
+    ("hsigmoid", (), 1),
+    ("hswish", (), 1),
+    ("sigmoid", (), 4),
+    ("swish", (), 4),
+    ("swish", (2.0,), 4),  # a power of two: the product is exact
+    ("prelu", (), 0),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "ulps"), COMPILED, ids=lambda v: str(v))
+def test_compiled_activations(name: str, params: tuple[float, ...], ulps: float) -> None:
+    """Compiled where numba is there, else the same by NumPy: bias and activation, or one alone."""
+    x = data((2, 6, 5, 41), "f32")
+    bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
+    slope = np.linspace(-1, 2, 6, dtype=np.float32).reshape(6, 1, 1)
+    more: list[Array | None] = [slope] if name == "prelu" else []
+    tail = (2,) if more else ()
+    after = [Step("add", (0, 1)), Step(name, (2 + len(more), *tail), params)]
+    alone = [Step(name, (0, *(t - 1 for t in tail)), params)]
+    for steps, operands in ((after, [bias, *more]), (alone, more)):
+        fast, slow = (Chain.compile(steps, d, operands) for d in ("float32", "float64"))
+        assert fast.fused is not None or not jit.available()
+        want = np.empty(x.shape, np.float64)
+        with np.errstate(all="ignore"):
+            # The sum is rounded before the function: by f32 first.
+            first = x + bias if steps is after else x
+            only = Chain.compile(alone, "float64", more)
+            only.run([first.astype(np.float64)], want, Team())
+            assert slow.fused is None
+            outs = []
+            for threads in (1, 3):
+                out = np.empty_like(x)
+                fast.run([x], out, Team(threads))
+                outs.append(out)
+            tile = x.copy()
+            epilogue = fast.bind(x.shape)
+            for i in range(2):
+                for rows in (slice(0, 2), slice(2, 6)):
+                    whole = tile.reshape(2, 6, -1)
+                    epilogue(whole[i, rows], i, rows, slice(0, 205))
+        assert outs[0].tobytes() == outs[1].tobytes()
+        for got in (outs[0], tile):
+            assert_close(got.astype(np.float64), want, "f32", ulps + 1, None)
+
+
+def test_constants_that_vary_along_other_axes_are_not_compiled() -> None:
+    """A vector of as many values as there are channels runs along the last axis all the same."""
+    x = data((2, 6, 6), "f32", bad=False)
+    row = np.linspace(-1, 1, 6, dtype=np.float32)
+    steps = [Step("add", (0, 1)), Step("relu", (2,))]
+    for bias in (row, row.reshape(6, 1), row.reshape(1, 6, 1), row[:2].reshape(2, 1, 1)):
+        epilogue = Chain.compile(steps, "float32", [bias]).bind(x.shape)
+        tile = x.copy()
+        for i in range(2):
+            epilogue(tile[i], i, slice(0, 6), slice(0, 6))
+        np.testing.assert_array_equal(tile, np.maximum(x + bias, 0))
+
+
+def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    jit.available.cache_clear()
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    assert not jit.available()
+    jit.available.cache_clear()
