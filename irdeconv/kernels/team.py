@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from irdeconv.spec import Array
 
 T = TypeVar("T")
 ALIGNMENT = 64  # bytes, a cache line
+BUFFER = 512  # elements
 
 
 def processors() -> int:
@@ -26,6 +28,18 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def arithmetic() -> Iterator[None]:
+    """Compute as IEEE 754 says, silently, with small buffers for operands that broadcast.
+
+    NumPy copies such operands through a buffer, by default of 8192 elements, which then leaves the
+    level 1 cache.
+    """
+    with np.errstate(all="ignore"):
+        np.setbufsize(BUFFER)  # errstate restores it as well
+        yield
 
 
 class Space:
@@ -89,7 +103,7 @@ class Team:
         rest = iter(blocks)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
-            with np.errstate(all="ignore"):  # the caller's setting does not reach its threads
+            with arithmetic():  # the caller's setting does not reach its threads
                 for item in rest:
                     space.reset()
                     work(item, space)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.team import Team, arithmetic
 from irdeconv.spec import Array
 
 Trace = Callable[[Node, tuple[Array, ...]], None]
@@ -85,7 +85,7 @@ class Program:
 
         `trace` is called with each step's last node and its outputs.
         """
-        with self.team.lock, np.errstate(all="ignore"):
+        with self.team.lock, arithmetic():
             values = self._begin(arrays)
             if trace is None:
                 self._run(values)
@@ -95,7 +95,7 @@ class Program:
 
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
         """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
-        with self.team.lock, np.errstate(all="ignore"):
+        with self.team.lock, arithmetic():
             values = self._begin(arrays)
             for step in self.steps:
                 around(step, values)

@@ -222,7 +222,7 @@ class _Scheduler:
                     size = math.prod(shape) * dtype.itemsize
                     self.buffers[value] = _Buffer(size, k, k, value not in wanted)
             else:
-                self._expect(outputs, k)
+                self._expect(one.outputs, k)
         for value in wanted & self.buffers.keys():
             self.buffers[value].last = len(units)
 
