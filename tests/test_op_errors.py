@@ -49,6 +49,11 @@ def spec(given: Tensor | str) -> Spec:
     return Spec(ELEMENT_TYPES[name], parse_shape(shape.rstrip("]")))
 
 
+def deconvolution(pads: list[Tensor | str], code: str, port: int, *says: str) -> Row:
+    inputs = ["f32[1,2,5,5]", "f32[1,2,3,3,3]", *pads]
+    return row("Deconvolution-irdeconv_1", "strides=1,1 dilations=1,1", inputs, code, port, *says)
+
+
 A = count((3, 4))
 ROWS = [
     row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
@@ -129,13 +134,18 @@ ROWS = [
     row("BatchNormInference-5", "epsilon=0", ["f32[1,3]", *["f32[2]"] * 4], "E302", 1, "2", "3"),
     row("Reverse-1", "mode=mask", ["f32[2]", boolean([1, 1])], "E302", 1, "2 values"),
     row("Tile-1", "", ["f32[2]", "f32[1]"], "E303", 1, "f32"),
+    deconvolution([i64([0]), i64([0, 0])], "E305", 2, "pads_begin", "[1]", "[2]"),
+    deconvolution([i64([0, 0]), i64([0, 0, 0])], "E305", 3, "pads_end", "[3]", "[2]"),
+    deconvolution([i64([[0, 0]]), i64([0, 0])], "E305", 2, "pads_begin", "[1,2]"),
+    deconvolution(["i64[3]", "i64[2]"], "E305", 2, "pads_begin", "[3]", "[2]"),
+    deconvolution([i64([0, 0]), f32([0, 0])], "E303", 3, "pads_end", "f32"),
 ]
 
 
 @pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
 def test_refusal(r: Row) -> None:
     kind, _, number = r.op.rpartition("-")
-    cls = lookup(kind, f"opset{number}")
+    cls = lookup(kind, f"opset{number}" if number.isdecimal() else number)
     assert cls is not None
     values, problems = parse_attributes(cls, r.attributes)
     assert [p for p in problems if p.severity == "error"] == []
