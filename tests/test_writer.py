@@ -7,7 +7,7 @@ import irbuild as ib
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import Layer, build, constant, numbers, parameter, random_layer, result
+from layers import EMPTY_OUTPUT, Layer, build, constant, numbers, parameter, random_layer, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData
@@ -316,3 +316,14 @@ def test_a_crop_beyond_the_tensor_is_written_as_two_pads(tmp_path):
     assert len(sizes) == 2
     want = ird.run(g, feeds, form=None)["y"]
     np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("layer", EMPTY_OUTPUT)
+def test_an_empty_output_is_written_in_valid_operations(tmp_path, layer, form):
+    g, feeds = sample(layer)
+    ird.write(ird.lower(g, form).graph, tmp_path / "net.xml")
+    assert [d for d in ird.validate(tmp_path / "net.xml") if d.severity == "error"] == []
+    y = ird.run(ird.read(tmp_path / "net.xml"), feeds)["y"]
+    assert 0 in layer.output_size
+    assert y.shape == (layer.batch, layer.m * (layer.groups or 1), *layer.output_size)
