@@ -45,6 +45,20 @@ def test_declarations(middle: str, end: str, expected: list[tuple[str, str]]) ->
     assert [(d.code, d.layer) for d in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("middle", "end", "line", "column"),
+    [
+        (relu(ib.port(0, (2, 3)), ib.port(1, (9, 9))), ib.port(0, (9, 9)), 10, 9),
+        (relu(ib.port(0, (9, 9)), OUT), ib.port(0, (2, 3)), 9, 8),
+        (relu(ib.port(0, (2, 3)), ib.port(1, (2, 3), "I64")), ib.port(0, (2, 3)), 10, 9),
+        (relu(ib.port(0, (2, 3)), OUT), ib.port(0, (9, 9)), 13, 8),
+    ],
+)  # fmt: skip
+def test_the_place_is_the_port(middle: str, end: str, line: int, column: int) -> None:
+    found = ird.validate(net(middle, end))
+    assert [d.location and d.location.position for d in found][:1] == [(line, column)]
+
+
 def test_a_second_data_element_is_an_error() -> None:
     two = ib.layer(
         1,

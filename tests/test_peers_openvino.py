@@ -228,3 +228,13 @@ def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     graph, feeds = build(layer, x, w)
     ird.write(ird.lower(graph, form).graph, tmp_path / "net.xml")
     assert run_ov(tmp_path / "net.xml", list(feeds.values())).shape == expected(layer, x, w).shape
+
+
+def test_the_layout_of_an_input_stays(tmp_path: Path) -> None:
+    layer = Layer(1, (3, 4), None, 2, 2, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+    x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    graph, _ = build(layer, x, w)
+    info = '<attribute name="layout" version="0" layout="[N,C,H,W]"/>'
+    graph.parameters[0].port_rt_info = (("output", 0, f"<rt_info>{info}</rt_info>"),)
+    ird.write(ird.lower(graph).graph, tmp_path / "net.xml")
+    assert str(CORE.read_model(tmp_path / "net.xml").parameters[0].layout) == "[N,C,H,W]"

@@ -42,11 +42,12 @@ def test_names_with_any_characters() -> None:
         node = g.add(Parameter((1,), f32), name=name)
         node.tensor_names = ((name, "other"),)
         node.origins, node.rt_info, node.extra = (name,), name or None, ((name, name),)
+        node.port_rt_info = (("output", 0, name),)
     back = again(g)
     assert back.info == g.info
     for a, b in zip(g.nodes(), back.nodes(), strict=True):
         assert (a.name, a.tensor_names, a.origins) == (b.name, b.tensor_names, b.origins)
-        assert (a.rt_info, a.extra) == (b.rt_info, b.extra)
+        assert (a.rt_info, a.extra, a.port_rt_info) == (b.rt_info, b.extra, b.port_rt_info)
 
 
 def test_ids_inputs_and_output_ports() -> None:

@@ -172,6 +172,23 @@ def test_compressed_weights_stay_compressed(tmp_path):
     assert (tmp_path / "m.bin").stat().st_size < 4 * 4 * 3 * 9
 
 
+def test_rt_info_of_ports_is_kept(tmp_path):
+    g, _ = sample()
+    layout = '<rt_info><attribute name="layout" version="0" layout="[N,C,H,W]"/></rt_info>'
+    other = '<rt_info><attribute name="note" version="0"/></rt_info>'
+    (deconv,) = g.nodes("GroupConvolutionBackpropData")
+    g.parameters[0].port_rt_info = (("output", 0, layout),)
+    deconv.port_rt_info = (("input", 1, other), ("output", 0, layout))
+    ird.write(g, tmp_path / "m.xml")
+    back = ird.read(tmp_path / "m.xml")
+    (again,) = back.nodes("GroupConvolutionBackpropData")
+    assert back.parameters[0].port_rt_info == (("output", 0, layout),)
+    assert again.port_rt_info == deconv.port_rt_info
+    # The inputs of a lowered layer are other tensors, its output is the same.
+    (last,) = [n for n in ird.lower(g).graph.nodes() if n.name == "deconv"]
+    assert last.port_rt_info == (("output", 0, layout),)
+
+
 def test_names_with_any_characters(tmp_path):
     g = Graph()
     x = parameter(g, (2,), np.float32, "a<b&\"c'd\n,e")

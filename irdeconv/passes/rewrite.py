@@ -73,6 +73,7 @@ def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
         new.name = old.name
         new.tensor_names = old.tensor_names
         new.rt_info = new.rt_info or old.rt_info
+        new.port_rt_info = tuple(r for r in old.port_rt_info if r[0] == "output")
     else:
         # The replacement is an existing value: its names join those of the producer.
         names = list(new.tensor_names) + [()] * (value.port + 1 - len(new.tensor_names))

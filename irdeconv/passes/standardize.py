@@ -176,12 +176,12 @@ def _spread(op: core.ZeroInsertion, b: Builder[Any], x: Any) -> Any:
 
 def _empty_convolution(op: Any, b: Builder[Any], x: Any, w: Any) -> Any:
     """Spell a convolution in which no window fits: one that just fits, its only output cut off."""
-    data, taps = b.spec(x).shape, b.spec(w).shape[2 + op.grouped :]
+    data, taps = (b.spec(x).shape or ())[2:], (b.spec(w).shape or ())[2 + op.grouped :]
     out = op.infer(b.spec(x), b.spec(w)).shape[2:]
     lack, surplus = [0] * len(out), [0] * len(out)
-    for axis in (a for a, o in enumerate(out) if o == 0):
-        reach = geometry_conv.extent(taps[axis], op.dilations[axis])
-        lack[axis], surplus[axis] = reach - data[2 + axis], -1
+    for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=True)):
+        if o == 0 and isinstance(i, int) and isinstance(k, int):
+            lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i, -1
     none = IntVector((0,) * len(out))
     wide = pad_spatial(b, x, none, IntVector(tuple(lack)))
     y = b.add(replace(op, unrestricted=False), wide, w)

@@ -15,7 +15,16 @@ from irdeconv.spec import Array, Interval, Spec
 from irdeconv.text.values import format_bytes, format_data, format_dim, format_spec, quote
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEPT = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
+# Fields of a node that stand behind it, in < >.
+KEPT = (
+    "declared",
+    "declared_inputs",
+    "tensor_names",
+    "origins",
+    "rt_info",
+    "port_rt_info",
+    "extra",
+)
 
 
 def dump(graph: Graph, *, constants: Literal["inline", "elide"] = "inline") -> str:
@@ -45,7 +54,7 @@ class _Printer:
         text = f"{head} {{{attributes}}}" if attributes else head
         if node.specs is not None:
             text += f" : {self.specs(node) or '()'}"
-        return text + self.kept({k: getattr(node, k) for k in _KEPT})
+        return text + self.kept({k: getattr(node, k) for k in KEPT})
 
     def operation(self, node: Node) -> str:
         opaque = "opaque " if isinstance(node.op, Opaque) else ""
