@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -247,6 +248,26 @@ def test_shapes_in_every_spelling(
 def test_partly_open_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json") == 0
     assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
+
+
+def test_validate_with_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
+    capsys.readouterr()
+    assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
+    (error,) = as_json(capsys)["diagnostics"]
+    assert (error["code"], error["layer"]) == ("E302", "deconv")
+    assert "5 channels" in error["message"]
+    for wrong in ("xx[1,2,4,4]", "x[1,2,4]", "x[1,2"):
+        assert command("validate", open_net, "--shape", wrong) == 2
+
+
+def test_validate_by_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layer = replace(LAYER, auto_pad="valid", output_shape=(7, 7))
+    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    for semantics in ("runtime", "document"):
+        command("validate", tmp_path / "net.xml", "--semantics", semantics)
+        assert f"the {semantics}'s" in capsys.readouterr().out
+    assert command("validate", tmp_path / "net.xml", "--semantics", "neither") == 2
 
 
 @pytest.mark.parametrize("shape", ["x[1,2", "x[a]", "x[1,2,5,6],x[1]", "x", "", "x[1,2,5..3,1]"])
