@@ -13,10 +13,12 @@ import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
+from irdeconv.io.reading import load
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.passes.recognise import recognise
 from irdeconv.spec import Spec
 
 LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
@@ -187,6 +189,22 @@ def test_rt_info_of_ports_is_kept(tmp_path):
     # The inputs of a lowered layer are other tensors, its output is the same.
     (last,) = [n for n in ird.lower(g).graph.nodes() if n.name == "deconv"]
     assert last.port_rt_info == (("output", 0, layout),)
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypatch, count):
+    g = Graph()
+    for i in range(count):
+        x = parameter(g, (1, 1, 4), np.float32, f"x{i}")
+        w = constant(g, np.ones((1, 1, 3), np.float32), f"w{i}")
+        node = g.add(ConvolutionBackpropData(strides=(2,)), [x, w], name=f"d{i}")
+        result(g, Value(node.id), f"y{i}")
+    ird.write(ird.lower(g).graph, tmp_path / "m.xml")
+    loaded = load(tmp_path / "m.xml").graph
+    walks, nodes = [], Graph.nodes
+    monkeypatch.setattr(Graph, "nodes", lambda *a, **k: walks.append(1) or nodes(*a, **k))
+    assert recognise(loaded) == count
+    assert len(walks) == 2
 
 
 def test_names_with_any_characters(tmp_path):
