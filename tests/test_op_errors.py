@@ -55,6 +55,8 @@ def deconvolution(pads: list[Tensor | str], code: str, port: int, *says: str) ->
 
 
 A = count((3, 4))
+SEQUENCE = ["f32[2,5]", "f32[2,1,3]", "f32[2,1,3]", "i32[2]", *["f32[1,12,3]"] * 2, "f32[1,12]"]
+CELL = ["f32[2,4]", "f32[2,3]", "f32[?,4]", "f32[9,3]", "f32[9]"]
 ROWS = [
     row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
     row("Add-1", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean", "number"),
@@ -134,6 +136,9 @@ ROWS = [
     row("BatchNormInference-5", "epsilon=0", ["f32[1,3]", *["f32[2]"] * 4], "E302", 1, "2", "3"),
     row("Reverse-1", "mode=mask", ["f32[2]", boolean([1, 1])], "E302", 1, "2 values"),
     row("Tile-1", "", ["f32[2]", "f32[1]"], "E303", 1, "f32"),
+    row("RNNCell-3", "hidden_size=3", CELL, "E302", 3, "size 9", "3 is needed"),
+    row("GRUCell-3", "hidden_size=3 linear_before_reset=true", CELL, "E302", 4, "9", "12"),
+    row("LSTMSequence-5", "hidden_size=3", SEQUENCE, "E301", 0, "rank 2"),
     deconvolution([i64([0]), i64([0, 0])], "E305", 2, "pads_begin", "[1]", "[2]"),
     deconvolution([i64([0, 0]), i64([0, 0, 0])], "E305", 3, "pads_end", "[3]", "[2]"),
     deconvolution([i64([[0, 0]]), i64([0, 0])], "E305", 2, "pads_begin", "[1,2]"),
@@ -163,6 +168,10 @@ CHECKS = [
     ("FakeQuantize-1", {"levels": "1"}, "levels"),
     ("DepthToSpace-1", {"block_size": "0"}, "block_size"),
     ("ShuffleChannels-1", {"group": "0"}, "group"),
+    ("GRUCell-3", {"hidden_size": "0"}, "hidden_size"),
+    ("LSTMCell-4", {"hidden_size": "1", "activations": "tanh"}, "activations"),
+    ("RNNCell-4", {"hidden_size": "1", "activations": "sin"}, "activations"),
+    ("RNNCell-4", {"hidden_size": "1", "clip": "-1"}, "clip"),
 ]
 
 
