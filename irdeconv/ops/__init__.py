@@ -7,6 +7,7 @@ from irdeconv.ops import (
     channels,
     convert,
     convolution,
+    einsum,
     elementwise,
     generate,
     indexing,
@@ -26,6 +27,7 @@ from irdeconv.ops import (
     softmax,
     splitting,
     strided,
+    unique,
 )
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "channels",
     "convert",
     "convolution",
+    "einsum",
     "elementwise",
     "generate",
     "indexing",
@@ -54,4 +57,5 @@ __all__ = [
     "softmax",
     "splitting",
     "strided",
+    "unique",
 ]
