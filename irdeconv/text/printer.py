@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
@@ -27,17 +27,20 @@ KEPT = (
 )
 
 
-def dump(graph: Graph, *, constants: Literal["inline", "elide"] = "inline") -> str:
-    """Return the graph as text; `parse` gives it back.
+ELIDED = 1 << 16
 
-    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. With
-    constants="elide" only their size is printed: shorter, but `parse` refuses such a text.
+
+def dump(graph: Graph, *, elide: int | None = ELIDED) -> str:
+    """Return the graph as text; `parse` gives it back where no constant is elided.
+
+    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those
+    with more bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all.
     """
-    return _Printer(constants == "elide").graph(graph)
+    return _Printer(elide).graph(graph)
 
 
 class _Printer:
-    def __init__(self, elide: bool) -> None:
+    def __init__(self, elide: int | None) -> None:
         self.elide = elide
 
     def graph(self, graph: Graph) -> str:
