@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial as partly
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
@@ -32,7 +36,11 @@ from irdeconv.runtime.feeds import Feeds, input_names
 from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean
-from irdeconv.verify.compare import Comparison, compare_plans
+from irdeconv.verify.compare import Comparison, compare_plan
+from irdeconv.verify.lockstep import PlanPartner
+from irdeconv.verify.partner import Partner
+from irdeconv.verify.peer import OpenVinoPartner, openvino
+from irdeconv.verify.saved import SavedPartner
 
 PathOrGraph = str | PathLike[str] | bytes | Graph
 ShapeLike = str | Sequence[Any] | None
@@ -252,13 +260,43 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     write_ir(inferred(standardize(inferred(graph))), Path(path))
 
 
-def compare(a: Graph, b: Graph, inputs: Feeds, *, tolerance: float | None = None) -> Comparison:
-    """Run two graphs as they stand on the same inputs and compare every layer that both name.
+def compare(
+    a: Graph,
+    b: Graph | Mapping[str, Any] | str | PathLike[str],
+    inputs: Feeds,
+    *,
+    tolerance: float | None = None,
+) -> Comparison:
+    """Run a graph as it stands and compare every layer with another side's, on the same inputs.
 
-    The report has `passed`, `first_difference` and a record per tensor. The tolerance, relative to
-    a tensor's largest value, is by default the unit roundoff times the terms accumulated up to it.
+    `b` is a graph, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
+    "openvino:FILE.xml" for another model there (extra `oracles`). The report has `passed`,
+    `first_difference` and a record per tensor. A layer may be off what it makes of b's own inputs
+    by what rounding explains; `tolerance`, relative to a tensor's largest value, replaces that.
+    Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
     """
-    return compare_plans(compile(a, None), compile(b, None), inputs, tolerance)
+    plan = compile(a, None)
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        return compare_plan(plan, partly(_partner, plan, b, inputs, folder), inputs, tolerance)
+
+
+def _partner(
+    plan: Plan, b: Graph | Mapping[str, Any] | str | PathLike[str], inputs: Feeds, folder: str
+) -> Partner:
+    if isinstance(b, Graph):
+        return PlanPartner(plan.graph, compile(b, None), inputs)
+    if isinstance(b, Mapping):
+        arrays = {name: np.asarray(v) for name, v in b.items()}
+        return SavedPartner(plan.graph, arrays, "the arrays")
+    system, colon, file = str(b).partition(":")
+    if system == "openvino":
+        openvino()  # before anything is written
+        if not colon:
+            file = str(Path(folder, "model.xml"))
+            write(plan.graph, file)
+        bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
+        return OpenVinoPartner(plan, Path(file), dict(bound))
+    return SavedPartner.open(plan.graph, Path(b))
 
 
 def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
