@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial as partly
 from os import PathLike
 from pathlib import Path
@@ -266,28 +266,38 @@ def compare(
     inputs: Feeds,
     *,
     tolerance: float | None = None,
+    weights: str | PathLike[str] | None = None,
 ) -> Comparison:
     """Run a graph as it stands and compare every layer with another side's, on the same inputs.
 
     `b` is a graph, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
-    "openvino:FILE.xml" for another model there (extra `oracles`). The report has `passed`,
-    `first_difference` and a record per tensor. A layer may be off what it makes of b's own inputs
-    by what rounding explains; `tolerance`, relative to a tensor's largest value, replaces that.
+    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
+    has `passed`, `first_difference` and a record per tensor. A layer may be off what it makes of
+    b's own inputs by what rounding explains; `tolerance`, relative to a tensor's largest value,
+    replaces that.
     Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
     """
     plan = compile(a, None)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
-        return compare_plan(plan, partly(_partner, plan, b, inputs, folder), inputs, tolerance)
+        if isinstance(b, Graph):
+            other = compile(b, None)
+            start: Callable[[], Partner] = partly(PlanPartner, plan.graph, other, inputs)
+        elif isinstance(b, Mapping):
+            arrays = {name: np.asarray(v) for name, v in b.items()}
+            start = partly(SavedPartner, plan.graph, arrays, "the arrays")
+        else:
+            start = partly(_stored, plan, b, inputs, weights, folder)
+        return compare_plan(plan, start, inputs, tolerance)
 
 
-def _partner(
-    plan: Plan, b: Graph | Mapping[str, Any] | str | PathLike[str], inputs: Feeds, folder: str
+def _stored(
+    plan: Plan,
+    b: str | PathLike[str],
+    inputs: Feeds,
+    weights: str | PathLike[str] | None,
+    folder: str,
 ) -> Partner:
-    if isinstance(b, Graph):
-        return PlanPartner(plan.graph, compile(b, None), inputs)
-    if isinstance(b, Mapping):
-        arrays = {name: np.asarray(v) for name, v in b.items()}
-        return SavedPartner(plan.graph, arrays, "the arrays")
+    """Return the partner that a text names; a model for OpenVINO is written to the folder."""
     system, colon, file = str(b).partition(":")
     if system == "openvino":
         openvino()  # before anything is written
@@ -295,7 +305,7 @@ def _partner(
             file = str(Path(folder, "model.xml"))
             write(plan.graph, file)
         bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
-        return OpenVinoPartner(plan, Path(file), dict(bound))
+        return OpenVinoPartner(plan, Path(file), dict(bound), Path(weights) if weights else None)
     return SavedPartner.open(plan.graph, Path(b))
 
 

@@ -9,7 +9,8 @@ from layers import Layer, build, constant, expected, numbers, parameter, result
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.elementwise import Add
-from irdeconv.verify.kinds import filter_mistake, kind_of
+from irdeconv.verify.filters import filter_mistake
+from irdeconv.verify.kinds import kind_of
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
 

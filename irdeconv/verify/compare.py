@@ -91,6 +91,4 @@ def compare_plan(
         warnings = partner.warnings()
     finally:
         partner.close()
-    return Comparison(
-        tuple(follower.tensors), tuple(missing), follower.alone, tuple(warnings)
-    )
+    return Comparison(tuple(follower.tensors), tuple(missing), follower.alone, tuple(warnings))

@@ -127,18 +127,17 @@ def difference(
     own = apart if want is a else _apart(want.astype(np.float64), y)
     limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
     at = _place(_ratio(own, limit)) if own.any() else _place(limit)
-    finite = np.abs(x[np.isfinite(x)])
     failed = not own[at] <= limit[at]
     return TensorDifference(
         *names,
         a.shape,
         b.shape,
         float(apart[worst]),
-        float(finite.max()) if finite.size else 0.0,
+        _largest(np.abs(x)),
         float(limit[at]),
         worst,
         output,
-        kind_of(want, b, float(limit[np.isfinite(limit)].max(initial=0))) if failed else None,
+        kind_of(want, b, _largest(limit)) if failed else None,
         _cosine(x, y),
         _ulps(a[worst], b[worst]),
         _largest_relative(x, y, apart),
@@ -172,6 +171,10 @@ def same_values(a: Array, b: Array) -> bool:
         return a.shape == b.shape and bool(np.array_equal(a, b))
     equal = a == b
     return bool(np.all(equal | ((a != a) & (b != b))))
+
+
+def _largest(values: Array) -> float:
+    return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def _place(values: Array) -> tuple[int, ...]:

@@ -20,8 +20,6 @@ from irdeconv.verify.difference import Allowed, TensorDifference
 from irdeconv.verify.kinds import listed, same
 from irdeconv.verify.rounding import evaluate, floats, is_deconvolution, is_real
 
-Variant = tuple[str, Callable[[], Array]]
-
 
 def with_filter_mistake(
     found: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
@@ -67,57 +65,47 @@ def filter_mistake(
 
     `w` is grouped [g, I, O, *K].
     """
-    return _first(((text, lambda m=make: compute(m())) for text, make in _variants(w)), b, allowed)  # type: ignore[misc]
+    for text, wrong in _filters(w):
+        if _gives(compute(np.ascontiguousarray(wrong)), b, allowed):
+            return text
+    return None
+
+
+def _filters(w: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the mistakes that porting a filter makes: what it is, and the filter it gives."""
+    g, i, o, *kernel = w.shape
+    spatial = range(3, w.ndim)
+    yield "the kernel is flipped", np.flip(w, tuple(spatial))
+    for count in range(1, len(kernel)):
+        for axes in itertools.combinations(spatial, count):
+            text = f"the kernel is flipped along spatial axes {listed(a - 3 for a in axes)}"
+            yield text, np.flip(w, axes)
+    # Of unlike sizes the axes cannot be swapped, only be read in the wrong order.
+    swapped = w if i == o else w.reshape(g, o, i, *kernel)
+    yield "input and output channels are swapped", swapped.swapaxes(1, 2)
+    for p, q in itertools.combinations(spatial, 2):
+        if w.shape[p] == w.shape[q]:
+            what = "rows and columns" if len(kernel) == 2 else f"axes {listed((p - 3, q - 3))}"
+            yield f"kernel {what} are swapped", w.swapaxes(p, q)
+    if g > 1:
+        yield "the filters of the groups are in reverse order", w[::-1]
 
 
 def group_mistake(
     compute: Callable[[Array], Array], x: Array, groups: int, b: Array, allowed: float
 ) -> str | None:
-    """Name the mistake in the order of channels that gives `b`: `compute(x)` the layer."""
-    into = np.arange(x.shape[1]).reshape(groups, -1).T.reshape(-1)
-    variants: list[Variant] = []
-    for text, order in (("interleaved", into), ("dealt out", np.argsort(into))):
-        name = f"input channels of {groups} groups {text}"
-        variants.append((name, lambda o=order: compute(x[:, o])))  # type: ignore[misc]
-        variants.append((f"{name}, and output channels", lambda o=order: _both(compute, x, o, groups)))  # type: ignore[misc]
-    return _first(variants, b, allowed)
-
-
-def _both(compute: Callable[[Array], Array], x: Array, order: Array, groups: int) -> Array:
-    y = compute(x[:, order])
-    back = np.arange(y.shape[1]).reshape(-1, groups).T.reshape(-1)
-    return np.asarray(y[:, back])
-
-
-def _first(variants: Iterator[Variant] | list[Variant], b: Array, allowed: float) -> str | None:
-    wanted = b.astype(np.float64)
-    for text, make in variants:
-        y = make()
-        if y.shape == b.shape and same(y.astype(np.float64), wanted, allowed):
-            return text
+    """Name the mistake in the order of channels that gives `b`: `compute(x)` is the layer."""
+    channels = np.arange(x.shape[1])
+    blocks = channels.reshape(groups, -1).T.reshape(-1)
+    interleaved = f"channels of {groups} groups interleaved instead of one group after another"
+    for order in (blocks, np.argsort(blocks)):
+        y = compute(np.ascontiguousarray(x[:, order]))
+        if _gives(y, b, allowed):
+            return f"input {interleaved}"
+        if _gives(y[:, np.arange(y.shape[1]).reshape(groups, -1).T.reshape(-1)], b, allowed):
+            return f"input and output {interleaved}"
     return None
 
 
-def _variants(w: Array) -> Iterator[Variant]:
-    """Yield the mistakes that porting a filter makes: what it is, and the filter it gives."""
-    spatial = range(3, w.ndim)
-    yield "the kernel is flipped", lambda: np.flip(w, tuple(spatial))
-    if len(spatial) > 1:
-        for count in range(1, len(spatial)):
-            for axes in itertools.combinations(spatial, count):
-                text = f"the kernel is flipped along spatial axes {listed(a - 3 for a in axes)}"
-                yield text, lambda a=axes: np.flip(w, a)  # type: ignore[misc]
-    if w.shape[1] == w.shape[2]:
-        yield "input and output channels are swapped", lambda: w.swapaxes(1, 2)
-    else:
-        other = (w.shape[0], w.shape[2], w.shape[1], *w.shape[3:])
-        yield (
-            "input and output channels are swapped",
-            lambda: w.reshape(other).swapaxes(1, 2),
-        )
-    for p, q in itertools.combinations(spatial, 2):
-        if w.shape[p] == w.shape[q]:
-            text = "kernel rows and columns are swapped" if w.ndim == 5 else "kernel axes are swapped"
-            yield text, lambda p=p, q=q: w.swapaxes(p, q)  # type: ignore[misc]
-    if w.shape[0] > 1:
-        yield "the groups' filters are in reverse order", lambda: w[::-1]
+def _gives(y: Array, b: Array, allowed: float) -> bool:
+    return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)

@@ -62,9 +62,7 @@ class Follower:
     def _followed(self, slot: int, array: Array) -> Followed:
         return self._values.get(slot) or Followed(array)
 
-    def _compare(
-        self, node: Node, port: int, judge: Judge, found: Fetched, theirs: Array
-    ) -> bool:
+    def _compare(self, node: Node, port: int, judge: Judge, found: Fetched, theirs: Array) -> bool:
         mine = judge.outs[port]
         name = self._names.get(node.id, node.name)
         names = (f"{name}.{port}" if port else name, node.type, found.type)

@@ -8,6 +8,7 @@ comparison, not the fusions.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -243,8 +244,8 @@ def _nbytes(output: Any) -> int:
     shape = output.get_partial_shape()
     if shape.is_dynamic:
         return PIECE_BYTES // 8
-    size = output.get_element_type().size
-    return int(np.prod(shape.get_shape(), dtype=np.int64)) * size
+    size: int = output.get_element_type().size
+    return math.prod(map(int, shape.get_shape())) * size
 
 
 def _first_line(error: Exception) -> str:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from irdeconv.op import Op, SugarOp, as_tuple
+from irdeconv.dtypes import f32
+from irdeconv.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ops import core
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.spec import Array
+from irdeconv.spec import Array, Spec
 from irdeconv.verify import rules
 from irdeconv.verify.difference import Allowed, roundoff
 
@@ -55,10 +57,20 @@ def floats(inputs: Arrays, change: Callable[[Array], Array]) -> list[Array]:
     return [change(x) if is_real(x) else x for x in inputs]
 
 
+class _AnyType(EagerBuilder):
+    """Builds with arrays whose floating-point type is said to be f32, which every dialect takes."""
+
+    def spec(self, value: Array) -> Spec:
+        found = Spec.of(value)
+        return replace(found, dtype=f32) if is_real(value) else found
+
+
 def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
-    """Evaluate an operation quietly; all outputs."""
+    """Evaluate an operation quietly, in any floating-point type; all outputs."""
     with np.errstate(all="ignore"):
-        return tuple(np.asarray(y) for y in as_tuple(op.evaluate(*inputs)))
+        sugar = isinstance(op, SugarOp) and type(op).evaluate is SugarOp.evaluate
+        made: Any = op.expand(_AnyType(), *inputs) if sugar else op.evaluate(*inputs)  # type: ignore[attr-defined]
+        return tuple(np.asarray(y) for y in as_tuple(made))
 
 
 def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
@@ -121,7 +133,7 @@ def terms(op: Op, inputs: Arrays, y: Array) -> int:
     """Return how many products at most add up to an element of the result."""
     x = inputs[0]
     if isinstance(op, ConvolutionBase):
-        return inputs[1].size // max(y.shape[1], 1)
+        return int(inputs[1].size // max(y.shape[1], 1))
     if op.type == "MatMul":
         return int(x.shape[-2 if op.transpose_a and x.ndim > 1 else -1])  # type: ignore[attr-defined]
     if op.type == "AvgPool":
@@ -141,7 +153,7 @@ def magnitude(op: Op, inputs: Arrays) -> Array:
 
 def absolute(x: Array) -> Array:
     """Return |x| in a type that does not overflow in sums."""
-    return np.abs(x if x.dtype.itemsize >= 4 else x.astype(np.float32))
+    return np.asarray(np.abs(x if x.dtype.itemsize >= 4 else x.astype(np.float32)))
 
 
 def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
@@ -190,8 +202,8 @@ def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
 
 def scaled(y: Array, n: int) -> Allowed:
     """Bound by n roundings of the largest value."""
-    top = _size(y)
-    top = float(top[np.isfinite(top)].max(initial=0.0))
+    size = _size(y)
+    top = float(size[np.isfinite(size)].max(initial=0.0))
     return Allowed(n * unit(y) * top, f"{n} u max |y|")
 
 

@@ -43,8 +43,7 @@ SUMS = frozenset("AvgPool CumSum MatMul ReduceL1 ReduceMean ReduceSum".split())
 
 # Functions of one element, to be had within a few units in the last place of result and argument.
 FUNCTIONS = frozenset(
-    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp FakeQuantize Log Power Sin Sinh Tan "
-    "Tanh".split()
+    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp FakeQuantize Log Power Sin Sinh Tan Tanh".split()
 )
 
 # Functions made of several steps that may cancel: also relative to the argument, or to 1.

@@ -85,9 +85,9 @@ class SavedPartner(Partner):
         except (ValueError, EOFError, zipfile.BadZipFile, zipfile.error) as e:
             raise _unreadable(f"{self._file}[{name}]", e) from None
         dtype = None if node is None else node.spec(port).dtype
-        if dtype is not None and array.dtype.kind == "V" and array.dtype.names is None:
-            if array.dtype.itemsize == dtype.container.itemsize:
-                return array.view(dtype.container)  # bfloat16 and its like have no name in .npy
+        if dtype is not None and array.dtype.kind == "V" and array.dtype.isbuiltin != 2:
+            container = dtype.container  # bfloat16 and its like have no name in .npy
+            return array.view(container) if array.dtype.itemsize == container.itemsize else array
         kinds = {"float": "f", "int": "iu", "uint": "iu", "bool": "b", "string": "OSUT"}
         if dtype is not None and array.dtype.kind not in kinds[dtype.kind]:
             message = f'{self._file}: array "{name}" is {array.dtype}, the layer\'s output {dtype}'
