@@ -31,10 +31,9 @@ class TensorDifference:
     largest |a-b| / max(|a|, |b|) of all elements, `scale` the largest |a|, `cosine` that of the
     angle between both tensors. `own` is the part of a difference that the layer itself made:
     what is left when the first model computes the layer from the second model's inputs. It may be
-    `tolerance`, derived by `rule`; both stand for the element that comes closest to its limit, at
-    `own_at`. `shape_b` differs from `shape_a` where the tensors cannot be compared at all. `kind`
-    names a known mistake that explains the difference. `behind` says that an output fails only
-    because of a layer before it.
+    `tolerance`, derived by `rule`; both stand for the element `own_at` that goes beyond its limit
+    most, or else comes closest to it. `shape_b` differs from `shape_a` where the tensors cannot be
+    compared at all. `kind` names a known mistake that explains the difference.
     """
 
     name: str
@@ -126,7 +125,7 @@ def difference(
     worst = _place(apart)
     own = apart if want is a else _apart(want.astype(np.float64), y)
     limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
-    at = _place(_ratio(own, limit)) if own.any() else _place(limit)
+    at = _closest(own, limit)
     failed = not own[at] <= limit[at]
     return TensorDifference(
         *names,
@@ -179,6 +178,15 @@ def _largest(values: Array) -> float:
 
 def _place(values: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+
+
+def _closest(own: Array, limit: Array) -> tuple[int, ...]:
+    """Return where the largest forbidden difference is, or else what comes closest to its limit."""
+    if not own.any():
+        return _place(limit)
+    ratio = _ratio(own, limit)
+    beyond = ratio > 1
+    return _place(np.where(beyond, own, 0.0) if beyond.any() else ratio)
 
 
 def _ratio(own: Array, limit: Array) -> Array:

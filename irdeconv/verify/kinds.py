@@ -126,16 +126,20 @@ def _offset(a: Array, b: Array, allowed: float) -> str | None:
 
 
 def _zero_rows(a: Array, b: Array, allowed: float) -> str | None:
-    """b is zero in the last rows of an axis and a elsewhere."""
+    """b is zero in the last rows of some axes and a elsewhere."""
+    zero, rows = np.zeros(a.shape, bool), []
     for axis in range(2, a.ndim):
-        differs = np.abs(a - b).max(axis=tuple(i for i in range(a.ndim) if i != axis)) > allowed
-        rows = np.flatnonzero(differs)
-        if not rows.size or rows[-1] != a.shape[axis] - 1 or rows.size == a.shape[axis]:
-            continue
-        last = a.shape[axis] - rows[0]
-        if not np.any(np.take(b, rows, axis)):
-            return f"the last {last} rows of spatial axis {axis - 2} are zero (output_padding?)"
-    return None
+        filled = np.any(b, axis=tuple(i for i in range(a.ndim) if i != axis))
+        count = int(np.argmax(filled[::-1])) if filled.any() else 0
+        rows.append(count)
+        zero[(slice(None),) * axis + (slice(a.shape[axis] - count, None),)] = True
+    if not any(rows) or not same(a[~zero], b[~zero], allowed):
+        return None
+    axes = [(axis, count) for axis, count in enumerate(rows) if count]
+    if len(axes) == 1:
+        axis, count = axes[0]
+        return f"the last {count} rows of spatial axis {axis} are zero (output_padding?)"
+    return f"the last {listed(rows)} rows of the spatial axes are zero (output_padding?)"
 
 
 def _scaled(a: Array, b: Array, allowed: float) -> str | None:

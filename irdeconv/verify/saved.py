@@ -45,12 +45,13 @@ class SavedPartner(Partner):
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
         """Open an .npz; UsageError where it is none, OSError where it cannot be read."""
+        path.stat()
+        if not zipfile.is_zipfile(path):
+            raise _unreadable(str(path), "it is no zip archive")
         try:
-            archive = np.load(path, allow_pickle=False)
+            archive: Any = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, zipfile.BadZipFile) as e:
             raise _unreadable(str(path), e) from None
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise _unreadable(str(path), "it holds a single array")
         try:
             return SavedPartner(graph, archive, str(path))
         except BaseException:
