@@ -62,6 +62,13 @@ def test_another_model_in_openvino(net: Path, capsys: pytest.CaptureFixture[str]
     assert "the kernel is flipped" in out
 
 
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+def test_a_lowered_graph_in_openvino(form: str) -> None:
+    report = ird.compare(ird.lower(network(), form).graph, "openvino", [image()])
+    assert report.passed, report
+    assert next(t for t in report.tensors if t.name == "up").rule.startswith("gamma")
+
+
 def test_other_input_shapes(net: Path) -> None:
     assert main(["compare", str(net), "openvino", "--shape", "x[2,3,9,7]"]) == 0
 

@@ -99,7 +99,8 @@ class TensorDifference:
         own = f"{self.own:.3g}"
         if self.own and self.own_at is not None and self.own_at != self.worst:
             own += f" at {list(self.own_at)}"
-        return f"{head}; own {own}, allowed {self.tolerance:.3g} = {self.rule}{kind}"
+        allowed = "" if self.rule == "exact" else f"allowed {self.tolerance:.3g} = "
+        return f"{head}; own {own}, {allowed}{self.rule}{kind}"
 
 
 def difference(
@@ -116,10 +117,8 @@ def difference(
     Non-finite values must be equal (NaN to NaN) in the same places.
     """
     want = a if expected is None else expected
-    if a.shape != b.shape or want.shape != b.shape or not (_numeric(a) and _numeric(b)):
+    if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
         return _incomparable(names, a, b, allowed, output)
-    if not a.size:
-        return TensorDifference(*names, a.shape, b.shape, 0.0, 0.0, 0.0, None, output)
     x, y = a.astype(np.float64), b.astype(np.float64)
     apart = _apart(x, y)
     worst = _place(apart)
