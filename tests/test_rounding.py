@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from op_cases import Case, all_cases
 
+from irdeconv.errors import OpError
 from irdeconv.op import TYPES
 from irdeconv.ops import core
 from irdeconv.ops.activation import Gelu, Sigmoid
@@ -14,7 +16,18 @@ from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.verify import rules
 from irdeconv.verify.carry import carried
-from irdeconv.verify.rounding import LAMBDA, SINGLE, allowed, evaluate, gamma, precise, terms
+from irdeconv.verify.difference import Allowed
+from irdeconv.verify.rounding import (
+    LAMBDA,
+    SINGLE,
+    allowed,
+    evaluate,
+    gamma,
+    is_real,
+    precise,
+    terms,
+    worth_precision,
+)
 
 RNG = np.random.default_rng(0)
 ONE = np.array([1])
@@ -113,3 +126,20 @@ def test_errors_without_a_bound_stay_so() -> None:
     x = normal(2, 3)
     assert carried(Add(), (x, x), (None, 0.0), (x,)) == [None]
     assert carried(Add(), (x, x), (0.0, 0.0), (x,)) == [0.0]
+
+
+@pytest.mark.parametrize("row", all_cases().values(), ids=all_cases())
+def test_every_operation_stays_within_its_bound(row: Case) -> None:
+    op, inputs = row.build()[0], [t.values for t in row.inputs]
+    try:
+        outputs = evaluate(op, inputs)
+    except OpError:
+        return  # a row for inference alone
+    wide = precise(op, inputs, outputs) if worth_precision(op, outputs) else outputs
+    for y, exact, bound in zip(outputs, wide, allowed(op, inputs, outputs), strict=True):
+        if is_real(y):
+            with np.errstate(invalid="ignore"):  # infinities, which are the same on both sides
+                apart = np.nan_to_num(np.abs(exact - y.astype(np.float64)), nan=0.0, posinf=0.0)
+            assert np.all(apart <= np.nan_to_num(bound.limit)), bound.rule
+        else:
+            assert bound == Allowed(0.0, "exact")

@@ -33,8 +33,9 @@ Arrays = Sequence[Array]
 
 def is_sum(op: Op) -> bool:
     """Whether an operation adds products and is linear in each of its inputs."""
-    convolution = isinstance(op, ConvolutionBase | core.Deconvolution)
-    return convolution or is_deconvolution(op) or op.type in rules.SUMS
+    if is_deconvolution(op):
+        return not getattr(op, "activation", "")  # a fused activation is not linear
+    return isinstance(op, ConvolutionBase) or op.type in rules.SUMS
 
 
 def is_deconvolution(op: Op) -> bool:
@@ -140,7 +141,7 @@ def terms(op: Op, inputs: Arrays, y: Array) -> int:
         return math.prod(op.kernel) + 1  # type: ignore[attr-defined]
     if op.type == "CumSum":
         return max(x.shape, default=1)
-    if is_deconvolution(op) and x.size:
+    if is_deconvolution(op) and x.size:  # one product is 1, so the result counts them
         ones = floats([x[:1], *inputs[1:]], lambda v: np.ones(v.shape, np.float32))
         return int(evaluate(op, ones)[0].max(initial=1))
     return -(-x.size // max(y.size, 1)) + 1
