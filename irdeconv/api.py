@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial as partly
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
@@ -31,7 +35,11 @@ from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.spec import Array
-from irdeconv.verify.compare import Comparison, compare_plans
+from irdeconv.verify.compare import Comparison, compare_plan
+from irdeconv.verify.lockstep import PlanPartner
+from irdeconv.verify.partner import Partner
+from irdeconv.verify.peer import OpenVinoPartner, openvino
+from irdeconv.verify.saved import SavedPartner
 
 PathOrGraph = str | PathLike[str] | bytes | Graph
 DEFAULT_FORM = "zero-insertion"
@@ -215,13 +223,53 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     write_ir(inferred(standardize(inferred(graph))), Path(path))
 
 
-def compare(a: Graph, b: Graph, inputs: Feeds, *, tolerance: float | None = None) -> Comparison:
-    """Run two graphs as they stand on the same inputs and compare every layer that both name.
+def compare(
+    a: Graph,
+    b: Graph | Mapping[str, Any] | str | PathLike[str],
+    inputs: Feeds,
+    *,
+    tolerance: float | None = None,
+    weights: str | PathLike[str] | None = None,
+) -> Comparison:
+    """Run a graph as it stands and compare every layer with another side's, on the same inputs.
 
-    The report has `passed`, `first_difference` and a record per tensor. The tolerance, relative to
-    a tensor's largest value, is by default the unit roundoff times the terms accumulated up to it.
+    `b` is a graph, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
+    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
+    has `passed`, `first_difference` and a record per tensor. A layer may be off what it makes of
+    b's own inputs by what rounding explains; `tolerance`, relative to a tensor's largest value,
+    replaces that.
+    Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
     """
-    return compare_plans(compile(a, None), compile(b, None), inputs, tolerance)
+    plan = compile(a, None)
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        if isinstance(b, Graph):
+            other = compile(b, None)
+            start: Callable[[], Partner] = partly(PlanPartner, plan.graph, other, inputs)
+        elif isinstance(b, Mapping):
+            arrays = {name: np.asarray(v) for name, v in b.items()}
+            start = partly(SavedPartner, plan.graph, arrays, "the arrays")
+        else:
+            start = partly(_stored, plan, b, inputs, weights, folder)
+        return compare_plan(plan, start, inputs, tolerance)
+
+
+def _stored(
+    plan: Plan,
+    b: str | PathLike[str],
+    inputs: Feeds,
+    weights: str | PathLike[str] | None,
+    folder: str,
+) -> Partner:
+    """Return the partner that a text names; a model for OpenVINO is written to the folder."""
+    system, colon, file = str(b).partition(":")
+    if system == "openvino":
+        openvino()  # before anything is written
+        if not colon:
+            file = str(Path(folder, "model.xml"))
+            write(plan.graph, file)
+        bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
+        return OpenVinoPartner(plan, Path(file), dict(bound), Path(weights) if weights else None)
+    return SavedPartner.open(plan.graph, Path(b))
 
 
 def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:

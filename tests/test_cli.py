@@ -351,6 +351,13 @@ def test_compare_finds_a_difference(
     assert command("compare", net, other, "--tolerance", "-1") == 2
 
 
+def test_compare_and_demo_choose_forms_for_a_target(net: Path) -> None:
+    target = ("--form", "auto", "--target", "no-depth-to-space")
+    assert command("compare", net, *target) == 0
+    assert command("demo", "openvino/deconv_3x3_to_5x5", *target) == 0
+    assert command("compare", net, "--form", "auto", "--target", "nobody") == 2
+
+
 def test_compare_with_the_own_lowering(open_net: Path) -> None:
     assert command("compare", open_net) == 2  # the shape is open
     assert command("compare", open_net, "--shape", "[1,2,3,5]", "--seed", "7") == 0

@@ -23,7 +23,7 @@ VERBS = {
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
     "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
-    "compare": "run two models on the same inputs and compare their outputs",
+    "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",

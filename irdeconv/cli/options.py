@@ -111,8 +111,8 @@ def add_form(parser: Parser, *, none: bool) -> None:
     )
 
 
-def add_target(parser: Parser) -> None:
-    """Add --target and --explain-costs."""
+def add_target(parser: Parser, *, costs: bool = True) -> None:
+    """Add --target and, unless costs are not shown, --explain-costs."""
     parser.add_argument(
         "--target",
         metavar="NAME|FILE.toml",
@@ -120,8 +120,9 @@ def add_target(parser: Parser) -> None:
         "zero-insertion-hardware, or a profile of your own; --form auto chooses by it, other "
         "forms warn where it cannot execute them",
     )
-    parser.add_argument(
-        "--explain-costs",
-        action="store_true",
-        help="show what every form of every deconvolution costs, and why one is refused",
-    )
+    if costs:
+        parser.add_argument(
+            "--explain-costs",
+            action="store_true",
+            help="show what every form of every deconvolution costs, and why one is refused",
+        )

@@ -20,12 +20,13 @@ from irdeconv.errors import (
 )
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.exact import accumulate_in_order
-from irdeconv.op import Op
+from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.spec import Array
 
 Trace = Callable[[Node, tuple[Array, ...]], None]
+Watch = Callable[["Step", list[Array], tuple[Array, ...]], None]
 Slots = tuple[int, ...]
 
 
@@ -60,12 +61,14 @@ class Plan:
     slots: int
     exact: bool = False
 
-    def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
+    def run(
+        self, inputs: Feeds, trace: Trace | None = None, *, watch: Watch | None = None
+    ) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
 
-        `inputs` as for `Binder.bind`. `trace` is called with every node and its outputs. Raises
-        UsageError for inputs that do not fit, ExecutionError where a layer fails, LimitError where
-        memory does not suffice.
+        `inputs` as for `Binder.bind`. `trace` is called with every node and its outputs, `watch`
+        with every step, its inputs and its outputs. Raises UsageError for inputs that do not fit,
+        ExecutionError where a layer fails, LimitError where memory does not suffice.
         """
         values: list[Any] = [None] * self.slots
         for slot, array in self.constants.items():
@@ -76,14 +79,17 @@ class Plan:
             self._trace_given(trace, values)
         with np.errstate(all="ignore"), accumulate_in_order(self.exact):
             for step in self.steps:
-                self._run_step(step, values, trace)
+                self._run_step(step, values, trace, watch)
         return {name: _own(values[slot]) for name, slot in self.results}
 
-    def _run_step(self, step: Step, values: list[Any], trace: Trace | None) -> None:
+    def _run_step(
+        self, step: Step, values: list[Any], trace: Trace | None, watch: Watch | None
+    ) -> None:
         arrays = [values[i] for i in step.inputs]
         try:
             # Who traces wants to see every output, those that nothing uses as well.
-            out = (step.call if trace is None else step.node.op.evaluate)(*arrays)
+            seen = trace is not None or watch is not None
+            out = (step.node.op.evaluate if seen else step.call)(*arrays)
         except Exception as e:
             raise _failure(step.node, arrays, e) from e
         if isinstance(out, tuple):
@@ -92,7 +98,9 @@ class Plan:
         else:
             values[step.outputs[0]] = out
         if trace is not None:
-            trace(step.node, out if isinstance(out, tuple) else (out,))
+            trace(step.node, as_tuple(out))
+        if watch is not None:
+            watch(step, arrays, as_tuple(out))
         for slot in step.frees:
             values[slot] = None
 
