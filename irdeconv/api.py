@@ -7,6 +7,7 @@ from functools import partial as partly
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
