@@ -26,6 +26,7 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.profile import Profile
+from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds, input_names
@@ -186,6 +187,16 @@ def _shape(given: ShapeLike) -> Shape | None:
             raise ValueError(f'"{d}" is not a dimension')
         dims.append(parsed[0])
     return tuple(dims)
+
+
+def raise_(graph: Graph, only: Sequence[str] | None = None) -> Raised:
+    """Return `Raised(graph, report)`: a copy in which decompositions are deconvolutions again.
+
+    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
+    must be constants. Raises UsageError for an unknown pattern, InferenceError where the graph does
+    not fit together.
+    """
+    return raise_deconvolutions(graph, only)
 
 
 def lower(

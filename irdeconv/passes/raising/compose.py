@@ -1,8 +1,8 @@
 """Compose what stands before, in and behind convolutions into one deconvolution.
 
-A convolution of stride 1 reads u[j], where element i stands at j = p + S1*i + r1 (an entry r1 of the
-data's pulse), and gives v[q] = sum over t of w[t] u[q + D*t]. Behind it position o of the output
-holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] in the output
+A convolution of stride 1 reads u[j], where element i stands at j = p + S1*i + r1 (r1 an entry of
+the data's pulse), and gives v[q] = sum over t of w[t] u[q + D*t]. Behind it position o of the
+output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] in the output
 
     o = S1*S2*i + k,   k = P + S2*(p + r1 - D*t) + r2,
 

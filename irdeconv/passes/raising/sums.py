@@ -25,7 +25,7 @@ class Sums:
         self.high: Array = np.zeros(shape, np.int64 if self.integral else np.float64)
         self.low: Array = np.zeros(shape)
         self.lost = np.zeros(shape, bool)
-        self.hits = np.zeros((shape[0], *shape[2:]), np.int64)
+        self.hits: Array = np.zeros((shape[0], *shape[2:]), np.int64)
         self.exact = True
 
     @property
@@ -36,8 +36,9 @@ class Sums:
     def add(self, rows: Array, at: Sequence[int], values: Array) -> None:
         """Add values (rows, C/g) to the tap `at` of some output channels."""
         where: Any = (rows, slice(None), *at)
-        fresh = (self.hits[(rows, *at)] == 0)[:, None]
-        self.hits[(rows, *at)] += 1
+        taps: Any = (rows, *at)
+        fresh = (self.hits[taps] == 0)[:, None]
+        self.hits[taps] += 1
         wide = values.astype(self.high.dtype)
         if fresh.all():
             self.high[where] = wide
