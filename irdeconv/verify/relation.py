@@ -3,8 +3,10 @@
 The definition: along an axis, output o is reached by the pairs (s, k) of input and tap with
 s*S + k*D = o + begin. The lowered layer: by pairs (s, t) of input and emitted tap. Both are equal
 where every emitted tap stands for one tap k throughout, no pair is missing, and every emitted
-weight is the filter's element at those taps, or zero where there is none. Taps are matched axis by
-axis; only the weights are compared as whole arrays, once each.
+weight is the filter's element at those taps, or zero where there is none. Several emitted taps may
+stand for one k; then they must always be read together, and their sum is the filter's element. A
+tap of zeros alone need not be read. Taps are matched axis by axis; only the weights are compared as
+whole arrays, once each.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,6 +52,13 @@ class Expected:
         sizes = [self.shape[0], self.filter.shape[0] * self.filter.shape[2]]
         sizes += [o for _, o in self.windows]
         return tuple(sizes[order.index(a)] for a in range(len(order)))
+
+    @cached_property
+    def silent(self) -> tuple[Array, ...]:
+        """Which taps of each axis have nothing but zeros: they need not be read."""
+        rank = self.filter.ndim
+        others = (tuple(a for a in range(rank) if a != own) for own in range(3, rank))
+        return tuple(~(self.filter != 0).any(axes) for axes in others)
 
     def pairs(self, axis: int, at: Array) -> Array:
         """Return for outputs `at` and every tap the input that meets it there, -1 for none."""
@@ -166,7 +176,7 @@ class Comparer:
         at = self.expected.definition.data_axes[2 + axis]
         seen = self.view.axes[at]
         outside = np.flatnonzero(~seen.valid)
-        missed = self.expected.pairs(axis, outside) >= 0
+        missed = (self.expected.pairs(axis, outside) >= 0) & ~self.expected.silent[axis]
         if missed.any():
             o = outside[int(np.flatnonzero(missed.any(1))[0])]
             raise Unproved(f"axis {axis}: output {o} is padded with zero, but taps reach it")
@@ -218,9 +228,9 @@ class Comparer:
     def _taps(self, axis: int, block: Block, outputs: Class) -> Taps:
         """Find the tap that every emitted tap of an axis stands for; Unproved where none does."""
         wanted = self.expected.pairs(axis, outputs.outputs) >= 0
-        empty = not wanted.any()
+        silent = self.expected.silent[axis]
         if block.weights is None:
-            return Taps(np.zeros(0, np.int64), empty)
+            return Taps(np.zeros(0, np.int64), not (wanted & ~silent).any())
         d, kernel = self.expected.definition, self.expected.filter.shape[3 + axis]
         s = block.reading[axis][outputs.places]
         rest = outputs.outputs[:, None] + self.expected.windows[axis][0] - s * d.strides[axis]
@@ -239,6 +249,8 @@ class Comparer:
                 f"other outputs between {o} and {other} (-1: none)"
             )
         stands_for = np.where(used, most, UNUSED)
+        wanted &= ~silent | np.isin(np.arange(kernel), stands_for)
+        empty = not wanted.any()
         self._complete(axis, empty, stands_for, wanted, read & meets, outputs)
         return Taps(stands_for, empty)
 
