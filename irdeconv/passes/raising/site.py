@@ -22,7 +22,9 @@ from irdeconv.spec import Array
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 LONGEST = 24  # nodes in front of or behind a convolution
-ENLARGING = ("DepthToSpace", "Interpolate", "ZeroInsertion")
+ENLARGING = ("Interpolate", "ZeroInsertion")
+# Behind a convolution elements are only moved: repeated ones are another layer's data.
+BEHIND = frozenset(STEPS) - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Candidate:
         if not isinstance(channels, Pattern) or None in channels.pulse:
             raise Unreadable("the output's channels are not those of the convolution")
         signals = tuple(signal(tensor, a, self.shape[a]) for a in range(2, rank))
+        if any(None in s.pulse for s in signals):
+            raise Unreadable("zeros are inserted behind the convolution")
         behind = Behind(tuple(c for c in channels.pulse if c is not None), signals)
         made, bias = compose(self.blocks, behind), self._bias(behind)
         repeats = any(s.pulse.count(0) > 1 for s in self._signals)
@@ -94,7 +98,7 @@ class Candidate:
         """Return the bias by output channels; Unreadable where it is not one value for each."""
         if self.bias is None:
             return None
-        if any(max(s.offset, s.tail) > 0 or None in s.pulse for s in behind.signals):
+        if any(max(s.offset, s.tail) > 0 for s in behind.signals):
             raise Unreadable("zeros are put beside what has got a bias")
         entries = itertools.product(*(s.pulse for s in behind.signals))
         added = [sum(e or 0 for e in row) for row in entries]
@@ -118,15 +122,14 @@ class Site:
     @property
     def is_candidate(self) -> bool:
         """Whether something that enlarges stands beside it."""
-        near = [n for v in self._convolved() for n in self._upstream(v)]
-        near += [self.graph.node(i) for i, _ in self.graph.users(Value(self.core.id))]
-        near += [
-            self.graph.node(i)
-            for n in near
-            if n.type == "Add"
-            for i, _ in self.graph.users(Value(n.id))
-        ]
-        return any(n.type in ENLARGING for n in near)
+        before = [n for v in self._convolved() for n in self._upstream(v)]
+        behind = self._users(self.core)
+        behind += [m for n in behind if n.type == "Add" for m in self._users(n)]
+        enlarges = any(n.type in ENLARGING for n in before)
+        return enlarges or any(n.type == "DepthToSpace" for n in behind)
+
+    def _users(self, node: Node) -> list[Node]:
+        return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
 
     def best(self) -> Found | None:
         """Return the deconvolution that covers most, None where there is none."""
@@ -301,7 +304,7 @@ class Site:
         if node.type == "Add" and value == Value(self.core.id):
             added = self._bias(node, value, tensor)
             return None if added is None else (tensor, added)
-        if node.type not in STEPS or steps.data(node) != value:
+        if node.type not in BEHIND or steps.data(node) != value:
             return None
         try:
             return steps.apply(node, tensor), bias
