@@ -46,24 +46,30 @@ def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> R
     dead = {n.id for n in out.nodes()} - out.live()
     cores = [n for n in out.topological() if n.type in CORES and n.id not in dead]
     layers: list[RaisedLayer] = []
+    named = {n.id for n in out.nodes()}
     # Joined convolutions come before single ones.
     for core in sorted(cores, key=lambda n: n.type != "Concat"):
         while core.id in out:
-            layer = _raise_one(out, core, wanted)
+            layer = _raise_one(out, core, wanted, named)
             if layer is not None:
                 layers.append(layer)
                 remove_dead(out, dead)
             if layer is None or layer.pattern is None:
                 break
-    unique_names(out)
+    unique_names(out, named)
     infer_specs(out)
     out.lint()
     layers.sort(key=lambda r: r.pattern is None)
     return Raised(out, RaisingReport(tuple(layers)))
 
 
-def _raise_one(graph: Graph, core: Node, wanted: Collection[str]) -> RaisedLayer | None:
-    """Raise what a core belongs to; None where nothing speaks for a deconvolution."""
+def _raise_one(
+    graph: Graph, core: Node, wanted: Collection[str], named: set[int]
+) -> RaisedLayer | None:
+    """Raise what a core belongs to; None where nothing speaks for a deconvolution.
+
+    `named` gets the node that takes over a name.
+    """
     site = Site(graph, core)
     if not site.is_complete:
         return None
@@ -74,7 +80,7 @@ def _raise_one(graph: Graph, core: Node, wanted: Collection[str]) -> RaisedLayer
         reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
         return RaisedLayer(core.name, core.type, None, reason)
     pattern = _pattern(core, found)
-    return _replace(graph, site, found, pattern) if pattern in wanted else None
+    return _replace(graph, site, found, pattern, named) if pattern in wanted else None
 
 
 def _pattern(core: Node, found: Found) -> str:
@@ -85,7 +91,7 @@ def _pattern(core: Node, found: Found) -> str:
     return "depth-to-space" if found.interleaves else "zero-insertion"
 
 
-def _replace(graph: Graph, site: Site, found: Found, pattern: str) -> RaisedLayer:
+def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[int]) -> RaisedLayer:
     """Put the deconvolution in the place of the last node of its decomposition."""
     core, end, made = site.core, graph.node(found.end), found.raising
     before = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in site.convolutions]
@@ -108,6 +114,7 @@ def _replace(graph: Graph, site: Site, found: Found, pattern: str) -> RaisedLaye
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped)
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
+    named.add(change.made[-1])
     if end.type in CONVOLUTIONS:
         new.name = new.name.replace(end.type, op.type)
     return RaisedLayer(

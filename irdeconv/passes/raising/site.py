@@ -84,7 +84,7 @@ class Candidate:
             raise Unreadable("the rank changes behind the convolution")
         want_batch(tensor, self.shape[0])
         channels = single(own(tensor.axes[1], 1))
-        if not isinstance(channels, Pattern) or None in channels.pulse:
+        if not isinstance(channels, Pattern) or None in channels.pulse or not channels.pulse:
             raise Unreadable("the output's channels are not those of the convolution")
         signals = tuple(signal(tensor, a, self.shape[a]) for a in range(2, rank))
         if any(None in s.pulse for s in signals):
@@ -216,9 +216,13 @@ class Site:
             for a, d in enumerate(spec.shape)
         ]
         steps = Steps(self.graph, Vectors(self.graph, {source: shape}))
-        blocks = [self._block(p, source, shape, steps) for p in self._parts()]
-        sizes = next(b.sizes for b in blocks if b.filter is not None)
-        made = [shape[0], Size.of(sum(b.count for b in blocks)), *sizes]
+        real = {p.id: self._block(p, source, shape, steps) for p in self.convolutions}
+        made = [shape[0], Size.of(0), *next(iter(real.values())).sizes]
+        blocks = [
+            real[p.id] if p.id in real else Block(steps.zeros(Value(p.id), 1, made), ())
+            for p in self._parts()
+        ]
+        made[1] = Size.of(sum(b.count for b in blocks))
         every = (
             Candidate(source, end, blocks, made, tensor, bias, shared, length)
             for end, tensor, bias, shared, length in self._ends(made, steps)
@@ -226,14 +230,8 @@ class Site:
         return [c for c in every if c.enlarges > 1]
 
     def _block(self, part: Node, source: Value, shape: list[Size], steps: Steps) -> Block:
-        """Return what one convolution, or zeros in the place of one, contribute."""
+        """Return what one convolution contributes."""
         graph = self.graph
-        if part.type not in CONVOLUTIONS:
-            count = graph.spec(Value(part.id)).shape
-            channels = count[1] if count is not None else None
-            if not isinstance(channels, int) or steps.zeros(Value(part.id), 1) != channels:
-                raise Unreadable(f'{part.type} "{part.name}" beside convolutions is not zero')
-            return Block(channels, ())
         op: Any = part.op
         data, weights = graph.inputs_of(part.id)
         w = folded(graph, weights)

@@ -199,7 +199,7 @@ class Steps:
         op: Any = node.op
         axis = op.axis % len(tensor.axes)
         own = [v for v in inputs if v == self.data(node)]
-        zeros = [self.zeros(v, axis) if v != own[0] else None for v in inputs]
+        zeros = [self.zeros(v, axis, tensor.shape) if v != own[0] else None for v in inputs]
         digit = single(tensor.axes[axis])
         if isinstance(digit, Pattern):
             parts = [digit.pulse if n is None else (None,) * n for n in zeros]
@@ -211,15 +211,24 @@ class Steps:
         begin, end = sum(n or 0 for n in zeros[:at]), sum(n or 0 for n in zeros[at:])
         return tensor.with_axis(axis, (digit.padded(begin, end),))
 
-    def zeros(self, value: Value, axis: int) -> int:
-        """Return how many zeros stand along an axis of a value that is all zero."""
+    def zeros(self, value: Value, axis: int, beside: Sequence[Size]) -> int:
+        """Return how many zeros stand along an axis of a value that is all zero.
+
+        Along the other axes it must have the sizes of what it stands beside.
+        """
         node, shape = self.graph.node(value.node), self.graph.spec(value).shape
-        zero = self.graph.inputs_of(node.id)[0] if node.type == "Broadcast" else value
-        if shape is not None and _is_zero(self.graph, zero):
-            count = shape[axis]
-            if isinstance(count, int):
-                return count
-        raise Unreadable(f'{node.type} "{node.name}", which joins the data, is not zero')
+        zero, target = value, None
+        if node.type == "Broadcast":
+            zero, target = self.graph.inputs_of(node.id)[:2]
+        if not _is_zero(self.graph, zero) or shape is None:
+            raise Unreadable(f'{node.type} "{node.name}", which joins the data, is not zero')
+        fixed = [Size.of(d) for d in shape if isinstance(d, int)]
+        sizes = fixed if target is None else self.vectors.get(target)
+        rows = zip(sizes, beside, strict=True)
+        count = sizes[axis].number
+        if count is None or any(a != axis and s != t for a, (s, t) in enumerate(rows)):
+            raise Unreadable(f'the zeros of {node.type} "{node.name}" have other sizes')
+        return count
 
     def data(self, node: Node) -> Value:
         """Return the input that a node moves."""
@@ -294,9 +303,11 @@ def _cut(axis: Axis, start: Size | None, stop: Size | None, step: Size) -> Axis:
         digit = single(axis)
         if kept == range(exact):
             return axis
+        if not len(kept):
+            raise Unreadable("nothing is left of an axis")
         if isinstance(digit, Pattern):
             return (Pattern(tuple(digit.pulse[i] for i in kept)),)
-        if by != 1 or not len(kept):
+        if by != 1:
             raise Unreadable("a slice takes single positions of an axis")
         return pad_axis(axis, -kept[0], kept[-1] + 1 - exact)
     if by != 1:
