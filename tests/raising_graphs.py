@@ -12,6 +12,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.verify.certificate import check, probe_layers
 
 Ints = tuple[int, ...]
 TAKEN = (
@@ -139,3 +140,11 @@ def end(net: Net, value: Value, name: str = "y") -> Graph:
     """Add an output and return the graph."""
     result(net.graph, value, name)
     return net.graph
+
+
+def certified(source: Graph, raised: Graph) -> None:
+    """The raised graph's layers are proved equal to what they replace, and probed."""
+    report = check(raised, ird.infer(source))
+    assert report.passed, str(report)
+    assert report.layers
+    assert probe_layers(raised, ird.infer(source)).passed
