@@ -31,6 +31,7 @@ from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.profile import Profile
+from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Feeds
@@ -158,6 +159,16 @@ def infer(graph: Graph, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     if any(d.severity == "error" for d in found):
         raise InferenceError(found)
     return out
+
+
+def raise_(graph: Graph, only: Sequence[str] | None = None) -> Raised:
+    """Return `Raised(graph, report)`: a copy in which decompositions are deconvolutions again.
+
+    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
+    must be constants. Raises UsageError for an unknown pattern, InferenceError where the graph does
+    not fit together.
+    """
+    return raise_deconvolutions(graph, only)
 
 
 def lower(

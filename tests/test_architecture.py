@@ -62,6 +62,7 @@ PUBLIC = [
     "inspect",
     "lower",
     "parse",
+    "raise_",
     "read",
     "run",
     "validate",

@@ -19,6 +19,7 @@ VERBS = {
     "validate": "check an IR and report everything that is wrong with it",
     "infer": "infer all shapes and compare them with the declared ones",
     "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
+    "raise": "turn decompositions of a deconvolution back into one deconvolution",
     "run": "run a model with NumPy",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
@@ -74,7 +75,8 @@ def _unknown(verb: str) -> str:
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
-    module = import_module(f"irdeconv.cli.{verb.replace('-', '_')}")
+    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
+    module = import_module(f"irdeconv.cli.{name}")
     parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")

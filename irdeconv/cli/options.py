@@ -100,6 +100,17 @@ def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
 
 
+def add_certify(parser: Parser, what: str) -> None:
+    """Add --certify; `what` says which layers are proved."""
+    parser.add_argument(
+        "--certify",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help=f"prove every {what} layer and show the certificates, or write them to FILE",
+    )
+
+
 def add_form(parser: Parser, *, none: bool) -> None:
     """Add --form; `lower` itself knows the forms and refuses others."""
     parser.add_argument(

@@ -45,6 +45,10 @@ class GraphBuilder:
             return self._const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 
+    def keep(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation as it is, also behind constants."""
+        return self._node(op, inputs, infer_op(op, tuple(self.graph.spec(v) for v in inputs)))
+
     def const(self, array: Array) -> Value:
         """Add a constant."""
         return self._const(array, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -106,11 +106,11 @@ def remove_dead(graph: Graph, keep: set[int]) -> int:
     return len(dead)
 
 
-def unique_names(graph: Graph) -> None:
-    """Give nodes that rewriting made names of their own; names of source layers stay."""
-    taken = {n.name for n in graph.nodes() if not n.origins}
+def unique_names(graph: Graph, keep: Collection[int] = ()) -> None:
+    """Give nodes that rewriting made names of their own; those of source layers and `keep` stay."""
+    taken = {n.name for n in graph.nodes() if not n.origins or n.id in keep}
     for node in graph.nodes():
-        if not node.origins:
+        if not node.origins or node.id in keep:
             continue
         name, k = node.name, 2
         while name in taken:
