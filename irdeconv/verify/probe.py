@@ -42,6 +42,7 @@ from irdeconv.verify.product import (
 from irdeconv.verify.sizes import Sizes
 
 TRIALS = 2
+BLOCK = 2**15  # elements that are mixed at once, so that they stay in the cache
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 
 
@@ -71,11 +72,16 @@ class Draw:
 
     def mix(self, bits: Array) -> Array:
         """Return a pseudo-random number in 0..p-1 for every 64-bit one."""
-        z = bits.astype(np.uint64) ^ self.key
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-        z = z ^ (z >> np.uint64(31))
-        return reduced(z).astype(np.int64)
+        flat = bits.astype(np.uint64).reshape(-1)
+        for at in range(0, flat.size, BLOCK):
+            z = flat[at : at + BLOCK]
+            z ^= self.key
+            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+                z ^= z >> np.uint64(shift)
+                z *= np.uint64(factor)
+            z ^= z >> np.uint64(31)
+            z[...] = reduced(z)
+        return flat.astype(np.int64).reshape(bits.shape)
 
     def constant(self, array: Array) -> Array:
         """Return one random number for each distinct value; 0 and -0 stay 0."""

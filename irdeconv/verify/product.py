@@ -25,17 +25,21 @@ TERMS = 2**PART
 
 def reduced(v: Array) -> Array:
     """Return non-negative 64-bit integers modulo the prime: 2**31 is 1, so high bits are added."""
-    bits = v.dtype.type(BITS)
-    prime = v.dtype.type(PRIME)
-    v = (v & prime) + (v >> bits)  # at most 2**33 + 2**31
-    v = (v & prime) + (v >> bits)  # at most p + 4
-    v[...] = np.where(v >= prime, v - prime, v)
-    return v
+    v = np.atleast_1d(v)
+    prime, bits = v.dtype.type(PRIME), v.dtype.type(BITS)
+    high = v >> bits
+    v = v & prime
+    v += high  # at most 2**33 + 2**31
+    np.right_shift(v, bits, out=high)
+    v &= prime
+    v += high  # at most p + 4
+    np.subtract(v, prime, out=v, where=v >= prime)
+    return np.asarray(v)
 
 
 def times(a: Array, b: Array) -> Array:
     """Return a * b modulo the prime for elements in 0..p-1: products are below 2**62."""
-    return reduced(np.atleast_1d(a * b)).reshape(np.broadcast_shapes(a.shape, b.shape))
+    return reduced(a * b).reshape(np.broadcast_shapes(a.shape, b.shape))
 
 
 def matmul(a: Array, b: Array) -> Array:
