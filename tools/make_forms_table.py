@@ -59,7 +59,7 @@ counted on the emitted convolutions.
   outputs.
 - **nodes**: emitted operations without constants.
 - **proof**: the certificate of `irdeconv check-certificate`; **probe**: both sides evaluated modulo
-  2^31 - 1 at random points. At full size, with random weights.
+  2^31 - 1 at random points. Both at full size.
 - **equal**: on random data of small integers, bit for bit. At full size the graph as it stands
   against the lowered graph. Loops over scalars (`tests/oracle.py`), the definition, are too slow
   there; the lowered graph is held against them with the same K, S, P and op on at most 2 batch
