@@ -190,8 +190,12 @@ def test_compressed_filters_stay_compressed(groups: int | None) -> None:
     assert str(source.spec()) == f"f16[{'2,2,3' if groups else '2,3'},3,2]"
     floats = [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]]
     assert floats == []
-    y = ird.run(g, {"x": x}, form="zero-insertion")["y"]
-    assert np.array_equal(y, expected(layer, x, w))
+    for form in ("zero-insertion", "stacked"):
+        low = ird.lower(g, form).graph
+        assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
+        assert len(list(low.nodes("Convert"))) == 1
+        y = ird.run(low, {"x": x}, form=None)["y"]
+        assert np.array_equal(y, expected(layer, x, w))
 
 
 @pytest.mark.parametrize("groups", [None, 1, 3])

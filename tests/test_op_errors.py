@@ -12,6 +12,7 @@ import irdeconv.ops
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.op import infer_op, lookup, parse_attributes
+from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.spec import DYNAMIC, Spec, parse_shape
 
 assert irdeconv.ops
@@ -256,3 +257,10 @@ def test_unknown_ranks_follow_from_list_lengths() -> None:
         assert cls is not None
         (out,) = infer_op(cls(), tuple(inputs))
         assert out.shape == want
+
+
+def test_channels_that_are_open_are_checked_when_running() -> None:
+    x = np.ones((1, 2, 4), np.float32)
+    for op, shape in ((Convolution(), (3, 1, 2)), (GroupConvolution(), (3, 1, 1, 2))):
+        with pytest.raises(OpError, match="data has 2 channels"):
+            op.evaluate(x, np.ones(shape, np.float32))

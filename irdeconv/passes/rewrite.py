@@ -22,18 +22,35 @@ class Skip:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip."""
+    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip.
+
+    `skips`, called alike, tells the Skip alone, without building anything.
+    """
 
     name: str
     matches: type[Op]
     build: Callable[..., Any]
+    skips: Callable[..., Skip | None]
 
 
-def rewrite(matches: type[Op]) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a rule for one operation class; the function's name is the rule's."""
+def rewrite(
+    matches: type[Op], skips: Callable[..., Skip | None] | None = None
+) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a rule for one operation class; the function's name is the rule's.
+
+    Where `skips` returns a Skip the function is not called; without `skips` it tells by itself.
+    """
 
     def make(build: Callable[..., Any]) -> Rule:
-        return Rule(build.__name__.replace("_", "-"), matches, build)
+        def guarded(*given: Any) -> Any:
+            return (skips(*given) if skips else None) or build(*given)
+
+        def tried(*given: Any) -> Skip | None:
+            result = build(*given)
+            return result if isinstance(result, Skip) else None
+
+        name = build.__name__.replace("_", "-")
+        return Rule(name, matches, guarded, skips or tried)
 
     return make
 

@@ -214,12 +214,13 @@ def probe_layers(
     The report's `error_probability` bounds how likely a layer that differs passes unseen.
     """
     matching, constants = match(source, lowered), Constants(source)
-    layers = []
+    layers, axes = [], 0
     for node, place in _rewritten(source, matching):
         proved, reason = None, place if isinstance(place, str) else None
         if not isinstance(place, str):
             try:
                 layer = source_layer(source, node, constants, matching.biases.get(node.id))
+                axes = max(axes, layer.definition.axes)
                 proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
             except Unproved as e:
                 reason = str(e)
@@ -229,7 +230,7 @@ def probe_layers(
         tuple(matching.problems),
         tuple(matching.kept),
         matching.others,
-        error_probability(trials),
+        error_probability(axes, trials),
     )
 
 
