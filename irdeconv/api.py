@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial as partly
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.benchmark import BenchReport
 from irdeconv.benchmark import bench as _bench
 from irdeconv.benchmark.peers import Source, peers
-from irdeconv.errors import Collector, Diagnostic, InferenceError, InputError, UsageError
+from irdeconv.errors import Diagnostic, InferenceError, InputError, UsageError
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph, GraphError, Node
+from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
@@ -29,19 +33,23 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
 from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.profile import Profile
+from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.recognise import recognise
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.feeds import Feeds, input_names
+from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.runtime.schedule import Settings
-from irdeconv.spec import Array, Dim, Shape, format_shape, parse_shape
-from irdeconv.suggest import did_you_mean
-from irdeconv.verify.compare import Comparison, compare_plans
+from irdeconv.spec import Array
+from irdeconv.verify.compare import Comparison, compare_plan
+from irdeconv.verify.lockstep import PlanPartner
+from irdeconv.verify.partner import Partner
+from irdeconv.verify.peer import OpenVinoPartner, openvino
+from irdeconv.verify.saved import SavedPartner
 
 PathOrGraph = str | PathLike[str] | bytes | Graph
-ShapeLike = str | Sequence[Any] | None
 DEFAULT_FORM = "zero-insertion"
 
 
@@ -80,7 +88,7 @@ def convert(
     tensor id or name, or "random" with `seed`. `shapes` replaces declared input shapes. Raises
     UnsupportedError with everything that is not covered, InputError for a bad file.
     """
-    given = {name: _shape(s) for name, s in (shapes or {}).items()}
+    given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
     return import_model(path, weights, shapes=given, seed=seed, semantics=semantics).graph
 
 
@@ -92,8 +100,13 @@ def validate(
     shapes: Mapping[str, ShapeLike] | None = None,
     limits: Limits | None = None,
 ) -> list[Diagnostic]:
-    """Return every problem of a file or graph, in file order; never raises for a bad IR."""
+    """Return every problem of a file or graph, in file order; never raises for a bad IR.
+
+    `weights`, `semantics` and `limits` say how a file is read: UsageError beside a Graph. `shapes`
+    as for `infer`; those that do not fit are among the problems.
+    """
     if isinstance(model, Graph):
+        _require_no_reading(weights, semantics, limits)
         graph, found = model.copy(), []
     else:
         loaded = load(model, weights, semantics=semantics, limits=limits or Limits())
@@ -102,10 +115,26 @@ def validate(
         graph, found = loaded.graph.copy(), list(loaded.diagnostics)
     try:
         graph.lint()
-        found += infer_specs(graph, _overrides(graph, shapes or {}), remarks=True)
+        wanted = input_shapes(graph, shapes or {})
+        problems = infer_specs(graph, wanted, remarks=True)
+        # The shapes that a file declares are those of the inputs that it declares.
+        found += [d for d in problems if not (wanted and d.code == "W202")]
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return in_file_order(found)
+
+
+def _require_no_reading(
+    weights: str | PathLike[str] | None, semantics: Semantics, limits: Limits | None
+) -> None:
+    """Raise UsageError (E700) for arguments that only mean something for a file."""
+    given = {"weights": weights is not None, "semantics": semantics != "runtime"}
+    given["limits"] = limits is not None
+    names = ", ".join(name for name, is_given in given.items() if is_given)
+    if names:
+        message = f"{names}: a graph that has been read already cannot be read otherwise"
+        hint = "give them to read"
+        raise UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
 def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -127,7 +156,7 @@ def infer(graph: Graph, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     everything that does not fit.
     """
     out = graph.copy()
-    overrides = _overrides(out, shapes or {})
+    overrides = input_shapes(out, shapes or {})
     for node, shape in overrides.items():
         old = out.node(node).op
         assert isinstance(old, Parameter)
@@ -138,60 +167,14 @@ def infer(graph: Graph, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     return out
 
 
-def _overrides(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
-    found, out = Collector(), {}
-    names = input_names(graph)
-    for name, given in shapes.items():
-        node = names.get(name)
-        if node is None:
-            found.add(
-                "E310",
-                f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
-                hint=did_you_mean(name, names),
-            )
-            continue
-        try:
-            out[node.id] = _override(name, node, given)
-        except ValueError as e:
-            found.add("E310", str(e), layer=node.name)
-    if found.errors:
-        raise UsageError(found.diagnostics)
-    return out
+def raise_(graph: Graph, only: Sequence[str] | None = None) -> Raised:
+    """Return `Raised(graph, report)`: a copy in which decompositions are deconvolutions again.
 
-
-def _override(name: str, node: Node, given: ShapeLike) -> Shape | None:
-    """Return the wanted shape of an input; ValueError says why it does not fit.
-
-    As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
-    mistake.
+    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
+    must be constants. Raises UsageError for an unknown pattern, InferenceError where the graph does
+    not fit together.
     """
-    try:
-        shape = _shape(given)
-    except ValueError as e:
-        raise ValueError(f'shape of input "{name}": {e}') from e
-    if not isinstance(node.op, Parameter):
-        raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
-    declared = node.op.infer().shape
-    if declared is not None and shape is not None and len(shape) != len(declared):
-        raise ValueError(
-            f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
-            f"fit: ranks {len(declared)} and {len(shape)}"
-        )
-    return shape
-
-
-def _shape(given: ShapeLike) -> Shape | None:
-    if given is None or isinstance(given, str):
-        return None if given is None else parse_shape(given)
-    if not isinstance(given, Iterable):
-        raise ValueError(f"{given!r} is not a list of dimensions")
-    dims: list[Dim] = []
-    for d in given:
-        parsed = parse_shape("?" if d is None else str(d))
-        if parsed is None or len(parsed) != 1:
-            raise ValueError(f'"{d}" is not a dimension')
-        dims.append(parsed[0])
-    return tuple(dims)
+    return raise_deconvolutions(graph, only)
 
 
 def lower(
@@ -303,13 +286,53 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     write_ir(inferred(standardize(inferred(graph))), Path(path))
 
 
-def compare(a: Graph, b: Graph, inputs: Feeds, *, tolerance: float | None = None) -> Comparison:
-    """Run two graphs as they stand on the same inputs and compare every layer that both name.
+def compare(
+    a: Graph,
+    b: Graph | Mapping[str, Any] | str | PathLike[str],
+    inputs: Feeds,
+    *,
+    tolerance: float | None = None,
+    weights: str | PathLike[str] | None = None,
+) -> Comparison:
+    """Run a graph as it stands and compare every layer with another side's, on the same inputs.
 
-    The report has `passed`, `first_difference` and a record per tensor. The tolerance, relative to
-    a tensor's largest value, is by default the unit roundoff times the terms accumulated up to it.
+    `b` is a graph, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
+    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
+    has `passed`, `first_difference` and a record per tensor. A layer may be off what it makes of
+    b's own inputs by what rounding explains; `tolerance`, relative to a tensor's largest value,
+    replaces that.
+    Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
     """
-    return compare_plans(compile(a, None), compile(b, None), inputs, tolerance)
+    plan = compile(a, None, threads=1, fuse=False)
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        if isinstance(b, Graph):
+            other = compile(b, None, threads=1, fuse=False)
+            start: Callable[[], Partner] = partly(PlanPartner, plan.graph, other, inputs)
+        elif isinstance(b, Mapping):
+            arrays = {name: np.asarray(v) for name, v in b.items()}
+            start = partly(SavedPartner, plan.graph, arrays, "the arrays")
+        else:
+            start = partly(_stored, plan, b, inputs, weights, folder)
+        return compare_plan(plan, start, inputs, tolerance)
+
+
+def _stored(
+    plan: Plan,
+    b: str | PathLike[str],
+    inputs: Feeds,
+    weights: str | PathLike[str] | None,
+    folder: str,
+) -> Partner:
+    """Return the partner that a text names; a model for OpenVINO is written to the folder."""
+    system, colon, file = str(b).partition(":")
+    if system == "openvino":
+        openvino()  # before anything is written
+        if not colon:
+            file = str(Path(folder, "model.xml"))
+            write(plan.graph, file)
+        bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
+        return OpenVinoPartner(plan, Path(file), dict(bound), Path(weights) if weights else None)
+    return SavedPartner.open(plan.graph, Path(b))
 
 
 def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
@@ -330,4 +353,4 @@ def explain(
     that give this output size (one for all axes, or one per axis). A layer that its own system
     refuses is explained as well. Raises UsageError for a name that is no deconvolution.
     """
-    return _explain(graph, layer, solve, _overrides(graph, shapes or {}))
+    return _explain(graph, layer, solve, input_shapes(graph, shapes or {}))

@@ -179,6 +179,14 @@ CODES: dict[str, Code] = {
         "the results differ",
         "the first layer that differs is where to look; --dump keeps its values",
     ),
+    "E505": Code(
+        "saved arrays cannot be compared with the model",
+        "run --dump all -o FILE.npz saves all layers under their names",
+    ),
+    "E506": Code(
+        "a peer for comparison is missing or refuses the model",
+        "pip install 'irdeconv[oracles]'; validate tells what a runtime refuses",
+    ),
     # E6xx: limits
     "E600": Code(
         "the file is larger than the limit",
@@ -268,5 +276,18 @@ CODES: dict[str, Code] = {
     "W402": Code(
         "a form that the target cannot execute",
         "--explain-costs shows what each form needs; another profile may allow it",
+    ),
+    # W5xx: execution
+    "W500": Code(
+        "saved arrays that stand for no tensor of the model",
+        "inspect lists the names of all layers; a name that two layers share stands for none",
+    ),
+    "W501": Code(
+        "a saved array's element type is not the layer's",
+        "values are compared as numbers; save them in the layer's element type",
+    ),
+    "W502": Code(
+        "layers that a peer could not show",
+        "their results are judged together with the next layer that it shows",
     ),
 }

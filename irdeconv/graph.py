@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import networkx as nx
 
@@ -33,7 +33,9 @@ class Node:
     `origins` names the source layers that a rewritten node stands for. `declared` and
     `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
     inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
-    writing; `extra` are attributes of `<layer>` beyond the four standard ones.
+    writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
+    attributes of `<layer>` beyond the four standard ones. `port_elements` numbers the `<port>`s of
+    inputs and outputs among the elements of the layer, for their places.
     """
 
     id: int
@@ -47,6 +49,8 @@ class Node:
     specs: tuple[Spec, ...] | None = None
     rt_info: str | None = None
     extra: tuple[tuple[str, str], ...] = ()
+    port_rt_info: tuple[tuple[str, int, str], ...] = ()
+    port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def type(self) -> str:
@@ -62,6 +66,13 @@ class Node:
         """Return the inferred spec of an output, or the declared one before inference."""
         specs = self.specs if self.specs is not None else self.declared
         return specs[port] if port < len(specs) else Spec(None, None)
+
+    def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
+        """Return the place of a `<port>`, or of the layer where the file has no such element."""
+        elements = self.port_elements[side == "output"]
+        if self.location is None or port >= len(elements):
+            return self.location
+        return self.location.within(elements[port])
 
 
 class GraphError(IrdeconvError):

@@ -204,6 +204,12 @@ class Location:
     attribute: str | None = None
     fixed: tuple[int, int] | None = None
 
+    def within(self, sub: int) -> Location:
+        """Return the place of an element inside the layer; the layer's without an anchor."""
+        if self.anchor is None:
+            return self
+        return Location(self.source, Anchor(self.anchor.section, self.anchor.item, sub))
+
     @property
     def file(self) -> str:
         """The path as the user gave it."""

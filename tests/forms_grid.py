@@ -13,6 +13,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.passes.forms import AUTO, FORMS
 from irdeconv.passes.profile import profile_names
+from irdeconv.verify.certificate import certify, check
 
 ALL = (*FORMS, AUTO)
 TYPES = (np.int32, np.int64, np.float32, np.float32)
@@ -84,8 +85,12 @@ def shared(rng: np.random.Generator) -> Case:
     return Case(g, {"x": x}, want, [first, second])
 
 
-def check_case(rng: np.random.Generator, seen: Counter[str]) -> int:
-    """Run one random graph in all forms; return how many results were compared."""
+def check_case(rng: np.random.Generator, seen: Counter[str], *, prove: bool = False) -> int:
+    """Run one random graph in all forms; return how many results were compared.
+
+    With `prove` every lowered layer also gets a certificate, which is checked; `seen["proved"]` and
+    `seen["for every size"]` count them.
+    """
     case = shared(rng) if rng.random() < 0.15 else single(rng)
     graph = ird.infer(case.graph)
     runs = 0
@@ -101,4 +106,16 @@ def check_case(rng: np.random.Generator, seen: Counter[str]) -> int:
             assert got[name].shape == want.shape, (form, target, case.layers)
             assert np.array_equal(got[name], want), (form, target, case.layers)
             runs += 1
+        if prove:
+            prove_layers(graph, low.graph, len(case.layers), seen)
     return runs
+
+
+def prove_layers(source: Graph, lowered: Graph, layers: int, seen: Counter[str]) -> None:
+    """Make and check a certificate for each of the lowered layers."""
+    made = certify(source, lowered)
+    report = check(source, lowered, made)
+    assert report.passed, str(report)
+    assert len(made) == len(report.layers) == layers
+    seen["proved"] += layers
+    seen["for every size"] += sum((c.holds_for or "").startswith("every size") for c in made)

@@ -111,6 +111,14 @@ class Layer:
         return tuple(size for _, size in self.window())
 
 
+# Layers whose output is empty: on one axis, on several, on none of the others.
+EMPTY_OUTPUT = (
+    Layer(1, (3,), None, 1, 1, (3,), (1,), (1,), (5,), (0,), (0,)),
+    Layer(1, (3, 4), None, 2, 2, (3, 3), (2, 2), (1, 1), (4, 0), (3, 0), (0, 0)),
+    Layer(2, (2, 3), 2, 1, 3, (2, 2), (3, 1), (1, 2), (0, 2), (5, 3), (0, 0)),
+)
+
+
 def numbers(rng: np.random.Generator, shape: Ints, dtype: Any, top: int = 9) -> Any:
     """Random integers -top..top, never zero, in the given type."""
     values = rng.integers(1, top + 1, shape) * rng.choice([-1, 1], shape)

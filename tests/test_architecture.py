@@ -63,6 +63,7 @@ PUBLIC = [
     "inspect",
     "lower",
     "parse",
+    "raise_",
     "read",
     "run",
     "validate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -133,7 +134,8 @@ def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
 
 def test_output_that_cannot_be_written(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("lower", "infer", "run", "inspect"):
-        assert command(verb, net, "-o", net.parent / "no" / "out.xml") == 6
+        out = "out.npz" if verb == "run" else "out.xml"
+        assert command(verb, net, "-o", net.parent / "no" / out) == 6
     assert "No such file or directory" in capsys.readouterr().err
 
 
@@ -249,6 +251,26 @@ def test_partly_open_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) 
     assert as_json(capsys)["outputs"] == {"y": "f32[1,3,5..9,?]"}
 
 
+def test_validate_with_shapes(open_net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
+    capsys.readouterr()
+    assert command("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json") == 1
+    (error,) = as_json(capsys)["diagnostics"]
+    assert (error["code"], error["layer"]) == ("E302", "deconv")
+    assert "5 channels" in error["message"]
+    for wrong in ("xx[1,2,4,4]", "x[1,2,4]", "x[1,2"):
+        assert command("validate", open_net, "--shape", wrong) == 2
+
+
+def test_validate_by_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layer = replace(LAYER, auto_pad="valid", output_shape=(7, 7))
+    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    for semantics in ("runtime", "document"):
+        command("validate", tmp_path / "net.xml", "--semantics", semantics)
+        assert f"the {semantics}'s" in capsys.readouterr().out
+    assert command("validate", tmp_path / "net.xml", "--semantics", "neither") == 2
+
+
 @pytest.mark.parametrize("shape", ["x[1,2", "x[a]", "x[1,2,5,6],x[1]", "x", "", "x[1,2,5..3,1]"])
 def test_malformed_shapes(net: Path, shape: str) -> None:
     assert command("infer", net, "--shape", shape) == 2
@@ -327,6 +349,13 @@ def test_compare_finds_a_difference(
     assert (found["first_difference"], found["seed"]) == ("deconv", 0)
     assert command("compare", net, other, "--tolerance", "10") == 0
     assert command("compare", net, other, "--tolerance", "-1") == 2
+
+
+def test_compare_and_demo_choose_forms_for_a_target(net: Path) -> None:
+    target = ("--form", "auto", "--target", "no-depth-to-space")
+    assert command("compare", net, *target) == 0
+    assert command("demo", "openvino/deconv_3x3_to_5x5", *target) == 0
+    assert command("compare", net, "--form", "auto", "--target", "nobody") == 2
 
 
 def test_compare_with_the_own_lowering(open_net: Path) -> None:

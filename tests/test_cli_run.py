@@ -70,6 +70,19 @@ def test_npy_output(net: Path, tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "y.npy"), expected(net, np.ones_like(X)))
 
 
+@pytest.mark.parametrize("name", ["y.txt", "y", "y.npz.gz", "y.NPZ"])
+def test_a_suffix_that_names_no_format(
+    net: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("run", net, "-o", tmp_path / name) == 2
+    assert ".npz or .npy" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+def test_a_device_has_no_suffix(net: Path) -> None:
+    assert command("run", net, "-o", "/dev/null") == 0
+
+
 def test_seed_is_printed_and_decides(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = outputs(net)["y"]
     assert "input x: rand, seed 0" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import irbuild as ib
 import pytest
 
@@ -45,6 +47,20 @@ def test_declarations(middle: str, end: str, expected: list[tuple[str, str]]) ->
     assert [(d.code, d.layer) for d in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("middle", "end", "line", "column"),
+    [
+        (relu(ib.port(0, (2, 3)), ib.port(1, (9, 9))), ib.port(0, (9, 9)), 10, 9),
+        (relu(ib.port(0, (9, 9)), OUT), ib.port(0, (2, 3)), 9, 8),
+        (relu(ib.port(0, (2, 3)), ib.port(1, (2, 3), "I64")), ib.port(0, (2, 3)), 10, 9),
+        (relu(ib.port(0, (2, 3)), OUT), ib.port(0, (9, 9)), 13, 8),
+    ],
+)  # fmt: skip
+def test_the_place_is_the_port(middle: str, end: str, line: int, column: int) -> None:
+    found = ird.validate(net(middle, end))
+    assert [d.location and d.location.position for d in found][:1] == [(line, column)]
+
+
 def test_a_second_data_element_is_an_error() -> None:
     two = ib.layer(
         1,
@@ -56,3 +72,15 @@ def test_a_second_data_element_is_an_error() -> None:
     )
     found = ird.validate(net(two, ib.port(0, (2, 3), "FP16")))
     assert [(d.code, d.location and d.location.position) for d in found] == [("E108", (9, 31))]
+
+
+def test_other_shapes_than_declared_are_no_mistake_where_they_are_asked_for() -> None:
+    text = net(relu(ib.port(0, (2, 3)), OUT), ib.port(0, (2, 3)))
+    assert ird.validate(text, shapes={"x": [7, 8]}) == []
+
+
+@pytest.mark.parametrize("more", [{"weights": "net.bin"}, {"semantics": "document"}])
+def test_a_graph_is_not_read_again(more: dict[str, Any]) -> None:
+    graph = ird.read(net(relu(ib.port(0, (2, 3)), OUT), ib.port(0, (2, 3))))
+    with pytest.raises(ird.UsageError, match=next(iter(more))):
+        ird.validate(graph, **more)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from layers import Layer, build, constant, expected, numbers, parameter, result
 
 import irdeconv as ird
+from irdeconv.cli.main import main
 from irdeconv.graph import Graph, Value
+from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.elementwise import Add
-from irdeconv.verify.kinds import filter_mistake, kind_of
+from irdeconv.ops.padding import Pad1
+from irdeconv.verify.filters import filter_mistake
+from irdeconv.verify.kinds import kind_of
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
 
@@ -129,3 +135,82 @@ def test_an_error_in_one_run_ends_the_comparison() -> None:
         ird.compare(g, h, [np.zeros(2, np.float32)])
     with pytest.raises(ird.ExecutionError):
         ird.compare(h, g, [np.zeros(2, np.float32)])
+
+
+# From the command line, with IRs that are wrong in one way each ---------------------------------
+
+GROUPED = Layer(1, (4, 5), 2, 2, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1))
+
+
+def model(layer: Layer, w: np.ndarray, *, bias: float = 1.0, wrong: str = "") -> Graph:
+    """A deconvolution `deconv` and a bias `add`; `wrong` puts something around or instead of it."""
+    g = Graph()
+    x = parameter(g, layer.data_shape, np.float32, "x")
+    groups = layer.groups or 1
+    if wrong == "input interleaved":
+        x = Value(g.add(ShuffleChannels(axis=1, group=groups), [x], name="shuffle").id)
+    inner = "deconv" if wrong in ("", "input interleaved") else "inner"
+    y = Value(g.add(layer.op, [x, constant(g, w, "w")], name=inner).id)
+    if wrong == "output interleaved":
+        y = Value(g.add(ShuffleChannels(axis=1, group=groups), [y], name="deconv").id)
+    if wrong == "padded":
+        pads = [constant(g, np.array(p), f"p{p}") for p in ([0, 0, 0, 0], [0, 0, 1, 1])]
+        y = Value(g.add(Pad1(pad_mode="constant"), [y, *pads], name="deconv").id)
+    channels = groups * layer.m
+    b = constant(g, bias * np.arange(1, channels + 1, dtype=np.float32)[:, None, None], "b")
+    result(g, Value(g.add(Add(), [y, b], name="add").id))
+    return g
+
+
+def changed(**values: object) -> Layer:
+    return Layer(**{**GROUPED.__dict__, **values})  # type: ignore[arg-type]
+
+
+W = np.random.default_rng(5).standard_normal(GROUPED.filter_shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("layer", "w", "more", "kind"),
+    [
+        (changed(pads_begin=(0, 1), pads_end=(2, 1)), W, {}, "shifted by (1, 0)"),
+        (GROUPED, W[..., ::-1, ::-1], {}, "the kernel is flipped"),
+        (GROUPED, W[..., ::-1], {}, "flipped along spatial axes (1)"),
+        (GROUPED, W.swapaxes(3, 4), {}, "rows and columns are swapped"),
+        (GROUPED, W.swapaxes(1, 2), {}, "input and output channels are swapped"),
+        (GROUPED, W[::-1], {}, "in reverse order"),
+        (GROUPED, W, {"wrong": "input interleaved"}, "; input channels of 2 groups interleaved"),
+        (GROUPED, W, {"wrong": "output interleaved"}, "; channels of 2 groups interleaved"),
+        (GROUPED, W, {"bias": 0.0}, "a bias is missing"),
+        (changed(output_padding=(0, 0)), W, {"wrong": "padded"}, "are zero (output_padding?)"),
+    ],
+)
+def test_broken_models_are_named(
+    layer: Layer,
+    w: np.ndarray,
+    more: dict,
+    kind: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    a, b = tmp_path / "a.xml", tmp_path / "b.xml"
+    ird.write(ird.infer(model(GROUPED, W)), a)
+    ird.write(ird.infer(model(layer, np.ascontiguousarray(w), **more)), b)
+    assert main(["compare", str(a), str(b), "-i", "x=randn"]) == 1
+    out = capsys.readouterr().out
+    first = next(line for line in out.splitlines() if line.startswith("DIFF"))
+    name = "add" if "bias" in more else "deconv"
+    assert first.startswith(f"DIFF {name} ")
+    assert kind in first
+    assert f"'{name}'" in out.splitlines()[-1]
+    assert main(["compare", str(a), str(a), "-i", "x=randn"]) == 0
+
+
+def test_channels_of_unlike_number_read_in_the_wrong_order() -> None:
+    layer = Layer(1, (4, 5), None, 2, 3, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+    w = np.random.default_rng(6).standard_normal(layer.filter_shape).astype(np.float32)
+    x = np.random.default_rng(7).standard_normal(layer.data_shape).astype(np.float32)
+    g, feeds = build(layer, x, w)
+    misread, _ = build(layer, x, np.ascontiguousarray(w.reshape(3, 2, 3, 3).swapaxes(0, 1)))
+    first = ird.compare(g, misread, feeds).first_difference
+    assert first is not None
+    assert first.kind == "input and output channels are swapped"

@@ -19,6 +19,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import REGISTRY
 from irdeconv.ops import core
 from irdeconv.ops.basic import Result
+from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
 
 F32 = np.float32
@@ -189,8 +190,12 @@ def test_compressed_filters_stay_compressed(groups: int | None) -> None:
     assert str(source.spec()) == f"f16[{'2,2,3' if groups else '2,3'},3,2]"
     floats = [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]]
     assert floats == []
-    y = ird.run(g, {"x": x}, form="zero-insertion")["y"]
-    assert np.array_equal(y, expected(layer, x, w))
+    for form in ("zero-insertion", "stacked"):
+        low = ird.lower(g, form).graph
+        assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
+        assert len(list(low.nodes("Convert"))) == 1
+        y = ird.run(low, {"x": x}, form=None)["y"]
+        assert np.array_equal(y, expected(layer, x, w))
 
 
 @pytest.mark.parametrize("groups", [None, 1, 3])
@@ -291,6 +296,18 @@ def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
     with pytest.raises(ird.LoweringError) as raised:
         ird.lower(g)
     assert [(d.code, d.layer) for d in raised.value.diagnostics] == [("E400", "a"), ("E400", "b")]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_data_that_is_empty_only_at_run_time(stride: int) -> None:
+    """docs/disagreements.md: zero-insertion gives S - 1 zeros more, every other way is exact."""
+    layer = Layer(1, (0,), None, 1, 1, (4,), (stride,), (1,), (0,), (0,), (0,))
+    x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
+    g, feeds = build(layer, x, w, data_shape=(1, 1, None))
+    sizes = {f: ird.run(g, feeds, form=f)["y"].shape[2] for f in (None, *FORMS)}
+    (exact,) = layer.output_size
+    assert sizes[None] == sizes["phases"] == sizes["stacked"] == exact
+    assert sizes["zero-insertion"] == exact + stride - 1
 
 
 @pytest.mark.parametrize(

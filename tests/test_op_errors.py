@@ -12,6 +12,7 @@ import irdeconv.ops
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.op import infer_op, lookup, parse_attributes
+from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.spec import DYNAMIC, Spec, parse_shape
 
 assert irdeconv.ops
@@ -49,7 +50,14 @@ def spec(given: Tensor | str) -> Spec:
     return Spec(ELEMENT_TYPES[name], parse_shape(shape.rstrip("]")))
 
 
+def deconvolution(pads: list[Tensor | str], code: str, port: int, *says: str) -> Row:
+    inputs = ["f32[1,2,5,5]", "f32[1,2,3,3,3]", *pads]
+    return row("Deconvolution-irdeconv_1", "strides=1,1 dilations=1,1", inputs, code, port, *says)
+
+
 A = count((3, 4))
+SEQUENCE = ["f32[2,5]", "f32[2,1,3]", "f32[2,1,3]", "i32[2]", *["f32[1,12,3]"] * 2, "f32[1,12]"]
+CELL = ["f32[2,4]", "f32[2,3]", "f32[?,4]", "f32[9,3]", "f32[9]"]
 ROWS = [
     row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
     row("Add-1", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean", "number"),
@@ -129,13 +137,29 @@ ROWS = [
     row("BatchNormInference-5", "epsilon=0", ["f32[1,3]", *["f32[2]"] * 4], "E302", 1, "2", "3"),
     row("Reverse-1", "mode=mask", ["f32[2]", boolean([1, 1])], "E302", 1, "2 values"),
     row("Tile-1", "", ["f32[2]", "f32[1]"], "E303", 1, "f32"),
+    row("Einsum-7", "equation=ij,jk", ["f32[2,3]", "f32[4,5]"], "E302", 1, '"j"', "3 and 4"),
+    row("Einsum-7", "equation=ij", ["f32[2]"], "E301", 0, "rank 1"),
+    row("Einsum-7", "equation=ij,jk", ["f32[2,3]"], "E304", "equation", "2 inputs"),
+    row("NonMaxSuppression-9", "", ["f32[1,6,5]", "f32[1,1,6]"], "E302", 0, "5 numbers"),
+    row("NonMaxSuppression-9", "", ["f32[1,6,4]", "f32[1,1,5]"], "E302", 1, "1 x 5", "1 x 6"),
+    row("GridSample-9", "", ["f32[1,1,2,2]", "f32[1,2,2,3]"], "E302", 1, "3 elements"),
+    row("GridSample-9", "", ["f32[1,1,2,2]", "f32[2,2,2,2]"], "E302", 1, "batch"),
+    row("Eye-9", "output_type=f32", [i64(2), i64(-1), i64(0)], "E305", 1, "-1"),
+    row("RNNCell-3", "hidden_size=3", CELL, "E302", 3, "size 9", "3 is needed"),
+    row("GRUCell-3", "hidden_size=3 linear_before_reset=true", CELL, "E302", 4, "9", "12"),
+    row("LSTMSequence-5", "hidden_size=3", SEQUENCE, "E301", 0, "rank 2"),
+    deconvolution([i64([0]), i64([0, 0])], "E305", 2, "pads_begin", "[1]", "[2]"),
+    deconvolution([i64([0, 0]), i64([0, 0, 0])], "E305", 3, "pads_end", "[3]", "[2]"),
+    deconvolution([i64([[0, 0]]), i64([0, 0])], "E305", 2, "pads_begin", "[1,2]"),
+    deconvolution(["i64[3]", "i64[2]"], "E305", 2, "pads_begin", "[3]", "[2]"),
+    deconvolution([i64([0, 0]), f32([0, 0])], "E303", 3, "pads_end", "f32"),
 ]
 
 
 @pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
 def test_refusal(r: Row) -> None:
     kind, _, number = r.op.rpartition("-")
-    cls = lookup(kind, f"opset{number}")
+    cls = lookup(kind, f"opset{number}" if number.isdecimal() else number)
     assert cls is not None
     values, problems = parse_attributes(cls, r.attributes)
     assert [p for p in problems if p.severity == "error"] == []
@@ -153,6 +177,13 @@ CHECKS = [
     ("FakeQuantize-1", {"levels": "1"}, "levels"),
     ("DepthToSpace-1", {"block_size": "0"}, "block_size"),
     ("ShuffleChannels-1", {"group": "0"}, "group"),
+    ("Einsum-7", {"equation": "i1->i"}, "equation"),
+    ("Einsum-7", {"equation": "ij->ik"}, "equation"),
+    ("Einsum-7", {"equation": "ij->ii"}, "equation"),
+    ("GRUCell-3", {"hidden_size": "0"}, "hidden_size"),
+    ("LSTMCell-4", {"hidden_size": "1", "activations": "tanh"}, "activations"),
+    ("RNNCell-4", {"hidden_size": "1", "activations": "sin"}, "activations"),
+    ("RNNCell-4", {"hidden_size": "1", "clip": "-1"}, "clip"),
 ]
 
 
@@ -226,3 +257,10 @@ def test_unknown_ranks_follow_from_list_lengths() -> None:
         assert cls is not None
         (out,) = infer_op(cls(), tuple(inputs))
         assert out.shape == want
+
+
+def test_channels_that_are_open_are_checked_when_running() -> None:
+    x = np.ones((1, 2, 4), np.float32)
+    for op, shape in ((Convolution(), (3, 1, 2)), (GroupConvolution(), (3, 1, 1, 2))):
+        with pytest.raises(OpError, match="data has 2 channels"):
+            op.evaluate(x, np.ones(shape, np.float32))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ir_text import write_ir
-from layers import Layer, build, expected, numbers, random_layer
+from layers import EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
 
@@ -27,7 +27,7 @@ def compile_ov(path: Path) -> Any:
     return CORE.compile_model(CORE.read_model(path), "CPU", config)
 
 
-def run_ov(path: Path, feeds: dict[str, Any]) -> Any:
+def run_ov(path: Path, feeds: Any) -> Any:
     return compile_ov(path)(feeds)[0]
 
 
@@ -219,3 +219,22 @@ def resized(layer: Layer, rng: np.random.Generator) -> Layer:
         return other
     near = [other.full(a) + int(rng.integers(-2, 2)) for a in range(other.axes)]
     return replace(other, output_shape=tuple(max(n, 1) for n in near))
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("layer", EMPTY_OUTPUT)
+def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
+    x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    graph, feeds = build(layer, x, w)
+    ird.write(ird.lower(graph, form).graph, tmp_path / "net.xml")
+    assert run_ov(tmp_path / "net.xml", list(feeds.values())).shape == expected(layer, x, w).shape
+
+
+def test_the_layout_of_an_input_stays(tmp_path: Path) -> None:
+    layer = Layer(1, (3, 4), None, 2, 2, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+    x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    graph, _ = build(layer, x, w)
+    info = '<attribute name="layout" version="0" layout="[N,C,H,W]"/>'
+    graph.parameters[0].port_rt_info = (("output", 0, f"<rt_info>{info}</rt_info>"),)
+    ird.write(ird.lower(graph).graph, tmp_path / "net.xml")
+    assert str(CORE.read_model(tmp_path / "net.xml").parameters[0].layout) == "[N,C,H,W]"

@@ -224,6 +224,7 @@ def test_port_rt_info_is_accepted() -> None:
     info = '<rt_info><attribute name="layout" version="0" layout="[N,C]"/></rt_info>'
     graph = graph_of(ib.chain().replace("<dim>3</dim></port>", f"<dim>3</dim>{info}</port>", 1))
     assert graph.node(0).declared[0].shape == (2, 3)
+    assert graph.node(0).port_rt_info == (("output", 0, info),)
 
 
 def test_a_long_chain() -> None:

@@ -42,11 +42,12 @@ def test_names_with_any_characters() -> None:
         node = g.add(Parameter((1,), f32), name=name)
         node.tensor_names = ((name, "other"),)
         node.origins, node.rt_info, node.extra = (name,), name or None, ((name, name),)
+        node.port_rt_info = (("output", 0, name),)
     back = again(g)
     assert back.info == g.info
     for a, b in zip(g.nodes(), back.nodes(), strict=True):
         assert (a.name, a.tensor_names, a.origins) == (b.name, b.tensor_names, b.origins)
-        assert (a.rt_info, a.extra) == (b.rt_info, b.extra)
+        assert (a.rt_info, a.extra, a.port_rt_info) == (b.rt_info, b.extra, b.port_rt_info)
 
 
 def test_ids_inputs_and_output_ports() -> None:
@@ -189,12 +190,32 @@ def test_random_layers_before_and_after_lowering() -> None:
         again(lower(g).graph)
 
 
-def test_elided_constants_are_for_reading_only() -> None:
-    g = const_graph(Const(f32, (100,), ArrayData.of(np.zeros(100, np.float32))))
-    text = dump(g, constants="elide")
-    assert "data = elided(400)" in text
-    with pytest.raises(InputError, match="printed without its constants"):
-        parse(text)
+@pytest.mark.parametrize(
+    ("count", "options", "elided"),
+    [
+        (100, {"elide": 0}, True),
+        (100, {"elide": 399}, True),
+        (100, {"elide": 400}, False),
+        (16, {"elide": 0}, False),  # few enough to be read
+        (1 << 14, {}, False),
+        ((1 << 14) + 1, {}, True),
+        ((1 << 14) + 1, {"elide": None}, False),
+    ],
+)
+def test_elided_constants_are_for_reading_only(count: int, options: Any, elided: bool) -> None:
+    def text(last: int) -> str:
+        values = np.arange(count, dtype=np.float32)
+        values[-1] = last
+        return dump(const_graph(Const(f32, (count,), ArrayData.of(values))), **options)
+
+    assert (f"data = elided({4 * count}, " in text(1)) == elided
+    assert text(1) == text(1) != text(2)
+    if not elided:
+        assert dump(parse(text(1)), **options) == text(1)
+        return
+    assert len(text(1)) < 300
+    with pytest.raises(InputError, match=r"without its large constants(.|\n)*elide=None"):
+        parse(text(1))
 
 
 def small() -> str:

@@ -7,16 +7,18 @@ import irbuild as ib
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import Layer, build, constant, numbers, parameter, random_layer, result
+from layers import EMPTY_OUTPUT, Layer, build, constant, numbers, parameter, random_layer, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
+from irdeconv.io.reading import load
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.passes.recognise import recognise
 from irdeconv.spec import Spec
 
 LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
@@ -172,6 +174,39 @@ def test_compressed_weights_stay_compressed(tmp_path):
     assert (tmp_path / "m.bin").stat().st_size < 4 * 4 * 3 * 9
 
 
+def test_rt_info_of_ports_is_kept(tmp_path):
+    g, _ = sample()
+    layout = '<rt_info><attribute name="layout" version="0" layout="[N,C,H,W]"/></rt_info>'
+    other = '<rt_info><attribute name="note" version="0"/></rt_info>'
+    (deconv,) = g.nodes("GroupConvolutionBackpropData")
+    g.parameters[0].port_rt_info = (("output", 0, layout),)
+    deconv.port_rt_info = (("input", 1, other), ("output", 0, layout))
+    ird.write(g, tmp_path / "m.xml")
+    back = ird.read(tmp_path / "m.xml")
+    (again,) = back.nodes("GroupConvolutionBackpropData")
+    assert back.parameters[0].port_rt_info == (("output", 0, layout),)
+    assert again.port_rt_info == deconv.port_rt_info
+    # The inputs of a lowered layer are other tensors, its output is the same.
+    (last,) = [n for n in ird.lower(g).graph.nodes() if n.name == "deconv"]
+    assert last.port_rt_info == (("output", 0, layout),)
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypatch, count):
+    g = Graph()
+    for i in range(count):
+        x = parameter(g, (1, 1, 4), np.float32, f"x{i}")
+        w = constant(g, np.ones((1, 1, 3), np.float32), f"w{i}")
+        node = g.add(ConvolutionBackpropData(strides=(2,)), [x, w], name=f"d{i}")
+        result(g, Value(node.id), f"y{i}")
+    ird.write(ird.lower(g).graph, tmp_path / "m.xml")
+    loaded = load(tmp_path / "m.xml").graph
+    walks, nodes = [], Graph.nodes
+    monkeypatch.setattr(Graph, "nodes", lambda *a, **k: walks.append(1) or nodes(*a, **k))
+    assert recognise(loaded) == count
+    assert len(walks) == 2
+
+
 def test_names_with_any_characters(tmp_path):
     g = Graph()
     x = parameter(g, (2,), np.float32, "a<b&\"c'd\n,e")
@@ -316,3 +351,14 @@ def test_a_crop_beyond_the_tensor_is_written_as_two_pads(tmp_path):
     assert len(sizes) == 2
     want = ird.run(g, feeds, form=None)["y"]
     np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("layer", EMPTY_OUTPUT)
+def test_an_empty_output_is_written_in_valid_operations(tmp_path, layer, form):
+    g, feeds = sample(layer)
+    ird.write(ird.lower(g, form).graph, tmp_path / "net.xml")
+    assert [d for d in ird.validate(tmp_path / "net.xml") if d.severity == "error"] == []
+    y = ird.run(ird.read(tmp_path / "net.xml"), feeds)["y"]
+    assert 0 in layer.output_size
+    assert y.shape == (layer.batch, layer.m * (layer.groups or 1), *layer.output_size)

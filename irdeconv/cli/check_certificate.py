@@ -17,6 +17,7 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_format, add_model, add_shapes
 
 if TYPE_CHECKING:
+    from irdeconv.graph import Graph
     from irdeconv.verify.certificate import Certificate, CheckReport
 
 SCHEMA = "irdeconv/certificates/1"
@@ -85,6 +86,16 @@ def read_certificates(path: str) -> list[Certificate]:
     except (ValueError, KeyError, TypeError) as e:
         reason = f"{type(e).__name__}: {e}"
         raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
+
+
+def certify(source: Graph, lowered: Graph, to: str, console: Console) -> list[Certificate]:
+    """Certify the layers of `source` that `lowered` decomposes; into a file unless `to` is `-`."""
+    from irdeconv.verify.certificate import certify as prove
+
+    made = prove(source, lowered)
+    if to != "-":
+        write_certificates(to, made, console)
+    return made
 
 
 def write_certificates(path: str, made: Sequence[Certificate], console: Console) -> None:

@@ -1,6 +1,12 @@
-"""Run two models on the same inputs and compare their outputs and the layers that both have.
+"""Run a model beside another side and compare every layer and output; exit code 1 if they differ.
 
-Without a second model the first is compared with its own lowering. Exit code 1 where they differ.
+OTHER is a model's .xml, an .npz of saved arrays (run --dump all -o FILE.npz makes one), or
+openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is another model there. Without
+it the model is compared with its own lowering.
+
+Every layer is judged by itself: it is computed from the other side's inputs, and the other side's
+result may be off that by what rounding explains, which is printed with its rule. In gamma_n |W||x|
+n counts the terms of a sum; gamma~_n takes roundings of many terms as independent.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from irdeconv.cli.options import (
     add_inputs,
     add_model,
     add_shapes,
+    add_target,
 )
 
 if TYPE_CHECKING:
@@ -24,20 +31,25 @@ if TYPE_CHECKING:
     from irdeconv.spec import Array
     from irdeconv.verify.compare import Comparison
 
+OPENVINO = "openvino"
+
 
 def configure(parser: Parser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="the second model's .xml")
+    parser.add_argument(
+        "other", metavar="OTHER", nargs="?", help=".xml, .npz, openvino or openvino:FILE.xml"
+    )
     parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
     add_inputs(parser)
     add_shapes(parser)
     add_form(parser, none=False)
+    add_target(parser, costs=False)
     parser.add_argument(
         "--tolerance",
         type=float,
         help="allowed difference relative to a tensor's largest value (default: what rounding "
-        "explains)",
+        "explains, layer by layer)",
     )
     parser.add_argument("--all", action="store_true", help="list layers that agree, too")
     add_format(parser)
@@ -45,24 +57,14 @@ def configure(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
-    from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read, read_file, usage
+    from irdeconv.cli.model import inferred, read, usage
 
     if args.tolerance is not None and not args.tolerance >= 0:
         raise usage("--tolerance is at least 0")
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
-    a = specialize(graph, inputs)
-    feeds: dict[str, Array] | list[Array] = inputs
-    if args.other is None:
-        b = api.lower(a, form=args.form).graph
-    else:
-        b = read_file(args.other, args.other_weights, args.semantics)
-        own = matched(b, inputs, args.other)
-        b = specialize(api.infer(b), own, every=bool(args.shape))
-        feeds = inputs if set(own) == set(inputs) else list(own.values())
-    result = api.compare(a, b, feeds, tolerance=args.tolerance)
+    result = _compare(args, specialize(graph, inputs), inputs)
     if console.wants_json:
         names = {"a": args.file, "b": args.other or f"lowered ({args.form})"}
         found = [d.to_dict() for d in _diagnostics(result)]
@@ -73,13 +75,37 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0 if result.passed else 1
 
 
+def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
+    from irdeconv import api
+    from irdeconv.cli.inputs import specialize
+    from irdeconv.cli.model import read_file
+
+    other = args.other
+    if other is None:
+        b = api.lower(a, args.form, args.target).graph
+        return api.compare(a, b, inputs, tolerance=args.tolerance)
+    system, _, file = other.partition(":")
+    if system == OPENVINO:
+        file = file or ("" if args.file == "-" else args.file)
+        weights = args.weights if file == args.file else args.other_weights
+        peer = f"{OPENVINO}:{file}" if file else OPENVINO
+        return api.compare(a, peer, inputs, tolerance=args.tolerance, weights=weights)
+    if other.endswith(".npz"):
+        return api.compare(a, other, inputs, tolerance=args.tolerance)
+    b = read_file(other, args.other_weights, args.semantics)
+    own = matched(b, inputs, other)
+    b = specialize(api.infer(b), own, every=bool(args.shape))
+    feeds = inputs if set(own) == set(inputs) else list(own.values())
+    return api.compare(a, b, feeds, tolerance=args.tolerance)
+
+
 def _diagnostics(result: Comparison) -> list[Diagnostic]:
     from irdeconv.errors import Diagnostic
 
     different = [t for t in result.tensors if not t.passed]
     out = [Diagnostic("E504", "error", str(t), layer=t.name) for t in different]
     missing = (Diagnostic("E504", "error", f'output "{n}" is missing') for n in result.missing)
-    return [*out, *missing]
+    return [*result.diagnostics, *out, *missing]
 
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
@@ -94,6 +120,10 @@ def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Arra
 
 
 def _text(result: Comparison, console: Console, *, everything: bool) -> None:
+    from irdeconv.cli.diagnostics import parts
+
+    for d in result.diagnostics:
+        console.error(*parts(d))
     *lines, verdict = str(result).split("\n")
     if everything:
         lines = [str(t) for t in result.tensors] + [x for x in lines if x.startswith("MISSING")]

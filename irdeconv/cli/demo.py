@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console, count
-from irdeconv.cli.options import Parser, add_form, add_format, add_inputs
+from irdeconv.cli.options import Parser, add_form, add_format, add_inputs, add_target
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -30,6 +30,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--list", action="store_true", help="list the samples and stop")
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the lowered IRs in this folder")
     add_form(parser, none=False)
+    add_target(parser, costs=False)
     add_inputs(parser)
     add_format(parser)
 
@@ -139,7 +140,7 @@ def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -
         raise InputError(found)
     graph = _closed(api.infer(api.read(path)))
     inputs = gather(graph, args.inputs, args.seed, Console(quiet=True))
-    low = api.lower(graph, form=args.form)
+    low = api.lower(graph, args.form, args.target)
     written = folder / f"{name.replace('/', '_')}.lowered.xml"
     api.write(low.graph, written)
     back = api.infer(api.read(written))

@@ -67,5 +67,5 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
     if console.format == "html":
         return inspection.to_html()
     if console.format == "ir":
-        return dump(inspection.graph, constants="inline" if args.constants else "elide")
+        return dump(inspection.graph, elide=None if args.constants else 0)
     return printable(inspection.to_text(constants=args.constants)) + "\n"

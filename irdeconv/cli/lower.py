@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from irdeconv.cli.console import Console, count
 from irdeconv.cli.options import (
     Parser,
+    add_certify,
     add_form,
     add_format,
     add_model,
@@ -22,9 +23,7 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
     from irdeconv.passes.lower_deconv import Lowered
-    from irdeconv.verify.certificate import Certificate
 
 
 def configure(parser: Parser) -> None:
@@ -34,21 +33,16 @@ def configure(parser: Parser) -> None:
     add_target(parser)
     add_shapes(parser)
     add_output(parser, "write the lowered IR here (.xml, .bin beside it)")
-    parser.add_argument(
-        "--certify",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="prove every rewritten layer and show the certificates, or write them to FILE",
-    )
+    add_certify(parser, "rewritten")
     add_format(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     from irdeconv import api
+    from irdeconv.cli.check_certificate import certify
     from irdeconv.cli.diagnostics import parts
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.model import inferred, protect, read, read_file
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     protect(args.certify, (args.file, args.weights, args.output), force=args.force)
@@ -57,7 +51,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.output:
         api.write(low.graph, args.output)
         console.log(f"wrote {args.output}")
-    certificates = _certify(source, low, args, console) if args.certify else []
+    certificates = []
+    if args.certify:
+        written = read_file(args.output) if args.output else low.graph
+        certificates = certify(source, written, args.certify, console)
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **low.report.to_dict()}
         if args.certify:
@@ -72,20 +69,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if any(r.form is None for r in low.report):
         return 4
     return 1 if any(c.holds_for is None for c in certificates) else 0
-
-
-def _certify(
-    source: Graph, low: Lowered, args: argparse.Namespace, console: Console
-) -> list[Certificate]:
-    """Certify what was written, or the lowered graph where nothing was; perhaps into a file."""
-    from irdeconv.cli.check_certificate import write_certificates
-    from irdeconv.cli.model import read_file
-    from irdeconv.verify.certificate import certify
-
-    made = certify(source, read_file(args.output) if args.output else low.graph)
-    if args.certify != "-":
-        write_certificates(args.certify, made, console)
-    return made
 
 
 def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:

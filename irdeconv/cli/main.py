@@ -19,12 +19,13 @@ VERBS = {
     "validate": "check an IR and report everything that is wrong with it",
     "infer": "infer all shapes and compare them with the declared ones",
     "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
+    "raise": "turn decompositions of a deconvolution back into one deconvolution",
     "run": "run a model with NumPy",
     "bench": "time a model: every step, its kernel and rates; other runtimes beside it",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
     "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
-    "compare": "run two models on the same inputs and compare their outputs",
+    "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
@@ -75,7 +76,8 @@ def _unknown(verb: str) -> str:
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
-    module = import_module(f"irdeconv.cli.{verb.replace('-', '_')}")
+    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
+    module = import_module(f"irdeconv.cli.{name}")
     parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from irdeconv import api
@@ -25,9 +25,18 @@ def usage(message: str, hint: str | None = None) -> UsageError:
     return UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
-def validate_file(file: str, weights: str | None) -> list[Diagnostic]:
-    """Validate one file; `-` is stdin."""
-    return api.validate(_source(file), weights=weights)
+def validate_file(
+    file: str,
+    weights: str | None,
+    semantics: Semantics = "runtime",
+    shapes: Mapping[str, Shape | None] | None = None,
+) -> list[Diagnostic]:
+    """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
+    found = api.validate(_source(file), weights=weights, semantics=semantics, shapes=shapes)
+    misfits = [d for d in found if d.code == "E310"]
+    if misfits:
+        raise UsageError(misfits)
+    return found
 
 
 def read(args: argparse.Namespace) -> Graph:

@@ -164,6 +164,17 @@ def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
 
 
+def add_certify(parser: Parser, what: str) -> None:
+    """Add --certify; `what` says which layers are proved."""
+    parser.add_argument(
+        "--certify",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help=f"prove every {what} layer and show the certificates, or write them to FILE",
+    )
+
+
 def add_form(parser: Parser, *, none: bool) -> None:
     """Add --form; `lower` itself knows the forms and refuses others."""
     parser.add_argument(
@@ -175,8 +186,8 @@ def add_form(parser: Parser, *, none: bool) -> None:
     )
 
 
-def add_target(parser: Parser) -> None:
-    """Add --target and --explain-costs."""
+def add_target(parser: Parser, *, costs: bool = True) -> None:
+    """Add --target and, unless costs are not shown, --explain-costs."""
     parser.add_argument(
         "--target",
         metavar="NAME|FILE.toml",
@@ -184,8 +195,9 @@ def add_target(parser: Parser) -> None:
         "zero-insertion-hardware, or a profile of your own; --form auto chooses by it, other "
         "forms warn where it cannot execute them",
     )
-    parser.add_argument(
-        "--explain-costs",
-        action="store_true",
-        help="show what every form of every deconvolution costs, and why one is refused",
-    )
+    if costs:
+        parser.add_argument(
+            "--explain-costs",
+            action="store_true",
+            help="show what every form of every deconvolution costs, and why one is refused",
+        )

@@ -45,6 +45,14 @@ def write_text(path: str | None, text: str, console: Console) -> None:
         console.log(f"wrote {path}")
 
 
+def check_array_file(path: str | None) -> None:
+    """Refuse a file for arrays whose suffix names no format; devices and pipes need none."""
+    if path is None or path == "-" or (Path(path).exists() and not Path(path).is_file()):
+        return
+    if not path.endswith((".npz", ".npy")):
+        raise usage(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
+
+
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name as .npz (also to `-`), or a single one as .npy."""
     if path.endswith(".npy"):

@@ -69,11 +69,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, protect, read, usage
-    from irdeconv.cli.output import save_arrays, statistics
+    from irdeconv.cli.output import check_array_file, save_arrays, statistics
 
     if args.dump and not (args.dump_dir or args.output):
         raise usage("--dump needs --dump-dir DIR or -o FILE.npz")
     items = [*args.inputs, *args.values]
+    check_array_file(args.output)
     protect(args.output, _files(args, items), force=args.force)
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, items, args.seed, console)

@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console, count
-from irdeconv.cli.options import Parser, add_format
+from irdeconv.cli.options import Parser, add_format, add_semantics, add_shapes
 
 if TYPE_CHECKING:
     from irdeconv.errors import Diagnostic
@@ -20,17 +20,22 @@ def configure(parser: Parser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="an .xml file; - reads stdin")
     parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    add_semantics(parser)
+    add_shapes(parser)
     add_format(parser, "sarif", "junit")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Validate all files; the exit code is 1 where any has errors."""
     from irdeconv.cli.diagnostics import code_of, junit, sarif
-    from irdeconv.cli.model import usage, validate_file
+    from irdeconv.cli.model import parse_shapes, usage, validate_file
 
     if args.weights and len(args.files) > 1:
         raise usage("--weights goes with a single file")
-    found = {f: validate_file(f, args.weights) for f in dict.fromkeys(args.files)}
+    shapes = parse_shapes(args.shape)
+    found = {
+        f: validate_file(f, args.weights, args.semantics, shapes) for f in dict.fromkeys(args.files)
+    }
     everything = [d for ds in found.values() for d in ds]
     if console.format == "json":
         console.json("validate", _json(found, args.strict))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document
+from irdeconv.io.document import Document, Port
 from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
 from irdeconv.io.names import check_names
 from irdeconv.io.operations import OperationReader
@@ -35,6 +37,9 @@ def build(document: Document, context: Context) -> Graph | None:
         node.tensor_names = tensor_names(layer.outputs)
         node.declared, node.declared_inputs = outputs, inputs
         node.rt_info, node.extra = layer.rt_info, layer.extra
+        sides = layer.inputs, layer.outputs
+        node.port_elements = tuple(p.sub for p in sides[0]), tuple(p.sub for p in sides[1])
+        node.port_rt_info = (*_port_rt_info("input", sides[0]), *_port_rt_info("output", sides[1]))
         if layer.bodies or layer.maps:
             check_bodies(layer, context, build)
     check_names(document, context)
@@ -45,6 +50,12 @@ def build(document: Document, context: Context) -> Graph | None:
     if document.version is not None and document.version.strip() == "10":
         _name_ends(graph)
     return graph
+
+
+def _port_rt_info(side: str, ports: tuple[Port, ...]) -> Iterator[tuple[str, int, str]]:
+    for number, port in enumerate(ports):
+        if port.rt_info is not None:
+            yield side, number, port.rt_info
 
 
 def _name_ends(graph: Graph) -> None:

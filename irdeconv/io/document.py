@@ -15,7 +15,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Port(NamedTuple):
-    """A `<port>`: `dims` are the texts of its `<dim>`s, `extra` unexpected attributes."""
+    """A `<port>`: the texts of its `<dim>`s, unexpected attributes, the XML of its `<rt_info>`."""
 
     id: str | None
     precision: str | None
@@ -23,6 +23,7 @@ class Port(NamedTuple):
     dims: tuple[str, ...]
     extra: Pairs
     sub: int
+    rt_info: str | None = None
 
 
 class Edge(NamedTuple):

@@ -128,8 +128,7 @@ class LayerReader:
         elif tag == "output":
             parts.outputs += self._ports(e)
         elif tag == "rt_info":
-            if len(e):
-                parts.rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
+            parts.rt_info = _rt_info(e) or parts.rt_info
             self._skip(e)
         elif tag in BODIES:
             parts.sections.append(_raw(e))
@@ -152,11 +151,14 @@ class LayerReader:
             number, precision, names = get("id"), get("precision"), get("names")
             known = (number is not None) + (precision is not None) + (names is not None)
             extra = () if len(e.attrib) == known else _others(e, _PORT)
-            out.append(Port(number, precision, names, self._dims(e), extra, sub))
+            dims, rt_info = self._inside(e)
+            out.append(Port(number, precision, names, dims, extra, sub, rt_info))
         return tuple(out)
 
-    def _dims(self, port: Element) -> tuple[str, ...]:
+    def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
+        """Return the texts of the `<dim>`s of a port and its rt_info."""
         out: list[str] = []
+        rt_info: str | None = None
         sub = self._sub
         for e in port:
             sub += 1
@@ -168,12 +170,13 @@ class LayerReader:
                 out.append(e.text or "")
                 self._skip(e)
             elif e.tag == "rt_info":
+                rt_info = _rt_info(e)
                 self._skip(e)
             else:
                 self._unexpected(e, ("dim", "rt_info"), "port")
             sub = self._sub
         self._sub = sub
-        return tuple(out)
+        return tuple(out), rt_info
 
     def _entries(self, group: Element) -> Iterable[MapEntry]:
         wanted = ("edge",) if group.tag == "back_edges" else ("input", "output")
@@ -246,6 +249,11 @@ class _Parts:
 
 def _others(e: Element, known: tuple[str, ...]) -> Pairs:
     return tuple((k, v) for k, v in e.items() if k not in known)
+
+
+def _rt_info(e: Element) -> str | None:
+    """Return the XML of an rt_info that holds anything."""
+    return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
 
 
 def _raw(e: Element) -> RawSection:

@@ -155,16 +155,18 @@ def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str
     sections = node.op.sections if isinstance(node.op, Opaque) else ()
     yield from (_section(s, node.op, blobs) for s in sections if not s.tag.endswith("body"))
     inputs = graph.input_specs(node.id)
+    told = node.port_rt_info if graph.info.ir_version > 10 else ()
+    info = {(side, port): xml for side, port, xml in told}
     if inputs:
         yield "\t\t\t<input>\n"
         for port, spec in enumerate(inputs):
-            yield from _port(port, spec, ())
+            yield from _port(port, spec, (), info.get(("input", port)))
         yield "\t\t\t</input>\n"
     if node.type != "Result" and node.outputs:
         yield "\t\t\t<output>\n"
         for port in range(node.outputs):
             names = node.tensor_names[port] if port < len(node.tensor_names) else ()
-            yield from _port(len(inputs) + port, node.spec(port), names)
+            yield from _port(len(inputs) + port, node.spec(port), names, info.get(("output", port)))
         yield "\t\t\t</output>\n"
     yield from (_section(s, node.op, blobs) for s in sections if s.tag.endswith("body"))
     yield "\t\t</layer>\n"
@@ -178,18 +180,20 @@ def _data(node: Node, blobs: _Blobs) -> dict[str, str]:
     return attributes
 
 
-def _port(number: int, spec: Spec, names: tuple[str, ...]) -> Iterator[str]:
+def _port(number: int, spec: Spec, names: tuple[str, ...], rt_info: str | None) -> Iterator[str]:
     named = ""
     if names:
         named = " names=" + quoteattr(",".join(n.replace(",", "\\,") for n in names))
     precision = spec.dtype.precision if spec.dtype else "dynamic"
     head = f'\t\t\t\t<port id="{number}" precision="{precision}"{named}'
-    if not spec.shape:
+    if not spec.shape and not rt_info:
         yield head + " />\n"
         return
     yield head + ">\n"
-    for d in spec.shape:
+    for d in spec.shape or ():
         yield f"\t\t\t\t\t<dim>{-1 if isinstance(d, Interval) else d}</dim>\n"
+    if rt_info:
+        yield f"\t\t\t\t\t{rt_info.strip()}\n"
     yield "\t\t\t\t</port>\n"
 
 

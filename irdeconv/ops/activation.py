@@ -315,8 +315,9 @@ class Swish(Op):
 class PReLU(Op):
     """x where x >= 0, else x * slope, one floating-point type.
 
-    A slope of one axis whose size is the data's axis 1 runs along that axis, any other slope
-    broadcasts as NumPy does, without widening the data.  [activation/PReLU-1]
+    A slope of one axis whose size is the data's axis 1 runs along that axis, one of a single value
+    fits any data; any other broadcasts as NumPy does, without widening the data.
+    [activation/PReLU-1]
     """
 
     def infer(self, data: Spec, slope: Spec) -> Spec:
@@ -328,7 +329,7 @@ class PReLU(Op):
 
     def _check(self, data: tuple[Any, ...], slope: tuple[Any, ...]) -> None:
         along_channels = len(slope) == 1 and len(data) > 1 and merge(data[1], slope[0]) is not None
-        if along_channels:
+        if along_channels or all(merge(1, s) is not None for s in slope):
             return
         pairs = zip(reversed(data), reversed(slope), strict=False)
         if len(slope) > len(data) or any(
@@ -344,6 +345,8 @@ class PReLU(Op):
     def evaluate(self, data: Array, slope: Array) -> Array:
         if slope.ndim == 1 and data.ndim > 1 and slope.shape[0] == data.shape[1]:
             slope = slope.reshape(-1, *(1,) * (data.ndim - 2))
+        elif slope.size == 1:
+            slope = slope.reshape(())
         # Two clipped terms are several times as fast as a selection by sign.
         zero = data.dtype.type(0)
         return quiet(np.add)(np.maximum(data, zero), np.minimum(data, zero) * slope)

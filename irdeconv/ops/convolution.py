@@ -142,6 +142,7 @@ class ConvolutionBase(Op):
     def evaluate(self, data: Array, filter: Array) -> Array:
         axes = data.ndim - 2
         groups = filter.shape[0] if self.grouped else 1
+        self._channels(data.shape[1], filter.shape, known=True)
         strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
         kernel = filter.shape[2 + self.grouped :]
         begin, end = self.effective_pads(data.shape[2:], kernel)

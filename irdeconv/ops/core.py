@@ -17,7 +17,20 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import resampling
 from irdeconv.kernels.deconvolution import deconvolution
 from irdeconv.op import Op, op
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, dims, is_static, non_negative
+from irdeconv.ops.checks import want_type
+from irdeconv.spec import (
+    DYNAMIC,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    dims,
+    format_shape,
+    is_static,
+    merge,
+    non_negative,
+)
 
 VERSION = "irdeconv_1"
 
@@ -83,9 +96,10 @@ class Deconvolution(Op):
         spatial: list[Dim] = [DYNAMIC] * n
         if filter.shape is not None:
             channels = filter.shape[0] * filter.shape[2]
-        # A pad of unknown value may be anything, so it bounds no size.
-        begin = None if pads_begin.value is None else dims(pads_begin)
-        end = None if pads_end.value is None else dims(pads_end)
+        begin, end = (
+            _pads(spec, n, name, port)
+            for spec, name, port in ((pads_begin, "pads_begin", 2), (pads_end, "pads_end", 3))
+        )
         if data.shape and filter.shape and begin is not None and end is not None:
             spatial = [
                 (i - 1) * s + (k - 1) * d + 1 - p - q
@@ -154,6 +168,18 @@ def equal_lengths(op: Op, names: tuple[str, ...]) -> Iterator[Problem]:
                 attribute=name,
                 hint="every list needs one value per spatial axis",
             )
+
+
+def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
+    """Return pads that are known; a pad of unknown value may be anything, so it bounds no size."""
+    want_type(spec, "integer", port, name)
+    if spec.shape is not None and (len(spec.shape) != 1 or merge(spec.shape[0], axes) is None):
+        raise OpError(
+            f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]",
+            code="E305",
+            port=port,
+        )
+    return None if spec.value is None else dims(spec)
 
 
 def _expect_rank(spec: Spec, rank: int, name: str, port: int) -> None:

@@ -1,4 +1,4 @@
-"""Range and Identity."""
+"""Range, Eye and Identity."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import one_type, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Spec
+from irdeconv.ops.checks import elements, one_type, single, want_rank, want_type
+from irdeconv.spec import DYNAMIC, Array, Spec, non_negative
 
 
 def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:
@@ -85,6 +85,49 @@ class Range(_Range):
 
     def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
         return _range((start, stop, step), self.output_type)
+
+
+@op("Eye", since=9)
+class Eye(Op):
+    """1 on a diagonal, 0 elsewhere: rows, columns, diagonal (above the main one: > 0) -> matrix.
+
+    All of them integers, scalars or vectors of one; `batch_shape` repeats the matrix.
+    [generation/Eye-9]
+    """
+
+    output_type: ElementType
+
+    def infer(
+        self,
+        num_rows: Spec,
+        num_columns: Spec,
+        diagonal_index: Spec,
+        batch_shape: Spec | None = None,
+    ) -> Spec:
+        single(diagonal_index, 2, "diagonal_index")
+        rows, columns = single(num_rows, 0, "num_rows"), single(num_columns, 1, "num_columns")
+        sizes = [(0, "num_rows", rows), (1, "num_columns", columns)]
+        batch = () if batch_shape is None else elements(batch_shape, 3, "batch_shape")
+        sizes += [(3, "batch_shape", d) for d in batch or ()]
+        for port, name, size in sizes:
+            if isinstance(size, int) and size < 0:
+                text = f"{name} has {size}; it must not be negative"
+                raise OpError(text, code="E305", port=port)
+        if batch is None:
+            return Spec(self.output_type, None)
+        return Spec(self.output_type, tuple(map(non_negative, (*batch, rows, columns))))
+
+    def evaluate(
+        self,
+        num_rows: Array,
+        num_columns: Array,
+        diagonal_index: Array,
+        batch_shape: Array | None = None,
+    ) -> Array:
+        rows, columns, diagonal = (v.item() for v in (num_rows, num_columns, diagonal_index))
+        one = np.eye(rows, columns, diagonal, dtype=self.output_type.container)
+        batch = () if batch_shape is None else tuple(batch_shape.tolist())
+        return np.array(np.broadcast_to(one, (*batch, rows, columns)))
 
 
 @op("Identity", since=16)

@@ -13,12 +13,13 @@ from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.movement import Transpose
+from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Slice
+from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.spec import Array, Spec
 
 # They only move elements of their first input, so they commute with Convert.
-MOVEMENTS = (Reshape, Slice, Squeeze1, Transpose, Unsqueeze)
+MOVEMENTS = (Gather, Reshape, Slice, Squeeze1, Transpose, Unsqueeze)
 
 
 @dataclass
@@ -44,6 +45,10 @@ class GraphBuilder:
             result: Array = as_tuple(op.evaluate(*arrays))[0]
             return self._const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
+
+    def keep(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation as it is, also behind constants."""
+        return self._node(op, inputs, infer_op(op, tuple(self.graph.spec(v) for v in inputs)))
 
     def const(self, array: Array) -> Value:
         """Add a constant."""
@@ -89,12 +94,13 @@ class GraphBuilder:
 
     def _below_convert(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to the compressed constant and convert the result."""
-        if not isinstance(op, MOVEMENTS) or not inputs:
-            return None
-        convert = self.graph.node(inputs[0].node)
-        if not isinstance(convert.op, Convert):
+        convert = self.graph.node(inputs[0].node) if inputs else None
+        if convert is None or not isinstance(convert.op, Convert):
             return None
         compressed = self.graph.inputs_of(convert.id)[0]
+        pads = isinstance(op, Pad12) and len(inputs) == 3 and self._keeps_zero(convert, compressed)
+        if not isinstance(op, MOVEMENTS) and not pads:
+            return None
         rest = [self._constant(v) for v in inputs[1:]]
         if self._constant(compressed) is None or any(a is None for a in rest):
             return None
@@ -103,3 +109,11 @@ class GraphBuilder:
         made = self._node(convert.op, (moved,), specs)
         self.graph.node(made.node).rt_info = convert.rt_info
         return made
+
+    def _keeps_zero(self, convert: Node, compressed: Value) -> bool:
+        """Whether a compressed zero is converted to 0, so that a Pad may go in front."""
+        array = self._constant(compressed)
+        if array is None:
+            return False
+        found = as_tuple(convert.op.evaluate(np.zeros(1, array.dtype)))[0]
+        return not np.any(found)

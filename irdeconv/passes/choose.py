@@ -23,7 +23,6 @@ from irdeconv.passes.cost import Cost, Step, cost_of, steps_of
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.nonfinite import Spread
 from irdeconv.passes.profile import Profile
-from irdeconv.passes.rewrite import Skip
 from irdeconv.passes.site import Site, constant_of, site_of
 
 
@@ -98,12 +97,12 @@ def _row(
 
 
 def _own_refusal(form: str, graph: Graph, node: Node) -> str | None:
-    """Return why a form does not apply, by running its rule on specs alone."""
+    """Return why a form does not apply, by its rule's word on specs alone."""
     try:
-        result = FORMS[form].build(node.op, SpecBuilder(), *graph.input_specs(node.id))
+        skip = FORMS[form].skips(node.op, SpecBuilder(), *graph.input_specs(node.id))
     except OpError as e:
         return str(e)
-    return result.reason if isinstance(result, Skip) else None
+    return None if skip is None else skip.reason
 
 
 def refusal(steps: list[Step], site: Site, profile: Profile) -> str | None:

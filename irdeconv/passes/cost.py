@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from irdeconv.passes.site import Ints, Site
-from irdeconv.passes.subpixel import Axis, Residue
+from irdeconv.passes.subpixel import Axis, Residue, Widened, widen
 
 DATA = -1
 FILTER = -2
@@ -201,15 +201,13 @@ def _interleave(b: Steps, s: Site, y: int, groups: int, inner: Sequence[int]) ->
 
 def _stacked(b: Steps, s: Site) -> None:
     axes, residues = s.axes, math.prod(s.strides)
+    wide = [widen(a, k) for a, k in zip(axes, s.kernel, strict=True)]
     inner = [i + a.more for i, a in zip(s.size, axes, strict=True)]
-    every = [[r for r in a.residues if r.taps] for a in axes]
-    low = [min(r.first for r in rs) for rs in every]
-    high = [max(r.first + r.extent for r in rs) for rs in every]
-    spans = [h - lo for lo, h in zip(low, high, strict=True)]
+    spans = [v.span for v in wide]
     elements = s.filter_size // math.prod(s.kernel) * residues * math.prod(spans)
-    w = FILTER if s.constant_filter else _widened(b, s, low, high, elements)
-    begin = [-lo for lo in low]
-    end = [a.more + n - 1 + lo for a, n, lo in zip(axes, spans, low, strict=True)]
+    w = FILTER if s.constant_filter else _widened(b, s, wide, elements)
+    begin = [-v.low for v in wide]
+    end = [a.more + v.span - 1 + v.low for a, v in zip(axes, wide, strict=True)]
     seen = [i + n - 1 for i, n in zip(inner, spans, strict=True)]
     x = b.pad(DATA, begin, end, s.batch * s.groups * s.c * math.prod(seen))
     w = b.filter(w, elements)
@@ -219,25 +217,19 @@ def _stacked(b: Steps, s: Site) -> None:
     _interleave(b, s, y, s.groups, inner)
 
 
-def _widened(b: Steps, s: Site, low: list[int], high: list[int], elements: int) -> int:
+def _widened(b: Steps, s: Site, wide: Sequence[Widened], elements: int) -> int:
     """Append what makes the stacked filter of one that is known only at run time."""
     pairs = s.groups * s.c * s.m
-    wide = pairs * math.prod(h - lo for lo, h in zip(low, high, strict=True))
-    parts, nothing = [], 0
-    for residues in itertools.product(*(a.residues for a in s.axes)):
-        if not all(r.taps for r in residues):
-            nothing += wide
-            continue
-        w = b.add("Slice", (FILTER,), pairs * math.prod(len(r.taps) for r in residues))
-        if any(r.dilation > 1 and len(r.taps) > 1 for r in residues):
-            extent, apart = [r.extent for r in residues], tuple(r.dilation for r in residues)
-            w = b.add("ZeroInsertion", (w,), pairs * math.prod(extent), nodes=3, strides=apart)
-        rows = list(zip(residues, low, high, strict=True))
-        begin = [r.first - lo for r, lo, _ in rows]
-        parts.append(b.pad(w, begin, [h - r.first - r.extent for r, _, h in rows], wide))
-    if elements == wide:
-        return parts[0]
-    return b.add("Concat", tuple(parts), elements, constant=nothing)
+    lacking = [int(v.lacks) for v in wide]
+    sizes = [k + n for k, n in zip(s.kernel, lacking, strict=True)]
+    w = b.pad(FILTER, [0], lacking, pairs * math.prod(sizes))
+    for a, v in enumerate(wide):
+        if not v.is_filter:
+            sizes[a] = len(v.index)
+            w = b.add("Gather", (w,), pairs * math.prod(sizes))
+    if math.prod(s.strides) == 1:
+        return w
+    return b.add("Transpose", (w,), elements, nodes=3)
 
 
 def _gemm(b: Steps, s: Site) -> None:

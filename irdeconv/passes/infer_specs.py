@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from irdeconv.errors import Collector, Diagnostic, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
@@ -100,23 +101,32 @@ def _compare(found: Collector, graph: Graph, node: Node) -> None:
     if isinstance(node.op, Opaque):
         return
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
-        _compare_one(found, node, f"output {port}", said, is_)
+        _compare_one(found, node, "output", port, (said, is_))
     for port, (said, value) in enumerate(
         zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
         # What the producer declares as well is reported there.
         source = graph.node(value.node).declared
         if value.port >= len(source) or said != source[value.port]:
-            _compare_one(found, node, f"input {port}", said, graph.spec(value))
+            _compare_one(found, node, "input", port, (said, graph.spec(value)))
 
 
-def _compare_one(found: Collector, node: Node, what: str, said: Spec, is_: Spec) -> None:
+def _compare_one(
+    found: Collector,
+    node: Node,
+    side: Literal["input", "output"],
+    port: int,
+    specs: tuple[Spec, Spec],
+) -> None:
+    """Compare the declared with the inferred spec of a port."""
+    said, is_ = specs
+    what, place = f"{side} {port}", node.place_of(side, port)
     if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
         found.add(
             "W203",
             f'{node.type} "{node.name}": {what} is declared {said.dtype.precision}, but it '
             f"is {is_.dtype.precision}",
-            location=node.location,
+            location=place,
             layer=node.name,
             hint="OpenVINO ignores the declaration and uses the inferred type",
         )
@@ -125,7 +135,7 @@ def _compare_one(found: Collector, node: Node, what: str, said: Spec, is_: Spec)
             "W202",
             f'{node.type} "{node.name}": {what} is declared {format_shape(said.shape)}, but '
             f"it is {format_shape(is_.shape)}",
-            location=node.location,
+            location=place,
             layer=node.name,
             hint="OpenVINO ignores the declaration and uses the inferred shape",
         )

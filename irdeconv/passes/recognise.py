@@ -38,6 +38,9 @@ def recognise(graph: Graph) -> int:
         found = _MARKED.search(node.rt_info or "")
         if found:
             count += _recognise(graph, node, tuple(map(int, found[1].split(","))))
+    for node in graph.nodes() if count else ():
+        if node.specs is not None:
+            node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
     return count
 
 
@@ -71,9 +74,6 @@ def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
         made = replace_node(graph, pad, longer).made
         graph.node(made[-1]).specs = pad.declared  # the same tensor as before
     sweep(graph, sorted(before))
-    for node in graph.nodes():
-        if node.specs is not None:
-            node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,18 +22,35 @@ class Skip:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip."""
+    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip.
+
+    `skips`, called alike, tells the Skip alone, without building anything.
+    """
 
     name: str
     matches: type[Op]
     build: Callable[..., Any]
+    skips: Callable[..., Skip | None]
 
 
-def rewrite(matches: type[Op]) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a rule for one operation class; the function's name is the rule's."""
+def rewrite(
+    matches: type[Op], skips: Callable[..., Skip | None] | None = None
+) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a rule for one operation class; the function's name is the rule's.
+
+    Where `skips` returns a Skip the function is not called; without `skips` it tells by itself.
+    """
 
     def make(build: Callable[..., Any]) -> Rule:
-        return Rule(build.__name__.replace("_", "-"), matches, build)
+        def guarded(*given: Any) -> Any:
+            return (skips(*given) if skips else None) or build(*given)
+
+        def tried(*given: Any) -> Skip | None:
+            result = build(*given)
+            return result if isinstance(result, Skip) else None
+
+        name = build.__name__.replace("_", "-")
+        return Rule(name, matches, guarded, skips or tried)
 
     return make
 
@@ -73,6 +90,7 @@ def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
         new.name = old.name
         new.tensor_names = old.tensor_names
         new.rt_info = new.rt_info or old.rt_info
+        new.port_rt_info = tuple(r for r in old.port_rt_info if r[0] == "output")
     else:
         # The replacement is an existing value: its names join those of the producer.
         names = list(new.tensor_names) + [()] * (value.port + 1 - len(new.tensor_names))
@@ -105,11 +123,11 @@ def remove_dead(graph: Graph, keep: set[int]) -> int:
     return len(dead)
 
 
-def unique_names(graph: Graph) -> None:
-    """Give nodes that rewriting made names of their own; names of source layers stay."""
-    taken = {n.name for n in graph.nodes() if not n.origins}
+def unique_names(graph: Graph, keep: Collection[int] = ()) -> None:
+    """Give nodes that rewriting made names of their own; those of source layers and `keep` stay."""
+    taken = {n.name for n in graph.nodes() if not n.origins or n.id in keep}
     for node in graph.nodes():
-        if not node.origins:
+        if not node.origins or node.id in keep:
             continue
         name, k = node.name, 2
         while name in taken:

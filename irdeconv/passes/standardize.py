@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from irdeconv import geometry_conv
 from irdeconv.dialects.openvino import (
     BackpropData,
     ConvolutionBackpropData,
@@ -78,6 +80,7 @@ def _standardize(graph: Graph, node: Node) -> None:
         rank = graph.spec(graph.inputs_of(node.id)[0]).rank or 0
         if rank > 5:
             raise OpError(f"OpenVINO convolves 1 to 3 spatial axes, not {rank - 2}")
+        replace_node(graph, node, _empty_convolution)
     elif isinstance(op, SugarOp):
         change = replace_node(graph, node, lambda o, b, *inputs: o.expand(b, *inputs))
         for made in map(graph.node, change.made):
@@ -169,6 +172,20 @@ def _spread(op: core.ZeroInsertion, b: Builder[Any], x: Any) -> Any:
     else:
         target = b.add(Multiply(), b.add(ShapeOf(i64), x), b.const(factors))
     return b.add(Reshape(special_zero=False), wide, target)
+
+
+def _empty_convolution(op: Any, b: Builder[Any], x: Any, w: Any) -> Any:
+    """Spell a convolution in which no window fits: one that just fits, its only output cut off."""
+    data, taps = (b.spec(x).shape or ())[2:], (b.spec(w).shape or ())[2 + op.grouped :]
+    out = op.infer(b.spec(x), b.spec(w)).shape[2:]
+    lack, surplus = [0] * len(out), [0] * len(out)
+    for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=True)):
+        if o == 0 and isinstance(i, int) and isinstance(k, int):
+            lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i, -1
+    none = IntVector((0,) * len(out))
+    wide = pad_spatial(b, x, none, IntVector(tuple(lack)))
+    y = b.add(replace(op, unrestricted=False), wide, w)
+    return pad_spatial(b, y, none, IntVector(tuple(surplus)))
 
 
 def _crop(b: Builder[Any], x: Any, surplus: tuple[int, ...]) -> Any:

@@ -22,7 +22,7 @@ from irdeconv.ops.broadcasting import Broadcast
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape
-from irdeconv.ops.slicing import Slice
+from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes.emit import convolve, emit_convolution, joined, pad_axes, pad_spatial
 from irdeconv.passes.rewrite import Skip, rewrite
@@ -76,28 +76,37 @@ def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> Ax
     return Axis(stride, tuple(residues), outputs - 1, outputs * stride - beyond)
 
 
-def axes_of(
-    op: core.Deconvolution, b: Builder[Any], w: Any, pads_begin: Any, pads_end: Any
-) -> list[Axis] | Skip:
-    """Return the analysis of every axis, or why there is none."""
+def _skip_open_axes(
+    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+) -> Skip | None:
+    """Return why the axes cannot be analysed, if so."""
     begin, end = vector(b, pads_begin), vector(b, pads_end)
-    kernel = sizes(b, w, 3, len(op.strides))
     if not isinstance(begin, IntVector) or not isinstance(end, IntVector):
         return Skip("the pads are known only at run time")
-    if not isinstance(kernel, IntVector):
+    if not isinstance(sizes(b, w, 3, len(op.strides)), IntVector):
         return Skip("the kernel's size is known only at run time")
+    return None
+
+
+def axes_of(
+    op: core.Deconvolution, b: Builder[Any], w: Any, pads_begin: Any, pads_end: Any
+) -> list[Axis]:
+    """Return the analysis of every axis; pads and kernel must be known."""
+    begin, end = vector(b, pads_begin), vector(b, pads_end)
+    kernel = sizes(b, w, 3, len(op.strides))
+    assert isinstance(begin, IntVector)
+    assert isinstance(end, IntVector)
+    assert isinstance(kernel, IntVector)
     rows = zip(op.strides, op.dilations, kernel.values, begin.values, end.values, strict=True)
     return [analyse(*row) for row in rows]
 
 
-@rewrite(core.Deconvolution)
+@rewrite(core.Deconvolution, skips=_skip_open_axes)
 def phases(
     op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
 ) -> Any:
     """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
     axes = axes_of(op, b, w, pads_begin, pads_end)
-    if isinstance(axes, Skip):
-        return axes
     parts = []
     for combination in itertools.product(*(a.residues for a in axes)):
         if all(r.taps for r in combination):
@@ -186,72 +195,114 @@ def _transposed(
     return b.add(Reshape(special_zero=False), y, joined(b, batch, outputs, grown))
 
 
-@rewrite(core.Deconvolution)
+@dataclass(frozen=True)
+class Widened:
+    """A stacked filter along one axis: which tap each residue has at each input it spans.
+
+    An output's window starts at input `low`; `taps[residue][input]` is a tap, or K for a zero.
+    """
+
+    low: int
+    taps: tuple[tuple[int, ...], ...]
+    kernel: int
+
+    @property
+    def span(self) -> int:
+        """The inputs that the filter spans."""
+        return len(self.taps[0])
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The taps of all residues behind one another."""
+        return sum(self.taps, ())
+
+    @property
+    def lacks(self) -> bool:
+        """Whether there is a place without a tap."""
+        return self.kernel in self.index
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether these are the taps in their order."""
+        return self.index == tuple(range(self.kernel))
+
+
+def widen(axis: Axis, kernel: int) -> Widened:
+    """Return how the taps of an axis stand in a stacked filter."""
+    every = [r for r in axis.residues if r.taps]
+    low = min(r.first for r in every)
+    span = max(r.first + r.extent for r in every) - low
+    rows = []
+    for r in axis.residues:
+        places = {r.first - low + j * r.dilation: t for j, t in enumerate(r.taps)}
+        rows.append(tuple(places.get(e, kernel) for e in range(span)))
+    return Widened(low, tuple(rows), kernel)
+
+
+def _skip_stacked(
+    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+) -> Skip | None:
+    if is_static(b.spec(w).shape):
+        return _skip_open_axes(op, b, x, w, pads_begin, pads_end)
+    return Skip("the filter's shape is known only at run time")
+
+
+@rewrite(core.Deconvolution, skips=_skip_stacked)
 def stacked(
     op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
 ) -> Any:
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
-    axes = axes_of(op, b, w, pads_begin, pads_end)
-    if isinstance(axes, Skip):
-        return axes
-    shape = b.spec(w).shape
-    if not is_static(shape):
-        return Skip("the filter's shape is known only at run time")
-    every = [[r for r in a.residues if r.taps] for a in axes]
-    low = [min(r.first for r in rs) for rs in every]
-    high = [max(r.first + r.extent for r in rs) for rs in every]
-    parts = [
-        _widened(b, w, shape, combination, low, high)
-        for combination in itertools.product(*(a.residues for a in axes))
-    ]
-    wide = parts[0] if len(parts) == 1 else b.add(Concat(2), *parts)
-    reach = [h - lo for lo, h in zip(low, high, strict=True)]
-    end = IntVector(tuple(a.more + n - 1 + lo for a, n, lo in zip(axes, reach, low, strict=True)))
-    data = pad_spatial(b, x, IntVector(tuple(-lo for lo in low)), end)
-    y = convolve(b, data, wide, (1,) * len(axes))
+    axes, shape = axes_of(op, b, w, pads_begin, pads_end), b.spec(w).shape
+    assert is_static(shape)
+    wide = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
+    end = [a.more + v.span - 1 + v.low for a, v in zip(axes, wide, strict=True)]
+    data = pad_spatial(b, x, IntVector(tuple(-v.low for v in wide)), IntVector(tuple(end)))
+    y = convolve(b, data, _stack(b, w, shape, wide), (1,) * len(axes))
     return interleave(b, y, w, shape[0], axes)
 
 
-def _widened(
-    b: Builder[Any],
-    w: Any,
-    shape: tuple[int, ...],
-    residues: Sequence[Residue],
-    low: Sequence[int],
-    high: Sequence[int],
-) -> Any:
-    """Return a residue's taps in a window low..high of the input's grid."""
-    if not all(r.taps for r in residues):
-        dtype = b.spec(w).dtype
-        wide = [h - lo for lo, h in zip(low, high, strict=True)]
-        return b.const(np.zeros((*shape[:3], *wide), dtype.container if dtype else np.float32))
-    part = take(b, w, residues)
-    if any(r.dilation > 1 and len(r.taps) > 1 for r in residues):
-        counts = [len(r.taps) for r in residues]
-        flat = (shape[0] * shape[1], shape[2], *counts)
-        part = b.add(Reshape(special_zero=False), part, b.const(np.array(flat, np.int64)))
-        part = b.add(core.ZeroInsertion(tuple(r.dilation for r in residues)), part)
-        back = (*shape[:3], *(r.extent for r in residues))
-        part = b.add(Reshape(special_zero=False), part, b.const(np.array(back, np.int64)))
-    rows = list(zip(residues, low, high, strict=True))
-    begin = IntVector(tuple(r.first - lo for r, lo, _ in rows))
-    end = IntVector(tuple(h - r.first - r.extent for r, _, h in rows))
-    return pad_axes(b, part, begin, end, 3)
+def _stack(b: Builder[Any], w: Any, shape: tuple[int, ...], wide: list[Widened]) -> Any:
+    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them."""
+    more = IntVector(tuple(int(v.lacks) for v in wide))
+    w = pad_axes(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
+    for a, v in enumerate(wide, 3):
+        if not v.is_filter:
+            index = b.const(np.array(v.index, np.int64))
+            w = b.add(Gather(), w, index, b.const(np.array(a, np.int64)))
+    residues = [len(v.taps) for v in wide]
+    if math.prod(residues) == 1:
+        return w
+    pairs = [n for v in wide for n in (len(v.taps), v.span)]
+    split = (shape[0] * shape[1], shape[2], *pairs)
+    w = b.add(Reshape(special_zero=False), w, b.const(np.array(split, np.int64)))
+    axes = range(len(wide))
+    order = (0, *(2 + 2 * a for a in axes), 1, *(3 + 2 * a for a in axes))
+    w = b.add(Transpose(), w, b.const(np.array(order, np.int64)))
+    target = (shape[0], shape[1], math.prod(residues) * shape[2], *(v.span for v in wide))
+    return b.add(Reshape(special_zero=False), w, b.const(np.array(target, np.int64)))
 
 
-@rewrite(core.Deconvolution)
-def gemm(
+def _skip_gemm(
     op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
-    """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
-    axes = len(op.strides)
-    kernel, shape = sizes(b, w, 3, axes), b.spec(w).shape
-    if not isinstance(kernel, IntVector) or not is_static(shape):
+) -> Skip | None:
+    kernel = sizes(b, w, 3, len(op.strides))
+    if not isinstance(kernel, IntVector) or not is_static(b.spec(w).shape):
         return Skip("the filter's shape is known only at run time")
     if kernel.values != op.strides:
         return Skip(f"the kernel {list(kernel.values)} is not the stride {list(op.strides)}")
     if any(d > 1 and k > 1 for d, k in zip(op.dilations, kernel.values, strict=True)):
         return Skip(f"the taps are dilated by {list(op.dilations)}")
+    return None
+
+
+@rewrite(core.Deconvolution, skips=_skip_gemm)
+def gemm(
+    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+) -> Any:
+    """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
+    axes = len(op.strides)
+    shape = b.spec(w).shape
+    assert is_static(shape)
     order = np.array((0, *range(3, 3 + axes), 2, 1), np.int64)
     flat = b.add(Transpose(), w, b.const(order))
     target = (shape[0], math.prod(op.strides) * shape[2], shape[1], *(1,) * axes)

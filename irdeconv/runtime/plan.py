@@ -27,6 +27,7 @@ from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
+from irdeconv.runtime.program import Watch as Watch
 from irdeconv.runtime.schedule import Settings, build_program, exact_shapes, fold
 from irdeconv.spec import Array
 
@@ -51,18 +52,22 @@ class Plan:
     static: bool = True
     _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
 
-    def run(self, inputs: Feeds, trace: Trace | None = None) -> dict[str, Array]:
+    def run(
+        self, inputs: Feeds, trace: Trace | None = None, *, watch: Watch | None = None
+    ) -> dict[str, Array]:
         """Execute; returns the outputs by name in Result order.
 
-        `inputs` as for `Binder.bind`. With a `trace` every node is executed by itself, and `trace`
-        is called with it and its outputs. Raises UsageError for inputs that do not fit,
-        ExecutionError where a layer fails, LimitError where memory does not suffice.
+        `inputs` as for `Binder.bind`. With a `trace` or a `watch` every node is executed by
+        itself; `trace` is called with it and its outputs, `watch` with its step, inputs and
+        outputs. Raises UsageError for inputs that do not fit, ExecutionError where a layer fails,
+        LimitError where memory does not suffice.
         """
         arrays = self.binder.bind(inputs)
-        program = self.stepwise() if trace is not None else self._program(arrays)
+        seen = trace is not None or watch is not None
+        program = self.stepwise() if seen else self._program(arrays)
         try:
             with blas_threads(1), accumulate_in_order(self.exact):
-                return program.run(arrays, trace)
+                return program.run(arrays, trace, watch)
         except StepError as e:
             raise _failure(e.step.node, e.arrays, e.cause) from e.cause
 

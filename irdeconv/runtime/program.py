@@ -46,6 +46,9 @@ class Step:
         return self.nodes[-1]
 
 
+Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
+
+
 @dataclass(frozen=True)
 class Fresh:
     """A slot that gets a new array in every run."""
@@ -80,17 +83,20 @@ class Program:
     most_alive: int = 0
     evaluated: int = 0
 
-    def run(self, arrays: Sequence[Array], trace: Trace | None = None) -> dict[str, Array]:
+    def run(
+        self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
+    ) -> dict[str, Array]:
         """Execute with one array per parameter; StepError where a step fails.
 
-        `trace` is called with each step's last node and its outputs.
+        `trace` is called with each step's last node and its outputs, `watch` with the step, its
+        inputs and its outputs.
         """
         with self.team.lock, arithmetic():
             values = self._begin(arrays)
-            if trace is None:
+            if trace is None and watch is None:
                 self._run(values)
             else:
-                self._traced(values, trace)
+                self._traced(values, trace, watch)
             return self._outputs(values)
 
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
@@ -122,17 +128,21 @@ class Program:
             assert step is not None
             raise StepError(step, values, e) from e
 
-    def _traced(self, values: Values, trace: Trace) -> None:
-        for node, slots in self.given:
+    def _traced(self, values: Values, trace: Trace | None, watch: Watch | None) -> None:
+        for node, slots in self.given if trace is not None else ():
             held = tuple(values[slot] for slot in slots if values[slot] is not None)
-            if held:
+            if held and trace is not None:
                 trace(node, held)
         for step in self.steps:
             try:
                 step.call(values)
             except Exception as e:
                 raise StepError(step, values, e) from e
-            trace(step.node, tuple(values[slot] for slot in step.outputs))
+            outputs = tuple(values[slot] for slot in step.outputs)
+            if trace is not None:
+                trace(step.node, outputs)
+            if watch is not None:
+                watch(step, [values[slot] for slot in step.inputs], outputs)
             for slot in step.frees:
                 values[slot] = None
 

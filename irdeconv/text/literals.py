@@ -111,9 +111,9 @@ def _word(lex: Lexer, token: Token) -> Any:
         return _missing(lex)
     if token.text == "elided":
         lex.fail(
-            "this text was printed without its constants",
+            "this text was printed without its large constants",
             token.offset,
-            'dump(graph, constants="inline") keeps them',
+            "dump(graph, elide=None) and inspect --constants keep them",
         )
     dtype = ELEMENT_TYPES.get(token.text)
     if dtype is None:

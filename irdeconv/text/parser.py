@@ -14,6 +14,7 @@ from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
 from irdeconv.text.literals import Missing, OwnValue, constant, fits, literal, string
+from irdeconv.text.printer import KEPT
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
@@ -181,11 +182,10 @@ class _Parser:
         return cls(**fixed, **{k: v for k, (v, _) in given.items()})
 
     def meta(self, node: Node, given: Fields) -> None:
-        names = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
         hints = typing.get_type_hints(Node)
         for name, (value, offset) in given.items():
-            if name not in names:
-                self.lex.fail(f'a node has no "{name}"', offset, did_you_mean(name, names))
+            if name not in KEPT:
+                self.lex.fail(f'a node has no "{name}"', offset, did_you_mean(name, KEPT))
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" cannot be {value!r}'[:200], offset)
             setattr(node, name, value)

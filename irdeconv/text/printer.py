@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
@@ -15,20 +15,32 @@ from irdeconv.spec import Array, Interval, Spec
 from irdeconv.text.values import format_bytes, format_data, format_dim, format_spec, quote
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEPT = ("declared", "declared_inputs", "tensor_names", "origins", "rt_info", "extra")
+# Fields of a node that stand behind it, in < >.
+KEPT = (
+    "declared",
+    "declared_inputs",
+    "tensor_names",
+    "origins",
+    "rt_info",
+    "port_rt_info",
+    "extra",
+)
 
 
-def dump(graph: Graph, *, constants: Literal["inline", "elide"] = "inline") -> str:
-    """Return the graph as text; `parse` gives it back.
+ELIDED = 1 << 16
 
-    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. With
-    constants="elide" only their size is printed: shorter, but `parse` refuses such a text.
+
+def dump(graph: Graph, *, elide: int | None = ELIDED) -> str:
+    """Return the graph as text; `parse` gives it back where no constant is elided.
+
+    Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those
+    with more bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all.
     """
-    return _Printer(constants == "elide").graph(graph)
+    return _Printer(elide).graph(graph)
 
 
 class _Printer:
-    def __init__(self, elide: bool) -> None:
+    def __init__(self, elide: int | None) -> None:
         self.elide = elide
 
     def graph(self, graph: Graph) -> str:
@@ -45,7 +57,7 @@ class _Printer:
         text = f"{head} {{{attributes}}}" if attributes else head
         if node.specs is not None:
             text += f" : {self.specs(node) or '()'}"
-        return text + self.kept({k: getattr(node, k) for k in _KEPT})
+        return text + self.kept({k: getattr(node, k) for k in KEPT})
 
     def operation(self, node: Node) -> str:
         opaque = "opaque " if isinstance(node.op, Opaque) else ""

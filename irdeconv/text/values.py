@@ -7,6 +7,7 @@ else (large arrays, NaN payloads, padding bits) is the base64 of the `.bin` enco
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -126,8 +127,13 @@ def to_dims(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
     return out.reshape(shape)
 
 
-def format_data(data: ConstantData, dtype: ElementType, shape: Shape | None, elide: bool) -> str:
-    """Return a constant's data: elements, base64, elided, or where the missing bytes should be."""
+def format_data(
+    data: ConstantData, dtype: ElementType, shape: Shape | None, elide: int | None
+) -> str:
+    """Return a constant's data: elements, base64, elided, or where the missing bytes should be.
+
+    More bytes than `elide` are elided, but for elements that are few enough to be read.
+    """
     if not data.available:
         source = getattr(data, "source", None)
         where = quote(source.path if source is not None else "")
@@ -140,4 +146,6 @@ def format_data(data: ConstantData, dtype: ElementType, shape: Shape | None, eli
         text = readable(values, dtype, raw)
     if text is not None:
         return text
-    return f"elided({len(raw)})" if elide else format_bytes(raw)
+    if elide is None or len(raw) <= elide:
+        return format_bytes(raw)
+    return f"elided({len(raw)}, {quote(hashlib.blake2b(raw, digest_size=8).hexdigest())})"

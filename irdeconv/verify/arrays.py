@@ -22,11 +22,13 @@ from irdeconv.verify.definition import Unproved
 FIRST_VECTOR = {
     "Broadcast": 1,
     "Gather": 1,
+    "Interpolate": 1,
     "Pad": 1,
     "Reshape": 1,
     "Slice": 1,
     "Squeeze": 1,
     "StridedSlice": 1,
+    "Tile": 1,
     "Transpose": 1,
     "Unsqueeze": 1,
 }
@@ -240,6 +242,7 @@ def convert(op: Any, x: Array) -> Array:
 MOVEMENTS: dict[str, Callable[..., Array]] = {
     "Broadcast": _broadcast,
     "Concat": _concat,
+    "Tile": lambda op, x, repeats: np.tile(x, [int(r) for r in repeats]),
     "DepthToSpace": _depth_to_space,
     "Gather": _gather,
     "Pad": _pad,

@@ -165,7 +165,7 @@ def certify(source: Graph, lowered: Graph) -> list[Certificate]:
             out.append(Certificate(node.name, node.type, "unknown", {}, (), None, place))
             continue
         try:
-            layer = source_layer(source, node, constants)
+            layer = source_layer(source, node, constants, matching.biases.get(node.id))
             made = _describe(layer, lowered, place)
         except Unproved as e:
             out.append(Certificate(node.name, node.type, "unknown", {}, (), None, str(e)))
@@ -214,12 +214,13 @@ def probe_layers(
     The report's `error_probability` bounds how likely a layer that differs passes unseen.
     """
     matching, constants = match(source, lowered), Constants(source)
-    layers = []
+    layers, axes = [], 0
     for node, place in _rewritten(source, matching):
         proved, reason = None, place if isinstance(place, str) else None
         if not isinstance(place, str):
             try:
-                layer = source_layer(source, node, constants)
+                layer = source_layer(source, node, constants, matching.biases.get(node.id))
+                axes = max(axes, layer.definition.axes)
                 proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
             except Unproved as e:
                 reason = str(e)
@@ -229,7 +230,7 @@ def probe_layers(
         tuple(matching.problems),
         tuple(matching.kept),
         matching.others,
-        error_probability(trials),
+        error_probability(axes, trials),
     )
 
 
@@ -319,6 +320,8 @@ def _emitted(graph: Graph, node: Node) -> dict[str, Any]:
 def _form(layer: Layer, graph: Graph, nodes: Sequence[Node]) -> str:
     """Tell the form by the nodes; a single convolution of stride 1 inserts no zeros."""
     types = [n.type for n in nodes]
+    if "Interpolate" in types:
+        return "resize"
     convolutions = [n for n in nodes if n.type in ("Convolution", "GroupConvolution")]
     joined = {v.node for n in nodes if n.type == "Concat" for v in graph.inputs_of(n.id)}
     if len(convolutions) != 1 or convolutions[0].id in joined:

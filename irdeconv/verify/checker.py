@@ -24,25 +24,29 @@ from irdeconv.verify.relation import Comparer, Expected
 from irdeconv.verify.sizes import Sizes, choices, repeats_from
 from irdeconv.verify.walk import Boundary, Walk
 
+ROUNDED = ", up to the rounding of sums of filter elements"
+
 
 def prove(layer: Layer, graph: Graph, place: Place) -> str:
     """Prove a layer; returns for which sizes. Raises Unproved with the reason and sizes."""
     done: set[tuple[object, ...]] = set()
     margin = repeats_from(layer, graph, place)
-    walked = 0
+    walked, rounded = 0, False
     for sizes in choices(layer, margin):
         expected = _expected(layer, sizes)
         if expected is None:
             continue
         try:
             view = Walk(graph, _boundary(layer, place, sizes)).view(place.output)
-            Comparer(expected, view, done).compare()
+            comparer = Comparer(expected, view, done)
+            comparer.compare()
+            rounded |= comparer.rounded
         except Unproved as e:
             raise Unproved(f"{e}{_at(layer, sizes)}") from None
         walked += 1
     if not walked:
         raise Unproved("no size was found for which the layer has an output")
-    return _claim(layer, walked, margin)
+    return _claim(layer, walked, margin) + (ROUNDED if rounded else "")
 
 
 def _at(layer: Layer, sizes: Sizes) -> str:
@@ -80,7 +84,7 @@ def _expected(layer: Layer, sizes: Sizes) -> Expected | None:
         bias = _numbers((canonical.shape[0] * canonical.shape[2],))
     if sizes.data[d.data_axes[1]] != canonical.shape[0] * canonical.shape[1]:
         raise Unproved("data and filter of the source layer do not fit")
-    return Expected(d, sizes.data, canonical, windows, bias)
+    return Expected(d, sizes.data, canonical, windows, bias, layer.filter is None)
 
 
 def _numbers(shape: Ints) -> Array:

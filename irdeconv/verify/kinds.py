@@ -7,7 +7,6 @@ missing bias leaves one number per channel. The first explanation in the list wi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,8 @@ def kind_of(a: Array, b: Array, allowed: float) -> str | None:
     return None
 
 
-def _same(a: Array, b: Array, allowed: float) -> bool:
+def same(a: Array, b: Array, allowed: float) -> bool:
+    """Whether both agree within `allowed`, NaN being equal to itself."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b)
     equal = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -48,14 +48,14 @@ def _size(a: Array, b: Array, allowed: float) -> str | None:
     if a.ndim != b.ndim or a.shape[:2] != b.shape[:2]:
         return None
     both = tuple(slice(0, min(p, q)) for p, q in zip(a.shape, b.shape, strict=True))
-    if _same(a[both], b[both], allowed):
+    if same(a[both], b[both], allowed):
         more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
-        return f"{_list(more)} rows more at the end"
+        return f"{listed(more)} rows more at the end"
     tail = tuple(slice(max(p - q, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
     other = tuple(slice(max(q - p, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
-    if _same(a[tail], b[other], allowed):
+    if same(a[tail], b[other], allowed):
         more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
-        return f"{_list(more)} rows more at the begin"
+        return f"{listed(more)} rows more at the begin"
     return None
 
 
@@ -71,8 +71,8 @@ def _shifted(a: Array, b: Array, allowed: float) -> str | None:
         there = tuple(slice(max(s, 0), n - max(-s, 0)) for s, n in zip(d, a.shape[2:], strict=True))
         every: Any = (slice(None), slice(None))
         p, q = a[every + here], b[every + there]
-        if _same(p, q, allowed) and np.ptp(p) > allowed:
-            return f"shifted by {_list(d)}"
+        if same(p, q, allowed) and np.ptp(p) > allowed:
+            return f"shifted by {listed(d)}"
     return None
 
 
@@ -81,8 +81,8 @@ def _mirrored(a: Array, b: Array, allowed: float) -> str | None:
     axes = range(2, a.ndim)
     for count in range(1, len(axes) + 1):
         for chosen in itertools.combinations(axes, count):
-            if _same(np.flip(a, chosen), b, allowed):
-                return f"mirrored along spatial axes {_list([c - 2 for c in chosen])}"
+            if same(np.flip(a, chosen), b, allowed):
+                return f"mirrored along spatial axes {listed([c - 2 for c in chosen])}"
     return None
 
 
@@ -98,7 +98,7 @@ def _permuted(a: Array, b: Array, allowed: float) -> str | None:
             inter = np.arange(len(order)).reshape(groups, -1).T.reshape(-1).tolist()
             if order == inter:
                 return f"channels of {groups} groups interleaved instead of one group after another"
-    return f"channels permuted: {_list(order[:8])}{'...' if len(order) > 8 else ''}"
+    return f"channels permuted: {listed(order[:8])}{'...' if len(order) > 8 else ''}"
 
 
 def _matching(a: Array, b: Array, allowed: float) -> list[int] | None:
@@ -106,7 +106,7 @@ def _matching(a: Array, b: Array, allowed: float) -> list[int] | None:
     free = list(range(a.shape[1]))
     order = []
     for i in range(b.shape[1]):
-        found = next((j for j in free if _same(a[:, j], b[:, i], allowed)), None)
+        found = next((j for j in free if same(a[:, j], b[:, i], allowed)), None)
         if found is None:
             return None
         free.remove(found)
@@ -120,22 +120,26 @@ def _offset(a: Array, b: Array, allowed: float) -> str | None:
         return None
     apart = a - b
     per_channel = apart.mean(axis=(0, *range(2, a.ndim)), keepdims=True)
-    if not np.isfinite(per_channel).all() or not _same(apart, per_channel + 0 * apart, 2 * allowed):
+    if not np.isfinite(per_channel).all() or not same(apart, per_channel + 0 * apart, 2 * allowed):
         return None
-    return f"a bias is missing: {_list(np.round(per_channel.ravel()[:4], 6).tolist())} per channel"
+    return f"a bias is missing: {listed(np.round(per_channel.ravel()[:4], 6).tolist())} per channel"
 
 
 def _zero_rows(a: Array, b: Array, allowed: float) -> str | None:
-    """b is zero in the last rows of an axis and a elsewhere."""
+    """b is zero in the last rows of some axes and a elsewhere."""
+    zero, rows = np.zeros(a.shape, bool), []
     for axis in range(2, a.ndim):
-        differs = np.abs(a - b).max(axis=tuple(i for i in range(a.ndim) if i != axis)) > allowed
-        rows = np.flatnonzero(differs)
-        if not rows.size or rows[-1] != a.shape[axis] - 1 or rows.size == a.shape[axis]:
-            continue
-        last = a.shape[axis] - rows[0]
-        if not np.any(np.take(b, rows, axis)):
-            return f"the last {last} rows of spatial axis {axis - 2} are zero (output_padding?)"
-    return None
+        filled = np.any(b, axis=tuple(i for i in range(a.ndim) if i != axis))
+        count = int(np.argmax(filled[::-1])) if filled.any() else 0
+        rows.append(count)
+        zero[(slice(None),) * axis + (slice(a.shape[axis] - count, None),)] = True
+    if not any(rows) or not same(a[~zero], b[~zero], allowed):
+        return None
+    axes = [(axis, count) for axis, count in enumerate(rows) if count]
+    if len(axes) == 1:
+        axis, count = axes[0]
+        return f"the last {count} rows of spatial axis {axis} are zero (output_padding?)"
+    return f"the last {listed(rows)} rows of the spatial axes are zero (output_padding?)"
 
 
 def _scaled(a: Array, b: Array, allowed: float) -> str | None:
@@ -146,30 +150,9 @@ def _scaled(a: Array, b: Array, allowed: float) -> str | None:
     factor = float(b[top] / a[top])
     if factor in (0.0, 1.0) or not np.isfinite(factor):
         return None
-    return f"scaled by {factor:.6g}" if _same(a * factor, b, allowed * abs(factor)) else None
+    return f"scaled by {factor:.6g}" if same(a * factor, b, allowed * abs(factor)) else None
 
 
-def filter_mistake(
-    evaluate: Callable[[Array], Array], w: Array, b: Array, allowed: float
-) -> str | None:
-    """Name the mistake in the filter that gives `b`: `evaluate(filter)` computes the layer.
-
-    `w` is grouped (g, C/g, M/g, *K).
-    """
-    spatial = tuple(range(3, w.ndim))
-    variants: list[tuple[str, Callable[[], Any]]] = [
-        ("the kernel is flipped", lambda: np.flip(w, spatial)),
-    ]
-    if w.shape[1] == w.shape[2]:
-        variants.append(("input and output channels are swapped", lambda: w.swapaxes(1, 2)))
-    if w.ndim == 5 and w.shape[3] == w.shape[4]:
-        variants.append(("kernel rows and columns are swapped", lambda: w.swapaxes(3, 4)))
-    for text, make in variants:
-        y = evaluate(np.ascontiguousarray(make()))
-        if y.shape == b.shape and _same(y.astype(np.float64), b.astype(np.float64), allowed):
-            return text
-    return None
-
-
-def _list(values: Any) -> str:
+def listed(values: Any) -> str:
+    """Return `(1, 2)` for the values 1 and 2."""
     return "(" + ", ".join(str(v) for v in values) + ")"

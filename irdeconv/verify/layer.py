@@ -52,8 +52,8 @@ class Layer:
         return tuple(o for _, o in windows)
 
 
-def source_layer(graph: Graph, node: Node, constants: Constants) -> Layer:
-    """Read a source layer; Unproved where a rank is unknown."""
+def source_layer(graph: Graph, node: Node, constants: Constants, add: int | None = None) -> Layer:
+    """Read a source layer, with the bias that node `add` puts on it; Unproved without a rank."""
     d = define(graph, node)
     inputs = graph.inputs_of(node.id)
     shape, filter_shape = (graph.spec(v).shape for v in inputs[:2])
@@ -67,17 +67,36 @@ def source_layer(graph: Graph, node: Node, constants: Constants) -> Layer:
     if wanted is None and d.output_shape is not None:
         found = constants.get(inputs[d.output_shape])
         wanted = None if found is None else tuple(int(v) for v in found.reshape(-1))
+    bias = None if d.bias is None else constants.get(inputs[d.bias])
+    if add is not None:
+        bias = _added(graph, node, add, constants)
     return Layer(
         d,
         shape,
         filter_shape,
         filter,
-        None if d.bias is None else constants.get(inputs[d.bias]),
-        d.bias is not None,
+        bias,
+        d.bias is not None or add is not None,
         wanted,
         d.output_shape is not None and wanted is None,
         dtype.container if dtype else np.dtype(np.float32),
     )
+
+
+def _added(graph: Graph, node: Node, add: int, constants: Constants) -> Array:
+    """Return the constant that an Add puts on a deconvolution, a value per output channel."""
+    d = define(graph, node)
+    other = next(v for v in graph.inputs_of(add) if v.node != node.id)
+    array, filter = constants.get(other), constants.get(graph.inputs_of(node.id)[1])
+    if d.bias is not None or d.activation is not None or array is None or filter is None:
+        raise Unproved("what is added to the source layer is no bias")
+    groups, _, each = d.canonical_shape(filter.shape)[:3]
+    channels = groups * each
+    shape = (1,) * (d.axes + 2 - array.ndim) + array.shape
+    wide = [a for a, n in enumerate(shape) if n != 1]
+    if len(shape) != d.axes + 2 or wide not in ([], [d.data_axes[1]]):
+        raise Unproved("what is added to the source layer is no bias")
+    return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
 
 
 def region(graph: Graph, place: Place) -> list[Node]:

@@ -1,126 +1,142 @@
-"""Run two plans side by side, handing over one shared tensor at a time.
+"""The second model of a comparison as a run of its own that hands over one tensor at a time.
 
-Each plan runs in a thread of its own; the first waits until the second has taken a tensor. So the
-memory in use is that of both runs plus the tensors under comparison, whatever the graphs' size.
+The plan runs in a thread and waits until what it has computed is taken or not wanted. So the memory
+in use is that of two runs plus the tensors under comparison, whatever the graphs' size.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
 from dataclasses import dataclass, field
 
-from irdeconv.graph import Node
+from irdeconv.graph import Graph, Node
 from irdeconv.runtime.feeds import Feeds
-from irdeconv.runtime.plan import Plan, Trace
+from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
+from irdeconv.verify.partner import Fetched, Partner
 
-Compare = Callable[[str, Node, Array, Node, Array], None]
+
+def layer_keys(graph: Graph) -> dict[int, str]:
+    """Return, by node id, the names by which layers are matched, those that are unique.
+
+    The last of the nodes that a rewriting made answers to the name of the source layer.
+    """
+    keys = {}
+    last: dict[tuple[str, ...], int] = {}
+    for node in graph.topological():
+        if node.type not in ("Const", "Parameter", "Result"):
+            keys[node.id] = node.name
+            if node.origins:
+                last[node.origins] = node.id
+    keys |= {i: origins[0] for origins, i in last.items()}
+    count = Counter(keys.values())
+    return {i: key for i, key in keys.items() if count[key] == 1}
+
+
+class _Stopped(Exception):
+    """The comparison has ended before the run."""
 
 
 @dataclass
 class _Exchange:
-    """Tensors on their way from the first run to the second."""
+    """Tensors on their way from the second run to the first."""
 
-    waiting: dict[str, tuple[Node, Array]] = field(default_factory=dict)
+    waiting: dict[str, Fetched] = field(default_factory=dict)
     wanted: str | None = None
-    finished: set[str] = field(default_factory=set)
+    ended: bool = False
+    stopped: bool = False
     turn: threading.Condition = field(default_factory=threading.Condition)
 
-    def offer(self, key: str, node: Node, array: Array) -> None:
-        """Hand a tensor over; returns when the second run has taken it or wants another one."""
+    def offer(self, key: str, found: Fetched) -> None:
+        """Hand a layer over; returns when it was taken or another one is wanted."""
         with self.turn:
-            self.waiting[key] = (node, array)
+            self.waiting[key] = found
             self.turn.notify_all()
             self.turn.wait_for(
                 lambda: (
-                    not self.waiting
-                    or "second" in self.finished
+                    self.stopped
+                    or not self.waiting
                     or (self.wanted is not None and self.wanted not in self.waiting)
                 )
             )
+            if self.stopped:
+                raise _Stopped
 
-    def take(self, key: str) -> tuple[Node, Array] | None:
-        """Wait for a tensor; None where the first run ended without it."""
+    def take(self, key: str) -> Fetched | None:
+        """Wait for a layer; None where the run ended without it."""
         with self.turn:
             self.wanted = key
             self.turn.notify_all()
-            self.turn.wait_for(lambda: key in self.waiting or "first" in self.finished)
+            self.turn.wait_for(lambda: key in self.waiting or self.ended)
             self.wanted = None
             found = self.waiting.pop(key, None)
             self.turn.notify_all()
             return found
 
-    def finish(self, who: str) -> None:
-        """Say that a run has ended."""
+    def end(self) -> None:
+        """Say that the run is over."""
         with self.turn:
-            self.finished.add(who)
+            self.ended = True
+            self.turn.notify_all()
+
+    def stop(self, *, quietly: bool) -> None:
+        """Say that nothing more is wanted; unless quietly, the run goes on to its end."""
+        with self.turn:
+            self.stopped = quietly
+            self.waiting.clear()
+            self.wanted = ""  # a name that no layer waits under
             self.turn.notify_all()
 
 
-def run_side_by_side(
-    a: Plan,
-    b: Plan,
-    inputs: Feeds,
-    keys: tuple[Mapping[int, str], Mapping[int, str]],
-    compare: Compare,
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Run both plans on the same inputs and call `compare` for every shared key; both outputs.
+class PlanPartner(Partner):
+    """Another graph, executed with NumPy."""
 
-    `keys` name the nodes to compare by node id, each key once per plan. Errors of either run are
-    raised here, the first plan's before the second's.
-    """
-    keys_a, keys_b = keys
-    shared = set(keys_a.values()) & set(keys_b.values())
-    exchange = _Exchange()
+    def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
+        keys_a, keys_b = layer_keys(first), layer_keys(plan.graph)
+        shared = set(keys_a.values())
+        steps = {step.node.id for step in plan.steps}  # without what constants fold to
+        self._offered = {i: k for i, k in keys_b.items() if k in shared and i in steps}
+        offered = set(self._offered.values())
+        self._asked = {i: k for i, k in keys_a.items() if k in offered}
+        self._exchange = _Exchange()
+        self._outputs: dict[str, Array] = {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, args=(plan, inputs), daemon=True)
+        self._thread.start()
 
-    def first(node: Node, arrays: tuple[Array, ...]) -> None:
-        key = keys_a.get(node.id)
-        if key in shared and arrays:
-            exchange.offer(str(key), node, arrays[0])
+    def fetch(self, node: Node) -> Fetched | None:
+        """Wait for the layer of the same name."""
+        key = self._asked.get(node.id)
+        found = None if key is None else self._exchange.take(key)
+        if self._error is not None:
+            raise self._error
+        return found
 
-    def second(node: Node, arrays: tuple[Array, ...]) -> None:
-        key = keys_b.get(node.id)
-        if key in shared and arrays:
-            found = exchange.take(str(key))
-            if found is not None:
-                compare(str(key), found[0], found[1], node, arrays[0])
+    def outputs(self) -> list[Array | None]:
+        """Wait for the end of the run."""
+        self._exchange.stop(quietly=False)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return list(self._outputs.values())
 
-    runs = [_Run("first", a, first, exchange), _Run("second", b, second, exchange)]
-    for r in runs:
-        r.start(inputs)
-    return runs[0].result(), runs[1].result()
+    def close(self) -> None:
+        """Stop the run."""
+        self._exchange.stop(quietly=True)
+        self._thread.join()
 
+    def _work(self, plan: Plan, inputs: Feeds) -> None:
+        def trace(node: Node, arrays: tuple[Array, ...]) -> None:
+            key = self._offered.get(node.id)
+            if key is not None and arrays:
+                self._exchange.offer(key, Fetched(node.type, arrays))
 
-@dataclass
-class _Run:
-    """One plan in a thread of its own."""
-
-    who: str
-    plan: Plan
-    trace: Trace
-    exchange: _Exchange
-    outputs: dict[str, Array] = field(default_factory=dict)
-    error: BaseException | None = None
-    thread: threading.Thread | None = None
-
-    def start(self, inputs: Feeds) -> None:
-        """Begin to run."""
-        self.thread = threading.Thread(target=self._work, args=(inputs,), daemon=True)
-        self.thread.start()
-
-    def result(self) -> dict[str, Array]:
-        """Wait for the outputs; raises here what the run raised."""
-        assert self.thread is not None
-        self.thread.join()
-        if self.error is not None:
-            raise self.error
-        return self.outputs
-
-    def _work(self, inputs: Feeds) -> None:
         try:
-            self.outputs = self.plan.run(inputs, self.trace)
+            self._outputs = plan.run(inputs, trace)
+        except _Stopped:
+            pass
         except BaseException as e:  # raised again in the caller's thread
-            self.error = e
+            self._error = e
         finally:
-            self.exchange.finish(self.who)
+            self._exchange.end()

@@ -24,13 +24,15 @@ class Matching:
 
     `places` has the deconvolutions that were rewritten, or why one was not found; `kept` the names
     of those that stand there unchanged; `others` counts the other layers that are the same;
-    `problems` says which are not.
+    `problems` says which are not. `biases` has the Add that belongs to a deconvolution because the
+    lowered graph adds the bias somewhere inside.
     """
 
     places: dict[int, Place | str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     others: int = 0
     problems: list[str] = field(default_factory=list)
+    biases: dict[int, int] = field(default_factory=dict)
 
 
 class Matcher:
@@ -61,7 +63,7 @@ class Matcher:
         for node in self.source.topological():
             if node.id not in needed or node.type == "Const":
                 continue
-            if node.type == "Result":
+            if node.type == "Result" or node.id in self.out.biases.values():
                 continue
             if is_defined(node):
                 self._deconvolution(node)
@@ -106,10 +108,21 @@ class Matcher:
             found.append(self.origins[(node.name,)])
         return list(dict.fromkeys(found))
 
-    def _lowered_from(self, node: Node) -> int | None:
-        """Return the candidate that is computed from a deconvolution's data."""
+    def _bias_behind(self, node: Node) -> int | None:
+        """Return the Add of a constant behind a deconvolution that stands for a bias inside it."""
+        users = self.source.users(Value(node.id))
+        add = self.source.node(users[0][0]) if len(users) == 1 else None
+        if add is None or add.type != "Add" or self._candidates(node):
+            return None
+        other = self.source.inputs_of(add.id)[1 - users[0][1]]
+        found = (self.lowered.node(c) for c in self._candidates(add))
+        alike = any(n.type in ("Add", node.type) for n in found)
+        return None if alike or self.own.get(other) is None else add.id
+
+    def _lowered_from(self, node: Node, last: Node) -> int | None:
+        """Return the candidate for `last` that is computed from a deconvolution's data."""
         taken = set(self.nodes.values())
-        free = [c for c in self._candidates(node) if c not in taken]
+        free = [c for c in self._candidates(last) if c not in taken]
         data = self.nodes.get(self.source.inputs_of(node.id)[0].node)
         reaching = [c for c in free if data is not None and self._reaches(c, data, taken)]
 
@@ -180,11 +193,15 @@ class Matcher:
         return None
 
     def _deconvolution(self, node: Node) -> None:
-        found = self._lowered_from(node)
+        add = self._bias_behind(node)
+        last = node if add is None else self.source.node(add)
+        found = self._lowered_from(node, last)
         if found is None:
             self.out.places[node.id] = "it is not in the lowered graph"
             return
-        self.nodes[node.id] = found
+        if add is not None:
+            self.out.biases[node.id] = add
+        self.nodes[last.id] = found
         other = self.lowered.node(found)
         if is_defined(other):
             reason = self._difference(node, other)

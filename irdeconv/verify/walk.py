@@ -7,7 +7,7 @@ no constant is followed as an array of element numbers (1, 2, ...; 0 is a zero).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
-from irdeconv.verify import axes
+from irdeconv.verify import axes, enlarge
 from irdeconv.verify.arrays import FIRST_VECTOR, Evaluator, constant_array, convert
 from irdeconv.verify.axes import EVERYWHERE, NOTHING, View
 from irdeconv.verify.definition import Ints, Unproved
@@ -55,9 +55,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Stack:
-    """Blocks behind one another along the channels."""
+    """Blocks behind one another along the channels; `bias` has a value for each channel."""
 
     blocks: tuple[Block, ...]
+    bias: Array | None = None
 
     @cached_property
     def ends(self) -> Array:
@@ -189,13 +190,24 @@ class Walk:
     def _chosen(self, value: Value, rank: int) -> list[int]:
         return [v % rank for v in self.weights.vector(value)]
 
+    def _movable(self, value: Value) -> View:
+        """Return a value whose elements are moved next: a bias goes into the base."""
+        view = self.view(value)
+        plain = replace(view, bias=())
+        if len(view.bias) != 1 or view.bias[0][0] not in (1, EVERYWHERE) or not plain.is_plain:
+            return view
+        if not isinstance(view.base, Stack) or view.base.bias is not None:
+            return view
+        values = np.broadcast_to(view.bias[0][1], (view.shape[1],))
+        return View.of(replace(view.base, bias=values), view.shape)
+
     def _pad(self, node: Node, inputs: tuple[Value, ...]) -> View:
         op: Any = node.op
         fill = [self.weights.value(v, "vector") for v in inputs[3:]]
         if op.pad_mode != "constant" or any(np.any(f != 0) for f in fill):
             raise Unproved(f'Pad "{node.name}" does not fill with zeros')
         begin, end = self._vectors(inputs[1:3])
-        return axes.pad(self.view(inputs[0]), begin, end)
+        return axes.pad(self._movable(inputs[0]), begin, end)
 
     def _transpose(self, node: Node, inputs: tuple[Value, ...]) -> View:
         view = self.view(inputs[0])
@@ -206,7 +218,7 @@ class Walk:
         return axes.transpose(view, order)
 
     def _reshape(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        return axes.reshape(self.view(inputs[0]), node.op, self.weights.vector(inputs[1]))
+        return axes.reshape(self._movable(inputs[0]), node.op, self.weights.vector(inputs[1]))
 
     def _unsqueeze(self, node: Node, inputs: tuple[Value, ...]) -> View:
         view = self.view(inputs[0])
@@ -221,7 +233,7 @@ class Walk:
         return axes.squeeze(view, self._chosen(inputs[1], len(view.axes)))
 
     def _slice(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        view = self.view(inputs[0])
+        view = self._movable(inputs[0])
         rows = list(zip(*self._vectors(inputs[1:4]), strict=True))
         chosen = list(range(len(rows)))
         if len(inputs) > 4:
@@ -231,20 +243,23 @@ class Walk:
     def _strided(self, node: Node, inputs: tuple[Value, ...]) -> View:
         begin, end, *step = self._vectors(inputs[1:])
         steps = step[0] if step else (1,) * len(begin)
-        return axes.strided(self.view(inputs[0]), node.op, begin, end, steps)
+        return axes.strided(self._movable(inputs[0]), node.op, begin, end, steps)
 
     def _spread(self, node: Node, inputs: tuple[Value, ...]) -> View:
         op: Any = node.op
         return axes.spread(self.view(inputs[0]), op.strides)
 
     def _depth_to_space(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        return axes.depth_to_space(self.view(inputs[0]), node.op)
+        return axes.depth_to_space(self._movable(inputs[0]), node.op)
 
     def _concat(self, node: Node, inputs: tuple[Value, ...]) -> View:
         op: Any = node.op
+        if any(self.depends(v) and not isinstance(self.view(v).base, Stack) for v in inputs):
+            return self._joined(node, inputs)
         parts = [self.view(v) for v in inputs]
         ranks = {len(p.axes) for p in parts}
-        if any(not isinstance(p.base, Stack) or not p.is_plain for p in parts) or len(ranks) > 1:
+        plain = (isinstance(p.base, Stack) and p.is_plain and p.base.bias is None for p in parts)
+        if not all(plain) or len(ranks) > 1:
             raise Unproved(f'Concat "{node.name}" joins more than outputs of convolutions')
         if op.axis % ranks.pop() != 1:
             raise Unproved(f'Concat "{node.name}" runs along axis {op.axis}, not the channels')
@@ -255,6 +270,52 @@ class Walk:
         channels = sum(p.shape[1] for p in parts)
         blocks = tuple(b for p in parts for b in p.base.blocks)
         return View.of(Stack(blocks), (batch, channels, *spatial))
+
+    def _joined(self, node: Node, inputs: tuple[Value, ...]) -> View:
+        """Join the data with zeros or with itself."""
+        op: Any = node.op
+        own = next(v for v in inputs if self.depends(v))
+        view = self.view(own)
+        at = op.axis % len(view.axes)
+        places = []
+        for v in inputs:
+            size = view.shape[at]
+            if v != own:
+                other = self.weights.value(v, "vector")
+                if np.any(other != 0) or other.ndim != len(view.axes):
+                    raise Unproved(f'Concat "{node.name}" joins the data with something else')
+                size = other.shape[at]
+            places.append(np.arange(size) if v == own else np.full(size, NOTHING))
+        every = [np.arange(n) for n in view.shape]
+        every[at] = np.concatenate(places)
+        return axes.read(view, every)
+
+    def _interpolate(self, node: Node, inputs: tuple[Value, ...]) -> View:
+        view = self._movable(inputs[0])
+        port, axes_port, scales = enlarge.resize_inputs(node.op, len(inputs))
+        rank = len(view.axes)
+        chosen = enlarge.resize_axes(node.op, rank)
+        if axes_port is not None:
+            chosen = self._chosen(inputs[axes_port], rank)
+        given = self.weights.value(inputs[port], "vector").reshape(-1)
+        places = [np.arange(n) for n in view.shape]
+        for a, number in zip(chosen, given, strict=True):
+            places[a] = enlarge.resize_places(node.op, places[a].size, float(number), scales)
+        return axes.read(view, places)
+
+    def _broadcast(self, node: Node, inputs: tuple[Value, ...]) -> View:
+        op: Any = node.op
+        view = self._movable(inputs[0])
+        if op.mode not in ("numpy", "bidirectional"):
+            raise Unproved(f"a Broadcast of mode {op.mode} is not followed")
+        return axes.read(view, enlarge.repeat_places(view.shape, self.weights.vector(inputs[1])))
+
+    def _tile(self, node: Node, inputs: tuple[Value, ...]) -> View:
+        view, repeats = self._movable(inputs[0]), self.weights.vector(inputs[1])
+        if len(repeats) != len(view.axes):
+            raise Unproved("a Tile to another rank is not followed")
+        rows = zip(view.shape, repeats, strict=True)
+        return axes.read(view, [np.tile(np.arange(n), r) for n, r in rows])
 
     def _add(self, node: Node, inputs: tuple[Value, ...]) -> View:
         own, other = inputs if self.depends(inputs[0]) else inputs[::-1]
@@ -279,7 +340,7 @@ class Walk:
         groups, outputs, inner = w.shape[:3]
         if view.base is not None or view.bias or view.activation:
             raise Unproved(f'{node.type} "{node.name}" is not the first one')
-        if op.auto_pad != "explicit" or w.ndim != n + 3 or view.shape[1] != groups * inner:
+        if w.ndim != n + 3 or view.shape[1] != groups * inner:
             raise Unproved(f'{node.type} "{node.name}": the filter {list(w.shape)} does not fit')
         where = [view.coordinate(b, a) for a, b in enumerate(self.boundary.data_axes)]
         if not np.array_equal(where[0], np.arange(view.shape[0])):
@@ -294,7 +355,7 @@ class Walk:
 def _reading(op: Any, axis: int, where: Array, taps: int) -> Array:
     """Return what each output of a convolution reads along an axis: [Q, T], -1 for a zero."""
     stride, dilation = (v[axis] if v else 1 for v in (op.strides, op.dilations))
-    begin, end = (v[axis] if v else 0 for v in (op.pads_begin, op.pads_end))
+    begin, end = enlarge.same_pads(op, axis, dilation * (taps - 1))
     room = where.size + begin + end - dilation * (taps - 1) - 1
     if room < -1:
         raise Unproved(f"the kernel does not fit on spatial axis {axis}")
@@ -308,15 +369,18 @@ def _reading(op: Any, axis: int, where: Array, taps: int) -> Array:
 ACTIVATIONS = frozenset(["Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Tanh"])
 STEPS: dict[str, Callable[[Walk, Node, tuple[Value, ...]], View]] = {
     "Add": Walk._add,
+    "Broadcast": Walk._broadcast,
     "Concat": Walk._concat,
     "Convolution": Walk._convolution,
     "DepthToSpace": Walk._depth_to_space,
     "GroupConvolution": Walk._convolution,
+    "Interpolate": Walk._interpolate,
     "Pad": Walk._pad,
     "Reshape": Walk._reshape,
     "Slice": Walk._slice,
     "Squeeze": Walk._squeeze,
     "StridedSlice": Walk._strided,
+    "Tile": Walk._tile,
     "Transpose": Walk._transpose,
     "Unsqueeze": Walk._unsqueeze,
     "ZeroInsertion": Walk._spread,

@@ -69,7 +69,7 @@ class Case:
     three more operations, each rounded to f32; integers compare exactly. `fixed` are ports whose
     value inference cannot do without. `defect` says why OpenVINO gives something else or refuses:
     then the peer test fails where it agrees. `crash` says that the row would kill OpenVINO's
-    process, so it is not run there.
+    process, or give anything by chance, so it is not run there.
     """
 
     op: str

@@ -160,6 +160,9 @@ CASES = [
         [f32([-1, -2, -3, 4], (1, 2, 2)), f32([10, 100], (1, 2, 1))],
         f32([-10, -20, -300, 4], (1, 2, 2)),
     ),
+    # A single value fits any data, whatever its rank.
+    case("PReLU-1", "", [f32(-2), f32([0.5])], f32(-1)),
+    case("PReLU-1", "", [f32([-2, 4]), f32([[[0.5]]])], f32([-1, 4])),
     case("SoftMax-1", 'axis="1"', [f32([[0, 1, 2]])], f32([THIRDS])),
     case("SoftMax-8", 'axis="-2"', [f32([[0], [1], [2]])], f32([[v] for v in THIRDS])),
     case("SoftMax-8", 'axis="1"', [f32([[1000, 1000]])], f32([[0.5, 0.5]])),

@@ -1,0 +1,99 @@
+"""Turn decompositions of a deconvolution back into one deconvolution, and report each.
+
+Found are inserted zeros, several or one convolution with channels interleaved in space, and data
+enlarged by repetition. What is none stays, with the reason. With -o the raised IR is written as
+.xml and .bin. With --certify every raised layer is proved equal to what it replaces; exit code 1
+where one is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console, count
+from irdeconv.cli.options import (
+    Parser,
+    add_certify,
+    add_format,
+    add_model,
+    add_output,
+    add_shapes,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.passes.raising import Raised
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        action="append",
+        help="look for this pattern only (repeatable): zero-insertion, phases, depth-to-space, "
+        "resize",
+    )
+    add_shapes(parser)
+    add_output(parser, "write the raised IR here (.xml, .bin beside it)")
+    add_certify(parser, "raised")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Raise, write, report."""
+    from irdeconv import api
+    from irdeconv.cli.check_certificate import certify
+    from irdeconv.cli.model import inferred, protect, read, read_file
+
+    protect(args.output, (args.file, args.weights), force=args.force, model=True)
+    protect(args.certify, (args.file, args.weights, args.output), force=args.force)
+    source = inferred(read(args), args.shape)
+    raised = api.raise_(source, args.only)
+    if args.output:
+        api.write(raised.graph, args.output)
+        console.log(f"wrote {args.output}")
+    certificates = []
+    if args.certify:
+        written = api.infer(read_file(args.output)) if args.output else raised.graph
+        certificates = certify(written, source, args.certify, console)
+    if console.wants_json:
+        content = {"file": args.file, "output": args.output, **raised.report.to_dict()}
+        if args.certify:
+            content["certificates"] = [c.to_dict() for c in certificates]
+        console.json("raise", content)
+    else:
+        _text(raised, args, console)
+        for c in certificates:
+            console.text(str(c))
+    return 1 if any(c.holds_for is None for c in certificates) else 0
+
+
+def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
+    from irdeconv.inspection.report import ratio
+    from irdeconv.inspection.table import number, table
+
+    report = raised.report
+    done = [r for r in report if r.pattern]
+    if done:
+        head = ("layer", "pattern", "becomes", "MACs before", "raised MACs", "ratio")
+        rows = [
+            (
+                r.name,
+                r.pattern or "",
+                r.type,
+                number(r.macs_before),
+                number(r.macs_raised),
+                ratio(r.macs_raised, r.macs_before),
+            )
+            for r in done
+        ]
+        console.text(table(head, rows, ("MACs before", "raised MACs", "ratio")))
+    for r in report:
+        if not r.pattern:
+            console.text(f"{r.name}: {r.type} stays: {r.reason}")
+        elif r.note:
+            console.text(f"{r.name}: {r.note}")
+    verdict = count(len(done), "decomposition") + f" of {len(report)} raised"
+    console.text(f"{args.file}: {verdict}; {len(raised.graph)} layers")

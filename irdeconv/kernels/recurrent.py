@@ -1,0 +1,93 @@
+"""Recurrent cells along a sequence: N batch, T steps, I inputs, H hidden units, G gates.
+
+A step maps the projected input (N, G*H) and the states, each (N, H), to the next states; the first
+state is also the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+States = tuple[Array, ...]
+Step = Callable[[Array, States], States]
+Activation = Callable[[Array], Array]
+
+
+def scan(step: Step, x: Array, states: States, lengths: Array, *, reverse: bool) -> list[Array]:
+    """Run a cell over x (N, T, G*H); returns the outputs (N, T, H) and the last states.
+
+    Each sequence ends after its own length; the outputs behind it are 0, its states stay. In
+    reverse it is read, and its outputs are written, from its own end.
+    """
+    out = np.zeros((*x.shape[:2], states[0].shape[-1]), x.dtype)
+    for t in range(x.shape[1]):
+        active = np.flatnonzero(t < lengths)
+        if not active.size:
+            break
+        at = lengths[active] - 1 - t if reverse else t
+        new = step(x[active, at], tuple(s[active] for s in states))
+        out[active, at] = new[0]
+        states = tuple(_put(s, active, n) for s, n in zip(states, new, strict=True))
+    return [out, *states]
+
+
+def _put(old: Array, rows: Array, new: Array) -> Array:
+    if len(rows) == len(old):
+        return new
+    out = old.copy()
+    out[rows] = new
+    return out
+
+
+def rnn(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
+    """H' = f(x + H R), with r (H, H)."""
+    (f,) = activations
+
+    def step(x: Array, states: States) -> States:
+        return (f(clip(x + states[0] @ r.T)),)
+
+    return step
+
+
+def gru(
+    r: Array,
+    activations: Sequence[Activation],
+    clip: Activation,
+    reset_bias: Array | None = None,
+) -> Step:
+    """H' = (1 - z) n + z H, gates z, r, n; r (3H, H).
+
+    With `reset_bias` (H,) the reset gate acts on the product (linear_before_reset), otherwise on
+    the state.
+    """
+    f, g = activations
+    size = r.shape[-1]
+    gates, candidate = r[: 2 * size].T, r[2 * size :].T
+
+    def step(x: Array, states: States) -> States:
+        (h,) = states
+        update, reset = np.split(f(clip(x[:, : 2 * size] + h @ gates)), 2, -1)
+        if reset_bias is None:
+            inner = (reset * h) @ candidate
+        else:
+            inner = reset * (h @ candidate + reset_bias)
+        return ((1 - update) * g(clip(x[:, 2 * size :] + inner)) + update * h,)
+
+    return step
+
+
+def lstm(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
+    """C' = f C + i c, H' = o h(C'), gates f, i, c, o; r (4H, H)."""
+    f, g, h = activations
+
+    def step(x: Array, states: States) -> States:
+        hidden, cell = states
+        forget, keep, candidate, output = np.split(clip(x + hidden @ r.T), 4, -1)
+        cell = f(forget) * cell + f(keep) * g(candidate)
+        return f(output) * h(cell), cell
+
+    return step

@@ -1,0 +1,231 @@
+"""Compose what stands before, in and behind convolutions into one deconvolution.
+
+A convolution of stride 1 reads u[j], where element i stands at j = p + S1*i + r1 (r1 an entry of
+the data's pulse), and gives v[q] = sum over t of w[t] u[q + D*t]. Behind it position o of the
+output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] in the output
+
+    o = S1*S2*i + k,   k = P + S2*(p + r1 - D*t) + r2,
+
+which is a deconvolution of stride S1*S2 whose tap k - kmin collects all w[t] with that k, and which
+begins at -kmin. Its end follows from the size of the output.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from irdeconv.passes.raising.size import Size, Unreadable
+from irdeconv.passes.raising.sums import Sums
+from irdeconv.passes.raising.tensor import Signal
+from irdeconv.spec import Array
+
+LARGEST = 1 << 28  # elements of a raised filter
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Output channels that one convolution makes, or zeros (`filter` None).
+
+    `filter` is [g, M/g, C/g, *T]; `signals` are the data's spatial axes with the convolution's own
+    pads; `sizes` are those of the output.
+    """
+
+    count: int
+    sizes: tuple[Size, ...]
+    filter: Array | None = None
+    signals: tuple[Signal, ...] = ()
+    dilations: Ints = ()
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind the convolutions: the channel of every output channel, and the axes.
+
+    The channel of output m at residue r of the axes is channels[m] plus the pulses' entries.
+    """
+
+    channels: Ints
+    signals: tuple[Signal, ...]
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A deconvolution: `filter` is [g, C/g, M/g, *K].
+
+    `exact` says that every element of the filter is an element of the old one, or an exact sum.
+    `summed` is the largest number of old elements in a new one.
+    """
+
+    filter: Array
+    strides: Ints
+    dilations: Ints
+    pads_begin: Ints
+    pads_end: Ints
+    output_padding: Ints
+    exact: bool = True
+    summed: int = 1
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One axis of the result: the stride, lowest k, the places of k from it, O - S*I."""
+
+    stride: int
+    low: int
+    places: Ints
+    excess: int
+
+    @property
+    def size(self) -> int:
+        """The taps from the lowest to the highest k."""
+        return self.places[-1] + 1
+
+
+def compose(blocks: Sequence[Block], behind: Behind) -> Raising:
+    """Return the deconvolution; Unreadable where there is none."""
+    real = [b for b in blocks if b.filter is not None]
+    if not real:
+        raise Unreadable("there is no convolution")
+    axes = len(behind.signals)
+    lines = [_line(real, behind, a) for a in range(axes)]
+    filter, sums = _filter(blocks, real[0], behind, lines)
+    interleaved = any(len(s.pulse) > 1 for s in behind.signals)
+    rows = []
+    for a, line in enumerate(lines):
+        used = np.array(line.places)
+        if interleaved:
+            others = tuple(i for i in range(filter.ndim) if i != 3 + a)
+            used = np.flatnonzero((filter != 0).any(others))
+        rows.append(_spelled(used if used.size else np.array(line.places), line))
+    for a, row in enumerate(rows):
+        filter = _taken(filter, 3 + a, row[0])
+    _, dilations, begin, end, extra = zip(*rows, strict=True)
+    strides = tuple(line.stride for line in lines)
+    return Raising(filter, strides, dilations, begin, end, extra, sums.exact, sums.count)
+
+
+def _line(blocks: Sequence[Block], behind: Behind, axis: int) -> _Line:
+    """Return one axis; Unreadable where zeros stand in the place of outputs of the scatter."""
+    out = behind.signals[axis]
+    strides = {b.signals[axis].stride for b in blocks}
+    if len(strides) > 1:
+        raise Unreadable(f"the convolutions' data is spread by {sorted(strides)}")
+    every: set[int] = set()
+    for b in blocks:
+        s, span = b.signals[axis], b.dilations[axis] * (_taps(b, axis) - 1)
+        # Where q of the first element's lowest tap is below 0, outputs in front of q = 0 are not 0.
+        if (out.offset > 0 > s.offset - span) or (out.tail > 0 > s.tail - span):
+            raise Unreadable(f"spatial axis {axis} is padded where the scatter goes on")
+        residues = [r for r, entry in enumerate(out.pulse) if entry is not None]
+        every |= {k + r for _, k in _reached(b, out, axis) for r in residues}
+    stride = strides.pop() * out.stride
+    excess = (out.size - blocks[0].signals[axis].count * stride).number
+    if excess is None:
+        raise Unreadable(f"spatial axis {axis} grows with another size than the data's")
+    low = min(every)
+    return _Line(stride, low, tuple(sorted(k - low for k in every)), excess)
+
+
+def _reached(block: Block, out: Signal, axis: int) -> list[tuple[int, int]]:
+    """Return (t, P + S2*(p + r1 - D*t)) for every tap and entry of the data's pulse."""
+    s, dilation = block.signals[axis], block.dilations[axis]
+    return [
+        (t, out.offset + out.stride * (s.offset + r - dilation * t))
+        for t in range(_taps(block, axis))
+        for r, entry in enumerate(s.pulse)
+        if entry is not None
+    ]
+
+
+def _taps(block: Block, axis: int) -> int:
+    assert block.filter is not None
+    return int(block.filter.shape[3 + axis])
+
+
+def _filter(
+    blocks: Sequence[Block], first: Block, behind: Behind, lines: Sequence[_Line]
+) -> tuple[Array, Sums]:
+    """Gather all taps into a filter [g, C/g, M/g, *K] that starts at the lowest k."""
+    assert first.filter is not None
+    groups, _, inner = first.filter.shape[:3]
+    total = len(behind.channels)
+    kernel = [line.size for line in lines]
+    if total * inner * math.prod(kernel) > LARGEST:
+        raise Unreadable(f"its filter would have {total * inner * math.prod(kernel)} elements")
+    if total % groups:
+        raise Unreadable(f"{total} output channels are not {groups} groups")
+    sums = Sums((total, inner, *kernel), first.filter.dtype)
+    ends = np.cumsum([b.count for b in blocks])
+    entries = ([r for r, c in enumerate(s.pulse) if c is not None] for s in behind.signals)
+    for residue in itertools.product(*entries):
+        added = sum(s.pulse[r] or 0 for s, r in zip(behind.signals, residue, strict=True))
+        channels = np.array(behind.channels) + added
+        owner = np.searchsorted(ends, channels, "right")
+        if channels.min() < 0 or owner.max() >= len(blocks):
+            raise Unreadable("channels are read that no convolution makes")
+        for i in np.unique(owner):
+            rows = np.flatnonzero(owner == i)
+            local = channels[rows] - (ends[i] - blocks[i].count)
+            _gather(sums, blocks[i], rows, local, residue, behind, lines, groups)
+    grouped = sums.result().reshape(groups, total // groups, inner, *kernel)
+    return grouped.swapaxes(1, 2), sums
+
+
+def _gather(
+    sums: Sums,
+    block: Block,
+    rows: Array,
+    local: Array,
+    residue: Ints,
+    behind: Behind,
+    lines: Sequence[_Line],
+    groups: int,
+) -> None:
+    """Add the taps of one convolution for some output channels at one residue."""
+    w = block.filter
+    if w is None:
+        return
+    if w.shape[0] != groups or w.shape[2] != sums.shape[1]:
+        raise Unreadable("the convolutions' groups differ")
+    each = sums.shape[0] // groups
+    if (local // w.shape[1] != rows // each).any():
+        raise Unreadable("the channels of the groups are interleaved")
+    part = w[local // w.shape[1], local % w.shape[1]]
+    places = [
+        [(t, k + residue[a] - line.low) for t, k in _reached(block, behind.signals[a], a)]
+        for a, line in enumerate(lines)
+    ]
+    for combination in itertools.product(*places):
+        taps, at = zip(*combination, strict=True)
+        sums.add(rows, at, part[(slice(None), slice(None), *taps)])
+
+
+def _spelled(used: Array, line: _Line) -> tuple[Ints, int, int, int, int]:
+    """Return an axis as OpenVINO spells it: taps (-1: a zero), dilation, pads, output_padding.
+
+    `used` are the taps that are needed: the sub-pixel forms pad theirs with zeros. A begin below 0
+    has no legal spelling, nor an output_padding of a stride or more: zero taps take their place.
+    """
+    apart = math.gcd(*(int(u - used[0]) for u in used)) or 1
+    first, last = int(used[0]), int(used[-1])
+    first -= -(-max(line.low + first, 0) // apart) * apart
+    begin = -(line.low + first)
+    end = last + line.low - line.stride + 1 - line.excess  # O = S(I-1) + K - begin - end
+    longer = -(-max(-end - line.stride + 1, 0) // apart) * apart
+    last, end = last + longer, end + longer
+    taps = tuple(t if 0 <= t < line.size else -1 for t in range(first, last + 1, apart))
+    return taps, apart, begin, max(end, 0), max(-end, 0)
+
+
+def _taken(filter: Array, axis: int, taps: Ints) -> Array:
+    """Return a filter at some taps of an axis, -1 giving zeros."""
+    out = filter.take([max(t, 0) for t in taps], axis)
+    blank = [i for i, t in enumerate(taps) if t < 0]
+    out[(slice(None),) * axis + (blank,)] = 0
+    return out

@@ -1,0 +1,157 @@
+"""Raising: every decomposition that is one deconvolution becomes one, and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dialects.openvino import (
+    BackpropData,
+    ConvolutionBackpropData,
+    GroupConvolutionBackpropData,
+)
+from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.errors import Diagnostic, OpError, UsageError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.ops.convert import Convert, convert
+from irdeconv.ops.elementwise import Add
+from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.raising.compose import Raising
+from irdeconv.passes.raising.records import PATTERNS, Raised, RaisedLayer, RaisingReport
+from irdeconv.passes.raising.site import CONVOLUTIONS, Found, Site
+from irdeconv.passes.rewrite import Skip, remove_dead, replace_node, unique_names
+from irdeconv.spec import Array, compatible
+from irdeconv.suggest import did_you_mean
+
+CORES = (*CONVOLUTIONS, "Concat")
+
+
+def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> Raised:
+    """Return a copy of the graph in which decompositions are deconvolutions again.
+
+    `only` names the patterns to look for. Raises UsageError for an unknown one, InferenceError
+    where the graph does not fit together.
+    """
+    for name in only or ():
+        if name not in PATTERNS:
+            message = f'there is no pattern "{name}": {", ".join(PATTERNS)}'
+            hint = did_you_mean(name, PATTERNS)
+            raise UsageError(Diagnostic("E700", "error", message, hint=hint))
+    wanted = frozenset(PATTERNS if only is None else only)
+    out = inferred(graph)
+    dead = {n.id for n in out.nodes()} - out.live()
+    cores = [n for n in out.topological() if n.type in CORES and n.id not in dead]
+    layers: list[RaisedLayer] = []
+    named = {n.id for n in out.nodes()}
+    # Joined convolutions come before single ones.
+    for core in sorted(cores, key=lambda n: n.type != "Concat"):
+        while core.id in out:
+            layer = _raise_one(out, core, wanted, named)
+            if layer is not None:
+                layers.append(layer)
+                remove_dead(out, dead)
+            if layer is None or layer.pattern is None:
+                break
+    unique_names(out, named)
+    infer_specs(out)
+    out.lint()
+    layers.sort(key=lambda r: r.pattern is None)
+    return Raised(out, RaisingReport(tuple(layers)))
+
+
+def _raise_one(
+    graph: Graph, core: Node, wanted: Collection[str], named: set[int]
+) -> RaisedLayer | None:
+    """Raise what a core belongs to; None where nothing speaks for a deconvolution.
+
+    `named` gets the node that takes over a name.
+    """
+    site = Site(graph, core)
+    if not site.is_complete:
+        return None
+    found = site.best()
+    if found is None:
+        if not site.is_candidate:
+            return None
+        reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
+        return RaisedLayer(core.name, core.type, None, reason)
+    pattern = _pattern(core, found)
+    return _replace(graph, site, found, pattern, named) if pattern in wanted else None
+
+
+def _pattern(core: Node, found: Found) -> str:
+    if found.repeats:
+        return "resize"
+    if core.type == "Concat":
+        return "phases"
+    return "depth-to-space" if found.interleaves else "zero-insertion"
+
+
+def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[int]) -> RaisedLayer:
+    """Put the deconvolution in the place of the last node of its decomposition."""
+    core, end, made = site.core, graph.node(found.end), found.raising
+    before = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in site.convolutions]
+    op = _operation(made.filter, made)
+
+    def build(_: Any, b: GraphBuilder, *__: Any) -> Any:
+        filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
+        y = b.add(op, found.data, _constant(b, filter, site.compressed))
+        if not compatible(b.spec(y).shape, end.spec().shape):
+            return Skip(f"the output would be {b.spec(y)} in the place of {end.spec()}")
+        if found.bias is None:
+            return y
+        bias = found.bias.reshape(1, -1, *(1,) * len(made.strides))
+        return b.add(Add(), y, b.const(bias))
+
+    try:
+        change = replace_node(graph, end, build)
+    except OpError as e:
+        return RaisedLayer(core.name, core.type, None, f"the deconvolution would be wrong: {e}")
+    if change.skipped:
+        return RaisedLayer(core.name, core.type, None, change.skipped)
+    new = next(n for n in map(graph.node, change.made) if n.type == op.type)
+    named.add(change.made[-1])
+    if end.type in CONVOLUTIONS:
+        new.name = new.name.replace(end.type, op.type)
+    return RaisedLayer(
+        new.name if found.bias is None else end.name,
+        op.type,
+        pattern,
+        None,
+        tuple(op.to_attributes().items()),
+        None if any(m is None for m in before) else sum(m or 0 for m in before),
+        op.macs(graph.input_specs(new.id), new.specs or ()),
+        made.exact,
+        _note(made),
+    )
+
+
+def _operation(filter: Array, made: Raising) -> BackpropData:
+    lists = (made.strides, made.pads_begin, made.pads_end, made.dilations)
+    if filter.shape[0] == 1:
+        return ConvolutionBackpropData(*lists, "explicit", made.output_padding)
+    return GroupConvolutionBackpropData(*lists, "explicit", made.output_padding)
+
+
+def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
+    """Return the filter as a constant, in the element type of a compressed one where it fits."""
+    if compressed is not None:
+        with np.errstate(all="ignore"):
+            small = convert(filter, compressed)
+        if np.array_equal(convert(small, of_numpy(filter.dtype)), filter):
+            return b.keep(Convert(of_numpy(filter.dtype)), b.const(small))
+    return b.const(filter)
+
+
+def _note(made: Raising) -> str | None:
+    """Tell how sums in the filter round."""
+    if made.summed == 1:
+        return None
+    count = f"{made.summed} filter elements"
+    if made.exact:
+        return f"up to {count} are summed, exactly; products are rounded after the sum, not before"
+    return f"equal up to rounding: sums of up to {count} are rounded"

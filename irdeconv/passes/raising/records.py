@@ -1,0 +1,76 @@
+"""What raising returns: the graph and a record of every decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from irdeconv.graph import Graph
+
+PATTERNS = {
+    "zero-insertion": "zeros inserted into the data of a convolution",
+    "phases": "several convolutions joined along the channels, then interleaved in space",
+    "depth-to-space": "a convolution, its channels then interleaved in space",
+    "resize": "data enlarged by repeating elements, then a convolution",
+}
+
+
+@dataclass(frozen=True)
+class RaisedLayer:
+    """What became of one decomposition.
+
+    `pattern` is None where it stayed (`reason` says why); then `type` is that of the convolution or
+    the Concat of several, else that of the new deconvolution. MACs are products, None where sizes
+    are unknown. `note` tells what besides the equality of the formulas there is to know.
+    """
+
+    name: str
+    type: str
+    pattern: str | None
+    reason: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+    macs_before: int | None = None
+    macs_raised: int | None = None
+    exact: bool = True
+    note: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "attributes": dict(self.attributes),
+        }
+
+
+@dataclass(frozen=True)
+class RaisingReport:
+    """One record per decomposition: the raised ones, then those that stay."""
+
+    layers: tuple[RaisedLayer, ...]
+
+    def __iter__(self) -> Iterator[RaisedLayer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"layers": [r.to_dict() for r in self.layers]}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
+            for r in self.layers
+        ]
+        return "\n".join(lines) or "no decompositions of deconvolutions"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The graph with deconvolutions and the report."""
+
+    graph: Graph
+    report: RaisingReport

@@ -1,0 +1,371 @@
+"""Find what surrounds a convolution: the data that it is computed from, the node where it ends."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType
+from irdeconv.errors import OpError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import as_tuple
+from irdeconv.passes.raising.compose import Behind, Block, Raising, compose
+from irdeconv.passes.raising.size import Size, Unreadable, Vectors
+from irdeconv.passes.raising.steps import STEPS, Steps, constant
+from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, own, single
+from irdeconv.spec import Array
+
+CONVOLUTIONS = ("Convolution", "GroupConvolution")
+LONGEST = 24  # nodes in front of or behind a convolution
+ENLARGING = ("Interpolate", "ZeroInsertion")
+# Behind a convolution elements are only moved: repeated ones are another layer's data.
+BEHIND = frozenset(STEPS) - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A deconvolution: from the value `data` to the output of node `end`.
+
+    `bias` has one value per output channel. `repeats` says that elements of the data are repeated,
+    `interleaves` that channels are moved into space.
+    """
+
+    data: Value
+    end: int
+    raising: Raising
+    bias: Array | None
+    repeats: bool
+    interleaves: bool
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may be a deconvolution. `bias` is by channels of the convolutions.
+
+    `shape` is that of what the convolutions make, `tensor` the output by where it comes from in
+    there; `shared` counts values in between that others use too, `length` the nodes behind.
+    """
+
+    data: Value
+    end: int
+    blocks: list[Block]
+    shape: list[Size]
+    tensor: Tensor
+    bias: Array | None
+    shared: int
+    length: int
+
+    @property
+    def _signals(self) -> tuple[Signal, ...]:
+        return next(b.signals for b in self.blocks if b.filter is not None)
+
+    @property
+    def enlarges(self) -> int:
+        """The product of the strides."""
+        behind = (d.stride for axis in self.tensor.axes for d in axis if isinstance(d, Signal))
+        patterns = (len(d.pulse) for x in self.tensor.axes[2:] for d in x if isinstance(d, Pattern))
+        return math.prod((*(s.stride for s in self._signals), *behind, *patterns))
+
+    def rank(self) -> tuple[int, int, bool, int]:
+        """Return what makes one candidate better than another."""
+        whole = all(min(s.offset, s.tail) >= 0 for s in self._signals)
+        return self.enlarges, -self.shared, whole, self.length
+
+    def built(self) -> Found:
+        """Return the deconvolution; Unreadable where it is none."""
+        rank = len(self._signals) + 2
+        tensor = self.tensor
+        if len(tensor.axes) != rank:
+            raise Unreadable("the rank changes behind the convolution")
+        want_batch(tensor, self.shape[0])
+        channels = single(own(tensor.axes[1], 1))
+        if not isinstance(channels, Pattern) or None in channels.pulse or not channels.pulse:
+            raise Unreadable("the output's channels are not those of the convolution")
+        signals = tuple(signal(tensor, a, self.shape[a]) for a in range(2, rank))
+        if any(None in s.pulse for s in signals):
+            raise Unreadable("zeros are inserted behind the convolution")
+        behind = Behind(tuple(c for c in channels.pulse if c is not None), signals)
+        made, bias = compose(self.blocks, behind), self._bias(behind)
+        repeats = any(s.pulse.count(0) > 1 for s in self._signals)
+        return Found(self.data, self.end, made, bias, repeats, any(s.stride > 1 for s in signals))
+
+    def _bias(self, behind: Behind) -> Array | None:
+        """Return the bias by output channels; Unreadable where it is not one value for each."""
+        if self.bias is None:
+            return None
+        if any(max(s.offset, s.tail) > 0 for s in behind.signals):
+            raise Unreadable("zeros are put beside what has got a bias")
+        entries = itertools.product(*(s.pulse for s in behind.signals))
+        added = [sum(e or 0 for e in row) for row in entries]
+        values = self.bias[np.add.outer(np.array(behind.channels), added)]
+        if (values.view(f"u{values.itemsize}") != values[:, :1].view(f"u{values.itemsize}")).any():
+            raise Unreadable("the bias differs between the phases of an output channel")
+        return np.ascontiguousarray(values[:, 0])
+
+
+@dataclass
+class Site:
+    """A convolution, or several that a Concat joins along the channels.
+
+    `refused` collects why parts of its surroundings were not understood.
+    """
+
+    graph: Graph
+    core: Node
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether something that enlarges stands beside it."""
+        before = [n for v in self._convolved() for n in self._upstream(v)]
+        behind = self._users(self.core)
+        behind += [m for n in behind if n.type == "Add" for m in self._users(n)]
+        enlarges = any(n.type in ENLARGING for n in before)
+        return enlarges or any(n.type == "DepthToSpace" for n in behind)
+
+    def _users(self, node: Node) -> list[Node]:
+        return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
+
+    def best(self) -> Found | None:
+        """Return the deconvolution that covers most, None where there is none."""
+        found: list[Candidate] = []
+        for source in self._sources():
+            try:
+                found += self._from(source)
+            except Unreadable as e:
+                self._refuse(e)
+        for candidate in sorted(found, key=Candidate.rank, reverse=True):
+            try:
+                return candidate.built()
+            except Unreadable as e:
+                self._refuse(e)
+        return None
+
+    def _refuse(self, reason: Unreadable) -> None:
+        if str(reason) not in self.refused:
+            self.refused.append(str(reason))
+
+    def _parts(self) -> list[Node]:
+        if self.core.type in CONVOLUTIONS:
+            return [self.core]
+        return [self.graph.node(v.node) for v in self.graph.inputs_of(self.core.id)]
+
+    @property
+    def convolutions(self) -> list[Node]:
+        """The convolutions of the core."""
+        return [p for p in self._parts() if p.type in CONVOLUTIONS]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the core is a convolution, or joins nothing but convolutions and zeros."""
+        parts = self._parts()
+        others = [p for p in parts if p.type not in (*CONVOLUTIONS, "Broadcast", "Const")]
+        if others or not self.convolutions:
+            return False
+        rank = self.graph.spec(Value(self.core.id)).rank
+        op: Any = self.core.op
+        return self.core.type in CONVOLUTIONS or (rank is not None and op.axis % rank == 1)
+
+    @property
+    def compressed(self) -> ElementType | None:
+        """The element type in which the filter is stored, where it is converted."""
+        value = self.graph.inputs_of(self.convolutions[0].id)[1]
+        node = self.graph.node(value.node)
+        if node.type != "Convert":
+            return None
+        return self.graph.spec(self.graph.inputs_of(node.id)[0]).dtype
+
+    def _convolved(self) -> list[Value]:
+        return [self.graph.inputs_of(p.id)[0] for p in self.convolutions]
+
+    def _upstream(self, value: Value) -> list[Node]:
+        """Return the nodes that move elements on their way to a value, the nearest first."""
+        steps = Steps(self.graph, Vectors(self.graph, {}))
+        chain: list[Node] = []
+        while len(chain) < LONGEST:
+            node = self.graph.node(value.node)
+            if node.type not in STEPS or value.port:
+                break
+            chain.append(node)
+            value = steps.data(node)
+        return chain
+
+    def _sources(self) -> list[Value]:
+        """Return the values that all convolutions may be computed from, the farthest first."""
+        steps = Steps(self.graph, Vectors(self.graph, {}))
+        common: list[Value] | None = None
+        for value in self._convolved():
+            chain = [value, *(steps.data(n) for n in self._upstream(value))]
+            common = chain if common is None else [v for v in chain if v in common]
+        return list(reversed(common or []))
+
+    def _from(self, source: Value) -> list[Candidate]:
+        """Return what may be a deconvolution of the data `source`."""
+        spec = self.graph.spec(source)
+        if spec.shape is None or len(spec.shape) < 3:
+            raise Unreadable("the rank of the data is unknown")
+        if 0 in spec.shape:
+            raise Unreadable("the data is empty")
+        shape = [
+            Size.of(d) if isinstance(d, int) else Size.symbol(f"axis {a}")
+            for a, d in enumerate(spec.shape)
+        ]
+        steps = Steps(self.graph, Vectors(self.graph, {source: shape}))
+        real = {p.id: self._block(p, source, shape, steps) for p in self.convolutions}
+        made = [shape[0], Size.of(0), *next(iter(real.values())).sizes]
+        blocks = [
+            real[p.id] if p.id in real else Block(steps.zeros(Value(p.id), 1, made), ())
+            for p in self._parts()
+        ]
+        made[1] = Size.of(sum(b.count for b in blocks))
+        every = (
+            Candidate(source, end, blocks, made, tensor, bias, shared, length)
+            for end, tensor, bias, shared, length in self._ends(made, steps)
+        )
+        return [c for c in every if c.enlarges > 1]
+
+    def _block(self, part: Node, source: Value, shape: list[Size], steps: Steps) -> Block:
+        """Return what one convolution contributes."""
+        graph = self.graph
+        op: Any = part.op
+        data, weights = graph.inputs_of(part.id)
+        w = folded(graph, weights)
+        if w is None:
+            raise Unreadable("the filter is no constant")
+        if any(s != 1 for s in op.strides):
+            raise Unreadable(f"the convolution has the strides {list(op.strides)}")
+        w = w if part.type == "GroupConvolution" else w[None]
+        n = w.ndim - 3
+        dilations = op.dilations or (1,) * n
+        signals = self._read(data, source, shape, steps, w)
+        pads = _pads(op, [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)])
+        signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
+        spans = (d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True))
+        sizes = tuple(s.size - r for s, r in zip(signals, spans, strict=True))
+        steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
+        return Block(w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations))
+
+    def _read(
+        self, data: Value, source: Value, shape: list[Size], steps: Steps, w: Array
+    ) -> tuple[Signal, ...]:
+        """Return the spatial axes that a convolution reads; Unreadable where channels are moved."""
+        chain: list[Node] = []
+        value = data
+        while value != source:
+            chain.append(self.graph.node(value.node))
+            value = steps.data(chain[-1])
+        tensor = Tensor.source(shape)
+        for node in reversed(chain):
+            tensor = steps.apply(node, tensor)
+            steps.vectors.shapes[Value(node.id)] = tensor.shape
+        if len(tensor.axes) != len(shape) or w.ndim - 1 != len(shape):
+            raise Unreadable("the data of the convolution has another rank")
+        want_batch(tensor, shape[0])
+        channel = single(own(tensor.axes[1], 1))
+        whole = channel == single(Tensor.source(shape).axes[1])
+        if not whole or (shape[1].number not in (None, w.shape[0] * w.shape[2])):
+            raise Unreadable("channels are moved in front of the convolution")
+        signals = tuple(signal(tensor, a, shape[a]) for a in range(2, len(shape)))
+        if any(entry for s in signals for entry in s.pulse):
+            raise Unreadable("channels are moved into space in front of the convolution")
+        return signals
+
+    def _ends(
+        self, made: list[Size], steps: Steps
+    ) -> Iterator[tuple[int, Tensor, Array | None, int, int]]:
+        """Yield the core and the nodes behind it that move its elements, with what they make."""
+        tensor = Tensor.source(made)
+        waiting: list[tuple[int, Tensor, Array | None, int, int]]
+        waiting = [(self.core.id, tensor, None, 0, 0)]
+        while waiting:
+            node, tensor, bias, shared, length = waiting.pop()
+            value = Value(node)
+            steps.vectors.shapes[value] = tensor.shape
+            if length == 0 or self.graph.node(node).type != "Add":
+                yield node, tensor, bias, shared, length
+            users = self.graph.users(value)
+            more = shared + (len(users) > 1)
+            for user in dict.fromkeys(u for u, _ in users):
+                after = self._follow(self.graph.node(user), value, tensor, bias, steps)
+                if after is not None and length < LONGEST:
+                    waiting.append((user, *after, more, length + 1))
+
+    def _follow(
+        self, node: Node, value: Value, tensor: Tensor, bias: Array | None, steps: Steps
+    ) -> tuple[Tensor, Array | None] | None:
+        """Return what a node makes of a value, None where that cannot be followed."""
+        if node.type == "Add" and value == Value(self.core.id):
+            added = self._bias(node, value, tensor)
+            return None if added is None else (tensor, added)
+        if node.type not in BEHIND or steps.data(node) != value:
+            return None
+        try:
+            return steps.apply(node, tensor), bias
+        except Unreadable as e:
+            self._refuse(e)
+            return None
+
+    def _bias(self, node: Node, value: Value, tensor: Tensor) -> Array | None:
+        """Return the constant that an Add puts on every channel, None where it is none."""
+        other = [v for v in self.graph.inputs_of(node.id) if v != value]
+        array = folded(self.graph, other[0]) if len(other) == 1 else None
+        rank, channels = len(tensor.axes), tensor.shape[1].number or 0
+        if array is None or array.ndim > rank:
+            return None
+        shape = (*(1,) * (rank - array.ndim), *array.shape)
+        if any(n != 1 for a, n in enumerate(shape) if a != 1) or shape[1] not in (1, channels):
+            return None
+        return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
+
+
+def want_batch(tensor: Tensor, count: Size) -> None:
+    """Raise Unreadable where the first axis is not the batch of `count` elements."""
+    digit = single(own(tensor.axes[0], 0))
+    whole = isinstance(digit, Signal) and digit.axis == 0 and digit.is_whole
+    if not whole and not (digit == Pattern((0,)) and count == Size.of(1)):
+        raise Unreadable("the batch is not kept as it is")
+
+
+def signal(tensor: Tensor, axis: int, count: Size) -> Signal:
+    """Return a spatial axis; Unreadable where it does not run along that of the source."""
+    digit = single(own(tensor.axes[axis], axis))
+    if isinstance(digit, Pattern) and count == Size.of(1):
+        # Any stride that keeps the positions apart will do for a single element.
+        return Signal(axis, count, len(digit.pulse), pulse=digit.pulse).trimmed()
+    if not isinstance(digit, Signal) or digit.axis != axis:
+        raise Unreadable(f"spatial axis {axis - 2} does not run along that of the data")
+    return digit
+
+
+def _pads(op: Any, spans: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pads of a convolution of stride 1; `spans` are D(K-1)."""
+    if op.auto_pad == "valid":
+        return [(0, 0) for _ in spans]
+    if op.auto_pad in ("same_upper", "same_lower"):
+        small = [n // 2 for n in spans]
+        rows = [(h, n - h) for h, n in zip(small, spans, strict=True)]
+        return rows if op.auto_pad == "same_upper" else [(q, p) for p, q in rows]
+    zeros = (0,) * len(spans)
+    return list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
+
+
+def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
+    """Return a value that is computed from constants alone, None for any other."""
+    array = constant(graph, value)
+    node = graph.node(value.node)
+    inputs = graph.inputs_of(node.id)
+    if array is not None or not inputs or depth > LONGEST or node.op.side_effect:
+        return array
+    arrays = [folded(graph, v, depth + 1) for v in inputs]
+    if any(a is None for a in arrays):
+        return None
+    try:
+        made: Array = as_tuple(node.op.evaluate(*arrays))[value.port]
+    except (OpError, ValueError, TypeError, IndexError):
+        return None
+    return made

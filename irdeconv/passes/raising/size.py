@@ -1,0 +1,134 @@
+"""Sizes that are known as polynomials in the open sizes of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from irdeconv.dtypes import ElementType
+from irdeconv.graph import Graph, Value
+from irdeconv.spec import ints
+
+Monomial = tuple[str, ...]
+
+
+class Unreadable(Exception):
+    """A node does not do what a deconvolution's decomposition does; the text says what it does."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A polynomial with integer coefficients; `terms` are sorted and have no zero among them."""
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    @staticmethod
+    def of(value: Size | int) -> Size:
+        """Return a number as a size."""
+        if isinstance(value, Size):
+            return value
+        return Size((((), value),) if value else ())
+
+    @staticmethod
+    def symbol(name: str) -> Size:
+        """Return an open size."""
+        return Size((((name,), 1),))
+
+    @property
+    def number(self) -> int | None:
+        """The value where it is known, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __add__(self, other: Size | int) -> Size:
+        return _sum([*self.terms, *Size.of(other).terms])
+
+    def __sub__(self, other: Size | int) -> Size:
+        return self + Size.of(other) * -1
+
+    def __mul__(self, other: Size | int) -> Size:
+        pairs = ((a, b) for a in self.terms for b in Size.of(other).terms)
+        return _sum([(tuple(sorted(a[0] + b[0])), a[1] * b[1]) for a, b in pairs])
+
+
+def _sum(terms: Sequence[tuple[Monomial, int]]) -> Size:
+    found: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        found[monomial] = found.get(monomial, 0) + factor
+    return Size(tuple(sorted((m, f) for m, f in found.items() if f)))
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """Return the product of sizes."""
+    out = Size.of(1)
+    for s in sizes:
+        out = out * s
+    return out
+
+
+class Vectors:
+    """Evaluates integer vectors on polynomials; `shapes` are those of the tensors that are known.
+
+    A tensor of which nothing is known contributes its exact dimensions only.
+    """
+
+    def __init__(self, graph: Graph, shapes: dict[Value, list[Size]]) -> None:
+        self.graph = graph
+        self.shapes = shapes
+
+    def get(self, value: Value) -> list[Size]:
+        """Return the elements of a vector or scalar; Unreadable where one is not known."""
+        known = ints(self.graph.spec(value))
+        if known is not None:
+            return [Size.of(v) for v in known]
+        node = self.graph.node(value.node)
+        inputs = self.graph.inputs_of(node.id)
+        if node.type == "ShapeOf":
+            return self._shape(inputs[0])
+        if node.type in ("Squeeze", "Unsqueeze", "Reshape") or (
+            node.type == "Convert" and _is_integer(self.graph.spec(value).dtype)
+        ):
+            return self.get(inputs[0])
+        if node.type == "Concat":
+            return [s for v in inputs for s in self.get(v)]
+        if node.type == "Gather":
+            found = self.get(inputs[0])
+            return [found[i] for i in self.numbers(inputs[1])]
+        if node.type in _ARITHMETIC:
+            return self._combine(node.type, self.get(inputs[0]), self.get(inputs[1]))
+        raise Unreadable(f'the numbers that {node.type} "{node.name}" computes are not known')
+
+    def numbers(self, value: Value) -> list[int]:
+        """Return exact numbers; Unreadable where one is open."""
+        found = [s.number for s in self.get(value)]
+        if any(n is None for n in found):
+            name = self.graph.node(value.node).name
+            raise Unreadable(f'the numbers of "{name}" depend on open sizes')
+        return [n for n in found if n is not None]
+
+    def _shape(self, value: Value) -> list[Size]:
+        if value in self.shapes:
+            return self.shapes[value]
+        shape = self.graph.spec(value).shape
+        if shape is None:
+            raise Unreadable(f'the rank of "{self.graph.node(value.node).name}" is not known')
+        # An open dimension of another tensor is a symbol that nothing else equals.
+        return [
+            Size.of(d) if isinstance(d, int) else Size.symbol(f"{value.node}.{value.port}.{a}")
+            for a, d in enumerate(shape)
+        ]
+
+    def _combine(self, kind: str, a: list[Size], b: list[Size]) -> list[Size]:
+        n = max(len(a), len(b))
+        if {len(a), len(b)} - {1, n}:
+            raise Unreadable(f"vectors of {len(a)} and {len(b)} elements meet")
+        rows = zip(a * (n // len(a)), b * (n // len(b)), strict=True)
+        return [p + q if kind == "Add" else p - q if kind == "Subtract" else p * q for p, q in rows]
+
+
+_ARITHMETIC = ("Add", "Multiply", "Subtract")
+
+
+def _is_integer(dtype: ElementType | None) -> bool:
+    return dtype is not None and dtype.kind in ("int", "uint")

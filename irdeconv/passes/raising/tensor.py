@@ -1,0 +1,232 @@
+"""A tensor by what stands along its axes: elements of a source, copies of them, zeros.
+
+An axis is a row of digits, the last one fastest. A `Pattern` is a digit of fixed size: at each of
+its positions it adds to the source's channel, or there is a zero (None). A `Signal` runs through
+one axis of the source: position offset + S*i + r holds element i where the pattern `pulse` has an
+entry r, with the entry added to the channel. So zero-insertion is the pulse (0, None, ...), nearest
+enlargement (0, 0, ...), and an axis that depth-to-space made (0, M, 2M, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from irdeconv.passes.raising.size import Size, Unreadable, product
+
+Pulse = tuple[int | None, ...]
+NO_AXIS = -1
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A digit of fixed size: what each position adds to the channel, None for a zero."""
+
+    pulse: Pulse
+
+    @property
+    def size(self) -> Size:
+        """The number of positions."""
+        return Size.of(len(self.pulse))
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A digit that runs through source axis `axis` of `count` elements.
+
+    `offset` positions stand in front of the first pulse, `tail` behind the last one: zeros where
+    positive, else so many positions are cut off. First and last entry of `pulse` are no None.
+    """
+
+    axis: int
+    count: Size
+    stride: int = 1
+    offset: int = 0
+    tail: int = 0
+    pulse: Pulse = (0,)
+
+    @property
+    def size(self) -> Size:
+        """The number of positions: offset + S(I-1) + pulse + tail."""
+        rest = self.offset + len(self.pulse) + self.tail - self.stride
+        return self.count * self.stride + rest
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the source's axis as it stands."""
+        return (self.stride, self.offset, self.tail, self.pulse) == (1, 0, 0, (0,))
+
+    def padded(self, begin: int, end: int) -> Signal:
+        """Return it with zeros at both ends; negative pads crop."""
+        if (begin > 0 > self.offset) or (end > 0 > self.tail):
+            raise Unreadable(f"axis {self.axis} is cropped and then padded")
+        return replace(self, offset=self.offset + begin, tail=self.tail + end)
+
+    def spread(self, pulse: Pulse) -> Signal:
+        """Put a pattern in the place of every position."""
+        n = len(pulse)
+        wide: list[int | None] = [None] * (n * len(self.pulse))
+        for i, p in enumerate(self.pulse):
+            for j, q in enumerate(pulse):
+                wide[n * i + j] = None if p is None or q is None else p + q
+        made = Signal(
+            self.axis, self.count, self.stride * n, self.offset * n, self.tail * n, tuple(wide)
+        )
+        return made.trimmed()
+
+    def trimmed(self) -> Signal:
+        """Return it with the zeros at the ends of the pulse in offset and tail."""
+        filled = [i for i, p in enumerate(self.pulse) if p is not None]
+        if not filled:
+            raise Unreadable(f"nothing but zeros is left of axis {self.axis}")
+        first, last = filled[0], filled[-1]
+        behind = len(self.pulse) - 1 - last
+        return replace(
+            self,
+            pulse=self.pulse[first : last + 1],
+            offset=self.offset + first,
+            tail=self.tail + behind,
+        )
+
+
+Digit = Pattern | Signal
+Axis = tuple[Digit, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor by its axes."""
+
+    axes: tuple[Axis, ...]
+
+    @staticmethod
+    def source(shape: Sequence[Size]) -> Tensor:
+        """Return a tensor (N, C, *I) that is its own source."""
+        digits: list[Axis] = [(Signal(a, n),) for a, n in enumerate(shape)]
+        channels = shape[1].number
+        if channels is not None:
+            digits[1] = (Pattern(tuple(range(channels))),)
+        return Tensor(tuple(digits))
+
+    @property
+    def shape(self) -> list[Size]:
+        """The sizes of the axes."""
+        return [product([d.size for d in axis]) for axis in self.axes]
+
+    def with_axis(self, axis: int, digits: Axis) -> Tensor:
+        """Return it with another axis."""
+        return Tensor((*self.axes[:axis], digits, *self.axes[axis + 1 :]))
+
+
+def own(axis: Axis, source: int) -> Axis:
+    """Return an axis without source axes of size 1, which a Reshape may put anywhere.
+
+    That of `source` stays.
+    """
+    return tuple(
+        d
+        for d in axis
+        if not (isinstance(d, Signal) and d.axis != source and d.is_whole and d.count == Size.of(1))
+    )
+
+
+def single(axis: Axis) -> Digit:
+    """Return an axis as one digit; Unreadable where several source axes mix in it."""
+    out: Digit = Pattern((0,))
+    if sum(isinstance(d, Signal) for d in axis) > 1:
+        axis = own(axis, NO_AXIS)
+    for d in axis:
+        if isinstance(d, Pattern):
+            out = out.spread(d.pulse) if isinstance(out, Signal) else _joined(out, d)
+        elif isinstance(out, Pattern) and out.pulse == (0,):
+            out = d
+        else:
+            raise Unreadable("an axis holds several axes of the source")
+    return out
+
+
+def _joined(a: Pattern, b: Pattern) -> Pattern:
+    return Pattern(
+        tuple(None if p is None or q is None else p + q for p in a.pulse for q in b.pulse)
+    )
+
+
+def regroup(tensor: Tensor, target: Sequence[Size | None]) -> Tensor:
+    """Bring a tensor into another shape; None stands for the one size that is left to follow."""
+    digits = [d for axis in tensor.axes for d in axis]
+    if None not in target:
+        made = _taken(digits, [t for t in target if t is not None])
+        if digits:
+            made[-1:] = [(*made[-1], *digits)]
+    else:
+        at = target.index(None)
+        front = [t for t in target[:at] if t is not None]
+        back = [t for t in target[at + 1 :] if t is not None]
+        made = _taken(digits, front)
+        digits.reverse()
+        behind = _taken(digits, back[::-1], backwards=True)
+        made = [*made, tuple(reversed(digits)), *behind[::-1]]
+    out = Tensor(tuple(made))
+    if any(t is not None and t != s for t, s in zip(target, out.shape, strict=True)):
+        raise Unreadable("a Reshape mixes the axes of its source")
+    return out
+
+
+def _taken(digits: list[Digit], target: Sequence[Size], *, backwards: bool = False) -> list[Axis]:
+    """Take digits from the front of a list until they fill each size of the target."""
+    made = []
+    for want in target:
+        axis: list[Digit] = []
+        have = Size.of(1)
+        if want == have and digits and digits[0].size == have:
+            axis.append(digits.pop(0))
+        while have != want and digits:
+            digits[:1] = _divided(digits[0], have, want, backwards)
+            axis.append(digits.pop(0))
+            have = have * axis[-1].size
+        if have != want:
+            raise Unreadable("a Reshape does not follow the axes of its source")
+        made.append(tuple(reversed(axis)) if backwards else tuple(axis))
+    return made
+
+
+def _divided(digit: Digit, have: Size, want: Size, backwards: bool) -> list[Digit]:
+    """Return a digit in two parts where only a part of it is wanted, the wanted one first."""
+    if isinstance(digit, Signal):
+        return [digit]
+    n = len(digit.pulse)
+    for part in range(1, n):
+        if n % part == 0 and have * part == want:
+            slow, fast = split(digit, n // part if backwards else part)
+            return [fast, slow] if backwards else [slow, fast]
+    return [digit]
+
+
+def split(digit: Pattern, outer: int) -> tuple[Pattern, Pattern]:
+    """Split a pattern into `outer` blocks: what the blocks add and what their positions add."""
+    inner = len(digit.pulse) // outer
+    rows = [digit.pulse[i * inner : (i + 1) * inner] for i in range(outer)]
+    at = next(((i, j) for i, r in enumerate(rows) for j, p in enumerate(r) if p is not None), None)
+    if at is None:
+        raise Unreadable("nothing but zeros is left of an axis")
+    fast = rows[at[0]]
+    base = fast[at[1]] or 0
+    column = [r[at[1]] for r in rows]
+    slow = tuple(None if p is None else p - base for p in column)
+    if _joined(Pattern(slow), Pattern(fast)).pulse != digit.pulse:
+        raise Unreadable("a Reshape parts an axis that does not repeat")
+    return Pattern(slow), Pattern(fast)
+
+
+def pad_axis(axis: Axis, begin: int, end: int) -> Axis:
+    """Return an axis with zeros at both ends; negative pads crop."""
+    if not begin and not end:
+        return axis
+    digit = single(axis)
+    if isinstance(digit, Signal):
+        return (digit.padded(begin, end),)
+    pulse = digit.pulse
+    if min(begin, 0) + min(end, 0) + len(pulse) < 1:
+        raise Unreadable("nothing is left of an axis")
+    kept = pulse[max(-begin, 0) : len(pulse) - max(-end, 0)]
+    return (Pattern((*(None,) * max(begin, 0), *kept, *(None,) * max(end, 0))),)

@@ -1,0 +1,152 @@
+"""Comparison with saved arrays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import LAYERS, image, network
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    ird.write(ird.infer(network()), path)
+    np.save(tmp_path / "x.npy", image())
+    return path
+
+
+def layers(edit: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
+    """Every layer's first output, by its name."""
+    found: dict[str, np.ndarray] = {}
+    g = network(edit)
+    ird.run(g, [image()], form=None, trace=lambda n, a: found.setdefault(n.name, a[0].copy()))
+    return {n: found[n] for n in LAYERS}
+
+
+def compare(net: Path, arrays: dict[str, np.ndarray], *more: str) -> int:
+    file = net.with_name("saved.npz")
+    np.savez(file, **arrays)
+    return main(["compare", str(net), str(file), "-i", f"x=@{net.with_name('x.npy')}", *more])
+
+
+def test_what_run_dumps_can_be_compared(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = f"x=@{net.with_name('x.npy')}"
+    file = str(net.with_name("all.npz"))
+    assert main(["run", str(net), x, "--dump", "all", "-o", file, "--form", "phases"]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(net), file, "-i", x, "--all"]) == 0
+    out, err = capsys.readouterr()
+    assert "W500" not in err or "no layer" in err  # nodes that the lowering made
+    assert out.splitlines()[-1].startswith("the same: 1 outputs, 10 layers compared")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"out": "out"},
+        {"out": "out:0"},
+        {"out": "arr_0"},
+        {"out": "out0"},
+        {"out": "output_0"},
+        {"out": "out0_0"},
+        {"out": "whatever"},
+        {"conv2": "conv2", "out": "out:0"},
+        {"conv2": "dump/conv2", "up": "dump/up:0"},
+    ],
+)
+def test_names(net: Path, names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = layers(), layers({"w1": lambda w: w * 1.5})
+    assert compare(net, {spelled: good[n] for n, spelled in names.items()}) == 0
+    assert "without a counterpart" in capsys.readouterr().out
+    assert compare(net, {spelled: bad[n] for n, spelled in names.items()}) == 1
+    first = next(iter(names))
+    assert f"'{first if len(names) > 1 else ''}" in capsys.readouterr().out
+
+
+def test_a_wrong_layer_among_saved_ones(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(net, layers({"w2": lambda w: np.flip(w, (2, 3))})) == 1
+    out = capsys.readouterr().out
+    assert "first at Convolution 'conv2'" in out
+    assert "the kernel is flipped" in out
+
+
+def test_arrays_that_stand_for_nothing(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = layers()
+    assert compare(net, {"up": good["up"], "upp": good["up"], "x": image()}) == 0
+    assert "warning[W500]: " in (err := capsys.readouterr().err)
+    assert '"upp"' in err
+    assert '"x"' not in err
+    assert compare(net, {"one": good["up"], "two": good["up"]}) == 2
+    assert "E505" in capsys.readouterr().err
+
+
+def test_shapes_and_types(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = layers()
+    assert compare(net, {"up": good["up"][:, :, :-1]}) == 1
+    assert "(-1, 0) rows more at the end" in capsys.readouterr().out
+    assert compare(net, {"up": good["up"].astype(np.float64)}) == 0
+    assert compare(net, {"up": good["up"].astype(np.int32)}) == 1
+    assert "W501" in capsys.readouterr().err
+    assert compare(net, {"up": good["up"].astype(np.float16)}) == 0
+    assert compare(net, {"up": (good["up"] * 1.01).astype(np.float16)}) == 1
+
+
+def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["passed"], found["not_compared"]) == (True, 8)
+    assert [d["code"] for d in found["diagnostics"]] == ["W500"]
+    (tensor,) = found["tensors"]
+    assert {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"} <= set(
+        tensor
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
+def test_files_that_are_no_archives(
+    net: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = net.with_name("bad.npz")
+    file.write_bytes(content)
+    assert main(["compare", str(net), str(file)]) == 2
+    assert "E505" in capsys.readouterr().err
+    assert main(["compare", str(net), str(net.with_name("none.npz"))]) == 6
+
+
+def test_members_are_read_one_at_a_time(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    read = np.lib.npyio.NpzFile.__getitem__
+    monkeypatch.setattr(
+        np.lib.npyio.NpzFile, "__getitem__", lambda self, key: held.append(key) or read(self, key)
+    )
+    good = layers()
+    file = net.with_name("saved.npz")
+    np.savez(file, **dict(reversed(good.items())))
+    assert ird.compare(network(), file, [image()]).passed
+    assert held == [*LAYERS, "out"]  # in the order of execution; the last one is an output, too
+
+
+def test_a_mapping_of_arrays() -> None:
+    assert ird.compare(network(), layers(), [image()]).passed
+    assert not ird.compare(network(), {"up": layers()["up"] + 1}, [image()]).passed
+    with pytest.raises(ird.UsageError):
+        ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
+
+
+def test_without_openvino(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert main(["compare", str(net), "openvino"]) == 4
+    err = capsys.readouterr().err
+    assert "error[E506]" in err
+    assert "pip install 'irdeconv[oracles]'" in err

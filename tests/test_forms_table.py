@@ -1,0 +1,90 @@
+"""docs/forms.md is true: its numbers follow from theory, its rows are what the script prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from public_layers import PUBLISHED, Published, macs_by_theory
+
+from irdeconv.passes.forms import FORMS
+
+ROOT = Path(__file__).resolve().parent.parent
+LINES = (ROOT / "docs/forms.md").read_text("utf-8").splitlines()
+# What is computed anew here; the script computes all.
+QUICK_MACS = 50_000_000
+QUICK_FILTER = 200_000
+QUICK_RESIDUES = 64
+
+
+@cache
+def script() -> Any:
+    """tools/make_forms_table.py as a module."""
+    spec = importlib.util.spec_from_file_location("forms", ROOT / "tools/make_forms_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows(network: str) -> list[list[str]]:
+    """The cells of a network's rows in the table of forms."""
+    found = [[c.strip() for c in line.strip("|").split("|")] for line in LINES]
+    return [r[1:] for r in found if r[0] == network and len(r) == len(script().COLUMNS)]
+
+
+def is_quick(published: Published) -> bool:
+    size = math.prod(published.layer.filter_shape)
+    return (
+        published.layer.products <= QUICK_MACS
+        and size <= QUICK_FILTER
+        and math.prod(published.layer.strides) <= QUICK_RESIDUES
+    )
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.network)
+def test_every_row_is_theory_and_everything_is_proved(published: Published) -> None:
+    theory = macs_by_theory(published.layer)
+    assert theory["direct"] == published.layer.products
+    found = rows(published.network)
+    assert [r[0] for r in found] == list(FORMS)
+    for form, by_theory, by_formula, counted, *_, proof, probe, equal in found:
+        if form == "gemm" and published.kernel != published.stride:
+            k, s = ([n] * published.layer.axes for n in (published.kernel, published.stride))
+            assert by_theory == f"does not apply: the kernel {k} is not the stride {s}"
+            continue
+        assert by_theory == by_formula == counted == f"{theory[form]:,}"
+        assert (proof, probe, equal) == ("proved", "equal", "yes")
+
+
+def test_networks_and_kinds_are_many() -> None:
+    layers = [p.layer for p in PUBLISHED]
+    assert len({p.network for p in PUBLISHED}) == len(PUBLISHED) >= 20
+    assert {la.axes for la in layers} == {1, 2, 3}
+    assert sum(p.kernel == p.stride for p in PUBLISHED) >= 5
+    assert sum(p.groups > 1 for p in PUBLISHED) >= 3
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.network)
+def test_layers_and_choices_are_those_of_the_code(published: Published) -> None:
+    assert script().layer_row(published) in LINES
+    assert script().choice_row(published) in LINES
+
+
+QUICK = [p for p in PUBLISHED if is_quick(p)]
+
+
+@pytest.mark.parametrize("published", QUICK, ids=lambda p: p.network)
+def test_quick_rows_are_printed_again(published: Published) -> None:
+    printed = list(script().form_rows(published))
+    assert len(printed) == len(FORMS)
+    assert [row for row in printed if row not in LINES] == []
+
+
+def test_there_are_quick_rows() -> None:
+    assert len(QUICK) >= 5

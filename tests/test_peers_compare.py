@@ -1,0 +1,82 @@
+"""`compare` against live OpenVINO: all layers agree, mistakes are found, pieces bound memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import image, network
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.verify import peer
+
+pytest.importorskip("openvino")
+pytestmark = pytest.mark.oracles
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    ird.write(ird.infer(network()), path)
+    np.save(tmp_path / "x.npy", image())
+    return path
+
+
+@pytest.mark.parametrize("nbytes", [1, 40000, 1 << 26])
+def test_all_layers_agree_in_pieces_of_any_size(
+    nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[int] = []
+    execute = peer.OpenVinoPartner._execute
+
+    def counted(self, piece):  # type: ignore[no-untyped-def]
+        pieces.append(len(piece))
+        execute(self, piece)
+        assert len(self._kept) <= 3 if nbytes == 1 else True
+
+    monkeypatch.setattr(peer, "PIECE_BYTES", nbytes)
+    monkeypatch.setattr(peer.OpenVinoPartner, "_execute", counted)
+    report = ird.compare(network(), "openvino", [image()])
+    assert report.passed, report
+    assert report.alone == 0
+    assert [t.name for t in report.tensors if not t.output][-3:] == ["split", "split.1", "out"]
+    assert sum(pieces) == 10
+    assert len(pieces) == {1: 10, 1 << 26: 1}.get(nbytes, len(pieces))
+    assert {t.type_b for t in report.tensors} >= {"Convolution", "ConvolutionBackpropData"}
+
+
+def test_another_model_in_openvino(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = ["-i", f"x=@{net.with_name('x.npy')}"]
+    low, wrong = net.with_name("low.xml"), net.with_name("wrong.xml")
+    ird.write(ird.lower(network(), "phases").graph, low)
+    ird.write(ird.infer(network({"w2": lambda w: np.flip(w, (2, 3))})), wrong)
+    assert main(["compare", str(net), "openvino", *x]) == 0
+    assert "the same: 1 outputs, 10 layers compared" in capsys.readouterr().out
+    assert main(["compare", str(net), f"openvino:{low}", *x]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(net), f"openvino:{wrong}", *x]) == 1
+    out = capsys.readouterr().out
+    assert "first at Convolution 'conv2'" in out
+    assert "the kernel is flipped" in out
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+def test_a_lowered_graph_in_openvino(form: str) -> None:
+    report = ird.compare(ird.lower(network(), form).graph, "openvino", [image()])
+    assert report.passed, report
+    up = next(t for t in report.tensors if t.name == "up")
+    assert up.rule == ("gamma~_216 |W||x|" if form == "zero-insertion" else "exact")
+
+
+def test_other_input_shapes(net: Path) -> None:
+    assert main(["compare", str(net), "openvino", "--shape", "x[2,3,9,7]"]) == 0
+
+
+def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = net.read_text().replace('type="Sigmoid"', 'type="Sigmoidal"')
+    (odd := net.with_name("odd.xml")).write_text(text)
+    odd.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
+    assert main(["compare", str(net), f"openvino:{odd}"]) == 4
+    assert "E506" in capsys.readouterr().err

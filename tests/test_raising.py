@@ -1,0 +1,248 @@
+"""Raising: decompositions become one deconvolution that computes the same bits, and is proved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from forms_grid import form_layer
+from layers import Layer, build, constant, expected
+from layers import numbers as layer_numbers
+from raising_graphs import (
+    WAYS,
+    Net,
+    agrees,
+    certified,
+    end,
+    left,
+    numbers,
+    raised_types,
+    resize,
+    source,
+    spelled,
+)
+
+import irdeconv as ird
+from irdeconv.passes.forms import FORMS
+from irdeconv.verify.certificate import check
+
+CHUNKS, CASES = 6, 9
+
+
+# Round trips -------------------------------------------------------------------------------------
+
+
+def round_trip(rng: np.random.Generator, seen: Counter[Any], free: bool) -> None:
+    """Lower one random layer in every form, raise it, compare with the definition."""
+    layer = replace(form_layer(rng), semantics="runtime")
+    if min(layer.output_size) < 1 or max(layer.strides) == 1:
+        return
+    dtype = rng.choice([np.float32, np.int32, np.float64])
+    x = layer_numbers(rng, layer.data_shape, dtype)
+    w = layer_numbers(rng, layer.filter_shape, dtype)
+    free = free and layer.output_shape is None
+    declared = [None if free and a != 1 else d for a, d in enumerate(x.shape)]
+    graph, feeds = build(layer, x, w, data_shape=declared)
+    want = expected(layer, x, w)
+    for form in FORMS:
+        low = ird.lower(graph, form)
+        raised = ird.raise_(low.graph)
+        assert [r.pattern is not None for r in raised.report] == [True], (layer, raised.report)
+        assert left(raised.graph) == [], layer
+        assert np.array_equal(ird.run(raised.graph, feeds, form=None)["y"], want), layer
+        certified(low.graph, raised.graph)
+        seen[low.report.layers[0].form, raised.report.layers[0].pattern, free] += 1
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_form_is_raised_again(chunk: int) -> None:
+    rng = np.random.default_rng([81, chunk])
+    seen: Counter[Any] = Counter()
+    for _ in range(CASES):
+        round_trip(rng, seen, free=chunk % 3 == 2)
+    assert {f for f, _, _ in seen} >= {"zero-insertion", "phases", "stacked"}
+    assert {free for _, _, free in seen} >= {chunk % 3 == 2}
+
+
+def test_the_filter_comes_back() -> None:
+    """Attributes and filter of the round trip are those of the layer where its taps are not 0."""
+    rng = np.random.default_rng(2)
+    layer = Layer(1, (4, 5), 2, 3, 2, (3, 2), (2, 3), (1, 2), (1, 0), (0, 2), (1, 0))
+    x = layer_numbers(rng, layer.data_shape, np.float32)
+    w = layer_numbers(rng, layer.filter_shape, np.float32)
+    graph, _ = build(layer, x, w)
+    for form in ("zero-insertion", "phases", "stacked"):
+        raised = ird.raise_(ird.lower(graph, form).graph).graph
+        (node,) = raised.nodes("GroupConvolutionBackpropData")
+        found: Any = raised.node(raised.inputs_of(node.id)[1].node).op
+        assert np.array_equal(found.data.array(), w), form
+        same = ("strides", "dilations", "pads_begin")
+        assert all(getattr(node.op, k) == getattr(layer, k) for k in same), form
+        assert ird.infer(raised).node(node.id).spec().shape == (1, 4, *layer.output_size)
+
+
+# Spellings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("strides", [(2,), (3, 2), (1, 4), (2, 3, 2)])
+def test_inserted_zeros_as_they_are_spelled(way: str, strides: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(4)
+    shape = (2, 3, 4, 3, 5)[: 2 + len(strides)]
+    net = Net()
+    x = spelled(net, source(net, shape), way, shape, strides)
+    w = numbers(rng, 4, 3, *(3, 2, 1)[: len(strides)])
+    pads = ((2,) * len(strides), (1,) * len(strides))
+    graph = end(net, net.convolution(x, w, pads, dilations=(1, 2, 1)[: len(strides)]))
+    raised = ird.raise_(graph)
+    assert [r.pattern for r in raised.report] == ["zero-insertion"], str(raised.report)
+    assert left(raised.graph) == []
+    assert agrees(net, raised.graph, numbers(rng, *shape))
+    certified(graph, raised.graph)
+
+
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower", "valid"])
+def test_a_crop_in_front_and_automatic_pads(auto_pad: str) -> None:
+    rng = np.random.default_rng(5)
+    net, shape = Net(), (1, 2, 5, 4)
+    x = spelled(net, source(net, shape), "concat", shape, (2, 2))
+    masks = {"begin_mask": (1, 1, 0, 0), "end_mask": (1, 1, 0, 0)}
+    x = net.op("StridedSlice", "opset1", x, [0, 0, 0, 0], [0, 0, -1, -1], [1] * 4, **masks)
+    graph = end(net, net.convolution(x, numbers(rng, 3, 2, 4, 3), auto_pad=auto_pad))
+    raised = ird.raise_(graph)
+    assert raised_types(raised.graph) == ["ConvolutionBackpropData"]
+    assert left(raised.graph) == []
+    assert agrees(net, raised.graph, numbers(rng, *shape))
+    certified(graph, raised.graph)
+
+
+@pytest.mark.parametrize("mode", ["blocks_first", "depth_first"])
+@pytest.mark.parametrize("bias", ["none", "behind", "inside"])
+def test_pixel_shuffle(mode: str, bias: str) -> None:
+    """ESPCN: a convolution, a bias, channels into space; then a crop and a ReLU."""
+    rng = np.random.default_rng(6)
+    net = Net()
+    y = net.convolution(source(net, (1, 3, 6, 5)), numbers(rng, 18, 3, 3, 3), ((1, 1), (1, 1)))
+    values = numbers(rng, 2)
+    if bias == "inside":
+        inside = np.tile(values, 9) if mode == "blocks_first" else np.repeat(values, 9)
+        y = net.op("Add", "opset1", y, inside.reshape(1, 18, 1, 1), name="add")
+    y = net.op("DepthToSpace", "opset1", y, mode=mode, block_size=3, name="shuffle")
+    if bias == "behind":
+        y = net.op("Add", "opset1", y, values.reshape(1, 2, 1, 1), name="add")
+    graph = end(net, net.op("ReLU", "opset1", y, name="relu"))
+    raised = ird.raise_(graph)
+    assert [r.pattern for r in raised.report] == ["depth-to-space"], str(raised.report)
+    assert left(raised.graph) == []
+    assert sum(n.type == "Add" for n in raised.graph.nodes()) == (bias != "none")
+    assert agrees(net, raised.graph, numbers(rng, 1, 3, 6, 5))
+    certified(graph, raised.graph)
+
+
+def test_pixel_shuffle_by_reshape_and_transpose_of_open_sizes() -> None:
+    rng = np.random.default_rng(7)
+    net = Net()
+    y = net.convolution(source(net, (1, 3, 6, 5), open_sizes=True), numbers(rng, 8, 3, 2, 2))
+    shape = net.op("ShapeOf", "opset1", y)
+    zero = net.const(np.array(0))
+    n = net.op("Gather", "opset8", shape, net.const([0]), zero)
+    h = net.op("Gather", "opset8", shape, net.const([2]), zero)
+    w = net.op("Gather", "opset8", shape, net.const([3]), zero)
+    wide = net.op("Concat", "opset1", n, [2, 2, 2], h, w, axis=0)
+    y = net.op("Transpose", "opset1", net.op("Reshape", "opset1", y, wide), [0, 1, 4, 2, 5, 3])
+    two = net.const([2])
+    h, w = (net.op("Multiply", "opset1", v, two) for v in (h, w))
+    y = net.op("Reshape", "opset1", y, net.op("Concat", "opset1", n, two, h, w, axis=0))
+    graph = end(net, y)
+    raised = ird.raise_(graph)
+    assert [r.pattern for r in raised.report] == ["depth-to-space"], str(raised.report)
+    for size in ((1, 3, 6, 5), (2, 3, 2, 9)):
+        assert agrees(net, raised.graph, numbers(rng, *size))
+    certified(graph, raised.graph)
+
+
+RESIZES = [
+    ((2,), (3,), ((1,), (1,)), (1,)),
+    ((2, 3), (3, 2), ((1, 0), (1, 1)), (1, 2)),
+    ((3, 1), (4, 3), ((2, 2), (0, 1)), (1, 1)),
+    ((2, 2, 3), (3, 1, 2), ((1, 0, 0), (1, 0, 4)), (1, 1, 1)),
+    ((4,), (2,), ((0,), (0,)), (3,)),
+]
+
+
+@pytest.mark.parametrize(("factors", "kernel", "pads", "dilations"), RESIZES)
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_repeated_elements(
+    factors: Any, kernel: Any, pads: Any, dilations: Any, open_sizes: bool
+) -> None:
+    rng = np.random.default_rng(8)
+    net, shape = Net(), (2, 3, 4, 3, 2)[: 2 + len(factors)]
+    x = resize(net, source(net, shape, open_sizes=open_sizes), factors)
+    w = numbers(rng, 4, 3, *kernel)
+    graph = end(net, net.convolution(x, w, pads, dilations=dilations))
+    raised = ird.raise_(graph)
+    (layer,) = raised.report
+    assert (layer.pattern, layer.exact) == ("resize", True)
+    assert "exactly" in (layer.note or "")
+    assert left(raised.graph) == []
+    assert agrees(net, raised.graph, numbers(rng, *shape))
+    certified(graph, raised.graph)
+
+
+COORDINATES = [
+    ("half_pixel", "round_prefer_floor", True),
+    ("half_pixel", "round_prefer_ceil", True),
+    ("pytorch_half_pixel", "round_prefer_floor", True),
+    ("asymmetric", "floor", True),
+    ("asymmetric", "simple", True),
+    ("tf_half_pixel_for_nn", "floor", True),
+    ("asymmetric", "round_prefer_ceil", False),
+    ("asymmetric", "ceil", False),
+    ("half_pixel", "floor", False),
+    ("half_pixel", "simple", False),
+    ("tf_half_pixel_for_nn", "round_prefer_floor", False),
+    ("align_corners", "floor", False),
+]
+
+
+@pytest.mark.parametrize(("rule", "rounding", "repeats"), COORDINATES)
+def test_coordinates_that_repeat_elements(rule: str, rounding: str, repeats: bool) -> None:
+    """What is raised agrees; what is not differs from repetition for some size."""
+    rng = np.random.default_rng(9)
+    net = Net()
+    given = {"coordinate_transformation_mode": rule, "nearest_mode": rounding}
+    x = resize(net, source(net, (1, 1, 4, 5)), (3, 2), **given)
+    graph = end(net, net.convolution(x, numbers(rng, 2, 1, 3, 3), ((1, 1), (1, 1))))
+    raised = ird.raise_(graph)
+    assert bool(raised_types(raised.graph)) == repeats
+    assert agrees(net, raised.graph, numbers(rng, 1, 1, 4, 5))
+    alone = Net()
+    end(alone, resize(alone, source(alone, (1, 1, 4, 5)), (3, 2), **given))
+    x0 = numbers(rng, 1, 1, 4, 5)
+    copies = x0.repeat(3, 2).repeat(2, 3)
+    assert np.array_equal(ird.run(alone.graph, [x0], form=None)["y"], copies) == repeats
+
+
+def test_sums_that_round_are_said_to() -> None:
+    rng = np.random.default_rng(10)
+    net = Net()
+    w = rng.standard_normal((2, 3, 3, 3)).astype(np.float32)
+    x = resize(net, source(net, (1, 3, 4, 4)), (2, 2))
+    graph = end(net, net.convolution(x, w, ((1, 1), (1, 1))))
+    raised = ird.raise_(graph)
+    assert raised.report.layers[0].note.startswith("equal up to rounding")
+    report = check(raised.graph, ird.infer(graph))
+    assert report.passed
+    assert "up to the rounding" in str(report)
+    # A filter that is off by two units in the last place is no rounding of the sums.
+    (node,) = raised.graph.nodes("ConvolutionBackpropData")
+    at = raised.graph.inputs_of(node.id)[1]
+    found: Any = raised.graph.node(at.node).op
+    wrong = found.data.array().copy()
+    for _ in range(2):
+        wrong[1, 1, 1, 1] = np.nextafter(wrong[1, 1, 1, 1], np.float32(np.inf))
+    raised.graph.set_input(node.id, 1, constant(raised.graph, wrong, "wrong"))
+    assert not check(ird.infer(raised.graph), ird.infer(graph)).passed
