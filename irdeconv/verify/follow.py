@@ -84,7 +84,7 @@ class Follower:
     def outputs(self, mine: dict[str, Array]) -> list[str]:
         """Compare the model outputs in order; return those that only one side has."""
         theirs = self.partner.outputs()
-        slots = [slot for _, slot in self.plan.results]
+        slots = [slot for _, slot in self.plan.stepwise().results]
         for (name, a), slot, b in zip(mine.items(), slots, theirs, strict=False):
             if b is not None:
                 self.tensors.append(self._output(name, a, b, slot))
