@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import columns, convolve, pointwise, winograd
+from irdeconv.kernels import columns, convolve, fast, pointwise, winograd
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
@@ -129,6 +131,51 @@ def test_every_candidate_computes_the_convolution(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(150, 300))
 def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
     check(seed)
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the loops that numba would compile as Python, so that they need no numba."""
+    plain = SimpleNamespace(njit=lambda **options: lambda function: function)
+    monkeypatch.setitem(sys.modules, "numba", plain)
+    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled", raising=False)
+    monkeypatch.setattr(fast, "available", lambda: True)
+    monkeypatch.setattr(fast, "BLOCK_BYTES", 200)
+    fast.compiled.cache_clear()
+    yield
+    sys.modules.pop("irdeconv.kernels.compiled", None)
+    fast.compiled.cache_clear()
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("seed", range(400, 520))
+def test_compiled_loops(seed: int) -> None:
+    w, end = draw(seed)
+    c = w.shape[1]
+    w = replace(w, groups=c, outputs=c * (1 + seed % 2))
+    x, f = data(w)
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    epilogue = Shifts(w, seed % 3 == 0)
+    (found,) = [k for k in convolution_candidates(w) if k.name in ("depthwise", "zero")]
+    y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)
+    team = run(found, strided(x, seed), f, y, epilogue)
+    assert (y == epilogue.on(want)).all()
+    # An input whose elements are not neighbours is copied first.
+    assert team.peak <= found.scratch + x.nbytes + 64 * 4
+    run(found, x, f, shared, epilogue, threads=3)
+    assert y.tobytes() == shared.tobytes()
+
+
+def test_compiled_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Windows((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
+    monkeypatch.setattr(fast, "installed", lambda: True)
+    monkeypatch.setenv("IRDECONV_FAST", "1")
+    assert "depthwise" in [c.name for c in convolution_candidates(w)]
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    assert "depthwise" not in [c.name for c in convolution_candidates(w)]
+    monkeypatch.delenv("IRDECONV_FAST")
+    monkeypatch.setattr(fast, "installed", lambda: False)
+    assert "depthwise" not in [c.name for c in convolution_candidates(w)]
 
 
 def test_the_grid_reaches_every_kernel() -> None:

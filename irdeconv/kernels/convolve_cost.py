@@ -138,9 +138,11 @@ def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
     w = Work()
     w.blocks = len(blocks)
     planes = v.images * v.groups * v.outputs
-    frame = math.prod(frame_shape(v))
-    w.scratch += frame + math.prod(frame_shape(v)[3:])
-    w.copy(v.images * v.groups * frame, v.axes[COLUMN].size)
-    w.compiled = planes * v.plane * (v.taps + 2)
-    w.steps += len(blocks)
+    shape = frame_shape(v)
+    frame = math.prod(shape)
+    w.scratch += frame + math.prod(shape[3:])
+    w.groups += planes
+    w.looped += planes * math.prod(v.sizes[:2]) + v.images * v.groups * math.prod(shape[:5])
+    w.copy(v.images * v.groups * frame + planes * v.plane, shape[5])
+    w.compiled += planes * v.taps * math.prod(v.sizes[:2]) * shape[5]
     return w

@@ -18,8 +18,8 @@ class Work:
     `multiplied`: multiply-accumulates of products, rows rounded up; `packed`, `read`, `written`:
     elements of their left, right and result matrices; `summed`: elements read by products of one
     row; `copied`: elements gathered, in `runs` of neighbours; `strided`: elements gathered that do
-    not lie next to each other; `added`: elements of additions; `compiled`: taps of compiled
-    loops; `steps`: calls of NumPy; `blocks`;
+    not lie next to each other; `added`: elements of additions; `compiled`: elements of compiled
+    loops, `looped`: how many of these loops; `steps`: calls of NumPy; `blocks`;
     `groups`: products. `scratch`: elements of memory besides input, output and filter.
     """
 
@@ -33,6 +33,7 @@ class Work:
     strided: float = 0
     added: float = 0
     compiled: float = 0
+    looped: float = 0
     steps: float = 0
     blocks: float = 0
     groups: float = 0
@@ -63,7 +64,7 @@ class Work:
         return float(sum(getattr(self, n) * rate * scaled[n] for n, rate in COST.items()))
 
 
-FIXED = ("runs", "steps", "blocks", "groups")
+FIXED = ("runs", "looped", "steps", "blocks", "groups")
 COST = {
     "multiplied": 0.022,
     "packed": 0.14,
@@ -74,7 +75,8 @@ COST = {
     "runs": 0.5,
     "strided": 0.36,
     "added": 0.14,
-    "compiled": 0.04,
+    "compiled": 0.035,
+    "looped": 15.0,
     "steps": 1600.0,
     "blocks": 4700.0,
     "groups": 110.0,
