@@ -13,6 +13,8 @@ from irdeconv.kernels.volume import COLUMN, ROW, Volume
 from irdeconv.kernels.work import Work
 from irdeconv.spec import Array
 
+FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
+
 
 def candidate(
     name: str, v: Volume, work: Work, prepare: Callable[[Array], Kernel], factor: float = 1
@@ -96,6 +98,7 @@ def shifted_work(v: Volume, blocks: Sequence[Block], stacked: bool) -> Work:
         adds = taps.count - 1 + begun
         begun = 1
         w.added += n * first.count * adds * v.outputs * size
+        w.looped += n * first.count * adds * v.outputs
         w.steps += n * adds
     return w
 
@@ -105,7 +108,11 @@ def pointwise_work(v: Volume, blocks: Sequence[Part]) -> Work:
     w, first = Work(), blocks[0]
     groups, at = first.groups, first.positions
     w.blocks = len(blocks)
-    w.product(v.outputs, v.channels, at.stop - at.start, w.blocks * (groups.stop - groups.start))
+    size, count = at.stop - at.start, len(blocks) * (groups.stop - groups.start)
+    if v.channels == 1:
+        w.added = v.outputs * size * count
+    else:
+        w.product(v.outputs, v.channels, size, count)
     return w
 
 
@@ -126,7 +133,9 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
     w.added += out * leave * (m + 2 + m)
     w.copy(out * m * m, pitch, True)
     area = (m + 2) ** 2
-    w.scratch += area * v.outputs * channels  # the filter
+    filters = area * v.outputs * channels
+    w.scratch += filters
+    w.cold += n * filters if filters > FAR_CACHE else 0
     w.scratch += (plane // n) * (m * m + m * (m + 2) + area + 2 * (m + 2))
     w.scratch += (out // n) * (area + m * (m + 2) + m * m + 2 * (m + 2))
     w.steps += n * (2 * m * m + 2 * enter + 2 * leave)
