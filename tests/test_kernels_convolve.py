@@ -216,6 +216,21 @@ def test_a_large_layer_works_in_blocks() -> None:
     assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
 
 
+@pytest.mark.parametrize("stride", [2, 7, 16, 20])
+@pytest.mark.parametrize(("n", "c"), [(1, 1), (2, 1), (1, 3)])
+def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
+    w = Windows((n, c, 90), 2, 1, (16,), (stride,), (1,), (4,), (80 // stride + 1,))
+    x, f = data(w)
+    end = [(w.sizes[0] - 1) * stride + 16 - 90 - 4]
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end)
+    for c_ in convolution_candidates(w):
+        for given in (x, strided(x, 1), strided(x, 2)):
+            y = np.full(w.out_shape, np.nan, np.float32)
+            team = run(c_, given, f, y)
+            assert (y == want).all(), c_.name
+            assert team.peak <= c_.scratch + 64 * 40  # a piece for every tap of `shifted`
+
+
 def costs(**changes: Any) -> dict[str, float]:
     w = Windows((1, 64, 56, 56), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (56, 56))
     return {c.name: c.cost for c in convolution_candidates(replace(w, **changes))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from irdeconv.kernels.columns import Block, row_taps, two_steps
+from irdeconv.kernels.columns import Block, by_windows, row_taps, two_steps
 from irdeconv.kernels.fast import Strip, frame_shape
 from irdeconv.kernels.pointwise import Part
 from irdeconv.kernels.prepared import Candidate, Kernel
@@ -48,7 +48,10 @@ def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
     if copied and first.images == 1 and v.taps == 1 and row.stride == column.stride == 1:
         return w
     w.scratch += everything // len(blocks)
-    if two_steps(v):
+    if by_windows(v):
+        w.copy(everything, row.kernel)
+        w.steps += 1
+    elif two_steps(v):
         rows = len(blocks) * first.count * v.channels * v.taps // row.kernel
         some = rows * row.span(first.rows) * column.out * first.images
         w.copy(some, column.out, column.stride > 1)
