@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import columns, convolve, pointwise, winograd
+from irdeconv.kernels import columns, convolve, fast, pointwise, winograd
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
@@ -131,6 +133,51 @@ def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
     check(seed)
 
 
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the loops that numba would compile as Python, so that they need no numba."""
+    plain = SimpleNamespace(njit=lambda **options: lambda function: function)
+    monkeypatch.setitem(sys.modules, "numba", plain)
+    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled", raising=False)
+    monkeypatch.setattr(fast, "available", lambda: True)
+    monkeypatch.setattr(fast, "BLOCK_BYTES", 200)
+    fast.compiled.cache_clear()
+    yield
+    sys.modules.pop("irdeconv.kernels.compiled", None)
+    fast.compiled.cache_clear()
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("seed", range(400, 520))
+def test_compiled_loops(seed: int) -> None:
+    w, end = draw(seed)
+    c = w.shape[1]
+    w = replace(w, groups=c, outputs=c * (1 + seed % 2))
+    x, f = data(w)
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
+    epilogue = Shifts(w, seed % 3 == 0)
+    (found,) = [k for k in convolution_candidates(w) if k.name in ("depthwise", "zero")]
+    y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)
+    team = run(found, strided(x, seed), f, y, epilogue)
+    assert (y == epilogue.on(want)).all()
+    # An input whose elements are not neighbours is copied first.
+    assert team.peak <= found.scratch + x.nbytes + 64 * 4
+    run(found, x, f, shared, epilogue, threads=3)
+    assert y.tobytes() == shared.tobytes()
+
+
+def test_compiled_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = Windows((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
+    monkeypatch.setattr(fast, "installed", lambda: True)
+    monkeypatch.setenv("IRDECONV_FAST", "1")
+    assert "depthwise" in [c.name for c in convolution_candidates(w)]
+    monkeypatch.setenv("IRDECONV_FAST", "0")
+    assert "depthwise" not in [c.name for c in convolution_candidates(w)]
+    monkeypatch.delenv("IRDECONV_FAST")
+    monkeypatch.setattr(fast, "installed", lambda: False)
+    assert "depthwise" not in [c.name for c in convolution_candidates(w)]
+
+
 def test_the_grid_reaches_every_kernel() -> None:
     names = {c.name for seed in range(300) for c in convolution_candidates(draw(seed)[0])}
     assert names >= {"zero", "columns", "pointwise", "shifted", "stacked", "winograd2", "winograd4"}
@@ -167,6 +214,21 @@ def test_scratch_memory_is_what_the_candidate_says(seed: int) -> None:
 def test_a_large_layer_works_in_blocks() -> None:
     w = Windows((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
     assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
+
+
+@pytest.mark.parametrize("stride", [2, 7, 16, 20])
+@pytest.mark.parametrize(("n", "c"), [(1, 1), (2, 1), (1, 3)])
+def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
+    w = Windows((n, c, 90), 2, 1, (16,), (stride,), (1,), (4,), (80 // stride + 1,))
+    x, f = data(w)
+    end = [(w.sizes[0] - 1) * stride + 16 - 90 - 4]
+    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end)
+    for c_ in convolution_candidates(w):
+        for given in (x, strided(x, 1), strided(x, 2)):
+            y = np.full(w.out_shape, np.nan, np.float32)
+            team = run(c_, given, f, y)
+            assert (y == want).all(), c_.name
+            assert team.peak <= c_.scratch + 64 * 40  # a piece for every tap of `shifted`
 
 
 def costs(**changes: Any) -> dict[str, float]:

@@ -22,6 +22,7 @@ from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 22  # what is gathered for a block
 BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
+LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
 
@@ -140,6 +141,8 @@ def gather(f: Array, b: Block, v: Volume, space: Space) -> Array:
     plain = v.taps == row.stride == column.stride == 1
     if plain and b.images == 1 and f.flags.c_contiguous:
         return f
+    if by_windows(v):
+        return windows_of(f, b, v, space)
     cols = space.array(
         (f.shape[1], depth.kernel, column.kernel, row.kernel, b.images, b.rows, column.out),
         v.compute,
@@ -154,6 +157,26 @@ def gather(f: Array, b: Block, v: Volume, space: Space) -> Array:
         steps = (c, d, e * column.dilation, r * row.dilation, n, r * row.stride, e * column.stride)
         cols[...] = overlapping(f, cols.shape, steps)
     return cols
+
+
+def by_windows(v: Volume) -> bool:
+    """Whether to gather window by window: a long kernel and a stride along a single axis."""
+    _, row, column = v.axes
+    single = column.out == column.kernel == 1 and row.dilation == v.groups == 1
+    return single and row.stride > 1 and row.kernel >= LONG_WINDOW
+
+
+def windows_of(f: Array, b: Block, v: Volume, space: Space) -> Array:
+    """Return the patches of a single axis `[1, channels * taps, images * rows]`, transposed."""
+    row = v.axes[ROW]
+    n, c, d, r, _ = f.strides
+    shape = (b.images, b.rows, f.shape[1], f.shape[2], row.kernel)
+    seen = overlapping(f, shape, (n, r * row.stride, c, d, r))
+    if shape[0] == shape[2] == shape[3] == 1 and row.kernel <= row.stride and r == v.itemsize:
+        return seen.reshape(1, b.rows, row.kernel).swapaxes(1, 2)
+    cols = space.array(shape, v.compute)
+    cols[...] = seen
+    return cols.reshape(1, b.images * b.rows, -1).swapaxes(1, 2)
 
 
 def two_steps(v: Volume) -> bool:

@@ -8,32 +8,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-# Contraction alone: a fused multiplication and addition rounds once, sums keep their order.
-compiled: Any = njit(cache=True, nogil=True, fastmath={"contract"})
+from irdeconv.kernels.jit import compiled
 
 
 @compiled
 def depthwise(
-    x: Any, w: Any, offsets: Any, frame: Any, sums: Any, out: Any, first: int, share: int, axes: Any
+    x: Any,
+    w: Any,
+    offsets: Any,
+    frame: Any,
+    sums: Any,
+    out: Any,
+    first: int,
+    share: int,
+    axes: Any,
+    skip: int,
 ) -> None:
-    """Convolve channels of `x [C, *I]` with `w [M, taps]` into `out [channels, *O]` from `first` on.
+    """Convolve `x [C, *I]` with `w [M, taps]` into `out [channels, *O]`, channels from `first` on.
 
     `share` outputs share an input, `axes` are (stride, begin). `frame [*phases, *rest]` is a
     zero-extended plane split modulo the strides, in which tap t reads `offsets[t]` behind what the
-    output's position reads first; `sums` is a plane with the frame's distances.
+    output's position reads first; `sums` is a plane with the frame's distances, of whose columns
+    every `skip`-th belongs to the output.
     """
     frame[:] = 0
     flat = frame.reshape(-1)
-    stretch = 1
-    length = 1
-    for a in range(2, -1, -1):
-        length += (out.shape[a + 1] - 1) * stretch
-        stretch *= frame.shape[a + 3]
-    square = offsets.size == 9
-    for t in range(1, offsets.size):
-        square = square and (t % 3 == 0 or offsets[t] == offsets[t - 1] + 1)
+    height, width = frame.shape[4], frame.shape[5]
+    rows = (out.shape[1] - 1) * height + out.shape[2]
+    length = (rows - 1) * width + (out.shape[3] - 1) * skip + 1
+    square = three_rows(offsets)
     seen = -1
     for m in range(out.shape[0]):
         c = (first + m) // share
@@ -48,7 +51,18 @@ def depthwise(
             else:
                 total[:] = 0
                 add_taps(part, w[first + m], offsets, total)
-        pick(sums, frame.shape[4], frame.shape[5], out[m])
+        pick(sums, height, width, skip, out[m])
+
+
+@compiled
+def three_rows(offsets: Any) -> bool:
+    """Whether nine taps are three times three neighbours."""
+    if offsets.size != 9:
+        return False
+    for t in range(0, 9, 3):
+        if offsets[t + 1] != offsets[t] + 1 or offsets[t + 2] != offsets[t] + 2:
+            return False
+    return True
 
 
 @compiled
@@ -143,9 +157,9 @@ def add3(p: Any, q: Any, r: Any, w: Any, total: Any) -> None:
 
 
 @compiled
-def pick(sums: Any, height: int, width: int, out: Any) -> None:
+def pick(sums: Any, height: int, width: int, skip: int, out: Any) -> None:
     """Copy the rows of a plane that belong to the output."""
     for d in range(out.shape[0]):
         for h in range(out.shape[1]):
             at = (d * height + h) * width
-            split(sums[at:], out[d, h], 1)
+            split(sums[at:], out[d, h], skip)

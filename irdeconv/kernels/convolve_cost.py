@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from irdeconv.kernels.columns import Block, row_taps, two_steps
+from irdeconv.kernels.columns import Block, by_windows, row_taps, two_steps
 from irdeconv.kernels.fast import Strip, frame_shape
 from irdeconv.kernels.pointwise import Part
 from irdeconv.kernels.prepared import Candidate, Kernel
 from irdeconv.kernels.volume import COLUMN, ROW, Volume
 from irdeconv.kernels.work import Work
 from irdeconv.spec import Array
+
+FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
 
 
 def candidate(
@@ -46,7 +48,10 @@ def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
     if copied and first.images == 1 and v.taps == 1 and row.stride == column.stride == 1:
         return w
     w.scratch += everything // len(blocks)
-    if two_steps(v):
+    if by_windows(v):
+        w.copy(everything, row.kernel)
+        w.steps += 1
+    elif two_steps(v):
         rows = len(blocks) * first.count * v.channels * v.taps // row.kernel
         some = rows * row.span(first.rows) * column.out * first.images
         w.copy(some, column.out, column.stride > 1)
@@ -96,6 +101,7 @@ def shifted_work(v: Volume, blocks: Sequence[Block], stacked: bool) -> Work:
         adds = taps.count - 1 + begun
         begun = 1
         w.added += n * first.count * adds * v.outputs * size
+        w.looped += n * first.count * adds * v.outputs
         w.steps += n * adds
     return w
 
@@ -105,7 +111,11 @@ def pointwise_work(v: Volume, blocks: Sequence[Part]) -> Work:
     w, first = Work(), blocks[0]
     groups, at = first.groups, first.positions
     w.blocks = len(blocks)
-    w.product(v.outputs, v.channels, at.stop - at.start, w.blocks * (groups.stop - groups.start))
+    size, count = at.stop - at.start, len(blocks) * (groups.stop - groups.start)
+    if v.channels == 1:
+        w.added = v.outputs * size * count
+    else:
+        w.product(v.outputs, v.channels, size, count)
     return w
 
 
@@ -126,7 +136,9 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
     w.added += out * leave * (m + 2 + m)
     w.copy(out * m * m, pitch, True)
     area = (m + 2) ** 2
-    w.scratch += area * v.outputs * channels  # the filter
+    filters = area * v.outputs * channels
+    w.scratch += filters
+    w.cold += n * filters if filters > FAR_CACHE else 0
     w.scratch += (plane // n) * (m * m + m * (m + 2) + area + 2 * (m + 2))
     w.scratch += (out // n) * (area + m * (m + 2) + m * m + 2 * (m + 2))
     w.steps += n * (2 * m * m + 2 * enter + 2 * leave)
@@ -138,9 +150,11 @@ def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
     w = Work()
     w.blocks = len(blocks)
     planes = v.images * v.groups * v.outputs
-    frame = math.prod(frame_shape(v))
-    w.scratch += frame + math.prod(frame_shape(v)[3:])
-    w.copy(v.images * v.groups * frame, v.axes[COLUMN].size)
-    w.compiled = planes * v.plane * (v.taps + 2)
-    w.steps += len(blocks)
+    shape = frame_shape(v)
+    frame = math.prod(shape)
+    w.scratch += frame + math.prod(shape[3:])
+    w.groups += planes
+    w.looped += planes * math.prod(v.sizes[:2]) + v.images * v.groups * math.prod(shape[:5])
+    w.copy(v.images * v.groups * frame + planes * v.plane, shape[5])
+    w.compiled += planes * v.taps * math.prod(v.sizes[:2]) * shape[5]
     return w

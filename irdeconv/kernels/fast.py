@@ -7,32 +7,21 @@ the processor's cache. Everything else is matrix products, where NumPy has nothi
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.jit import available as available
 from irdeconv.kernels.prepared import Epilogue
 from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import Volume, deliver
+from irdeconv.kernels.volume import COLUMN, Volume, deliver
 from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 19  # output of a block, for the epilogue to find it in the cache
-
-
-@cache
-def _installed() -> bool:
-    return find_spec("numba") is not None
-
-
-def available() -> bool:
-    """Whether numba is installed and the environment does not say IRDECONV_FAST=0."""
-    return os.environ.get("IRDECONV_FAST", "1") != "0" and _installed()
 
 
 @dataclass(frozen=True)
@@ -83,17 +72,25 @@ class Depthwise:
         frame = space.array(shape, v.compute)
         sums = space.array((math.prod(shape[3:]),), v.compute)
         planes = total.reshape(-1, *v.sizes)
-        axes = tuple((a.stride, a.begin) for a in v.axes)
+        axes = tuple((s, a.begin) for s, a in zip(shape, v.axes, strict=False))
         depthwise = compiled().depthwise
+        skip = v.axes[COLUMN].stride // shape[COLUMN]
         first, share = b.channels.start, v.outputs
-        depthwise(x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes)
+        depthwise(
+            x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes, skip
+        )
         deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
 
 
 def frame_shape(v: Volume) -> tuple[int, ...]:
-    """Return the shape of a zero-extended plane, each axis split modulo its stride."""
-    rest = (-(-a.span(a.out) // a.stride) for a in v.axes)
-    return (*(a.stride for a in v.axes), *rest)
+    """Return the shape of a zero-extended plane, each axis split modulo its stride.
+
+    Columns of stride 2 are not: computing twice as many takes less than splitting them.
+    """
+    depth, row, column = v.axes
+    phases = depth.stride, row.stride, 1 if column.stride == 2 else column.stride
+    rest = (-(-a.span(a.out) // p) for a, p in zip(v.axes, phases, strict=True))
+    return (*phases, *rest)
 
 
 def offsets(v: Volume) -> Array:
@@ -101,7 +98,8 @@ def offsets(v: Volume) -> Array:
     shape = frame_shape(v)
     found = []
     for k in np.ndindex(*(a.kernel for a in v.axes)):
-        shifts = [divmod(t * a.dilation, a.stride) for t, a in zip(k, v.axes, strict=True)]
+        taps = zip(k, v.axes, shape, strict=False)
+        shifts = [divmod(t * a.dilation, phases) for t, a, phases in taps]
         place = (*(phase for _, phase in shifts), *(shift for shift, _ in shifts))
         found.append(int(np.ravel_multi_index(place, shape)))
     return np.array(found, np.int64)

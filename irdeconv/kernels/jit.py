@@ -16,9 +16,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @cache
+def installed() -> bool:
+    """Whether numba is installed."""
+    return find_spec("numba") is not None
+
+
 def available() -> bool:
-    """Whether compiled kernels are used; asked once per process."""
-    return os.environ.get("IRDECONV_FAST", "1") != "0" and find_spec("numba") is not None
+    """Whether compiled kernels are used: numba is there and IRDECONV_FAST is not 0."""
+    return os.environ.get("IRDECONV_FAST", "1") != "0" and installed()
 
 
 def compiled(fn: F) -> F:

@@ -70,6 +70,9 @@ class Pointwise:
             right[...] = narrow
         shape = (right.shape[0], v.outputs, right.shape[2])
         total = target.reshape(shape) if v.direct else space.array(shape, v.compute)
-        np.matmul(self.matrix[b.groups], right, out=total)
+        if v.channels == 1:
+            np.multiply(self.matrix[b.groups], right, out=total)
+        else:
+            np.matmul(self.matrix[b.groups], right, out=total)
         tile = target if v.direct else total.reshape(target.shape)
         deliver(tile, target, epilogue, b.image, channels, b.positions)

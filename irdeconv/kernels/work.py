@@ -8,35 +8,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
 VECTOR = 4  # rows of a product that the processor computes together
 
 
 @dataclass
 class Work:
-    """Counts; `elements` of f32 unless said otherwise.
+    """Counts of a kernel's work, elements unless said otherwise.
 
     `multiplied`: multiply-accumulates of products, rows rounded up; `packed`, `read`, `written`:
-    elements of their left, right and result matrices; `summed`: elements read by products of one
-    row; `copied`: elements gathered, in `runs` of neighbours; `strided`: elements gathered that do
-    not lie next to each other; `added`: elements of additions; `compiled`: taps of compiled
-    loops; `steps`: calls of NumPy; `blocks`;
-    `groups`: products. `scratch`: elements of memory besides input, output and filter.
+    their left, right and result matrices; `far`: those of them that do not fit a near cache, `cold`
+    those that come from main memory; `summed`: matrices multiplied by a single row; `copied`:
+    elements gathered, in `runs` of neighbours, `strided`: those that are no neighbours; `added`:
+    additions; `compiled`: elements of compiled loops; `looped`: short inner loops; `steps`: calls
+    of NumPy; `blocks`; `groups`: products or planes. `scratch`: memory besides input, output and
+    the filter as given.
     """
 
     multiplied: float = 0
     packed: float = 0
     read: float = 0
     written: float = 0
+    far: float = 0
+    cold: float = 0
     summed: float = 0
     copied: float = 0
     runs: float = 0
     strided: float = 0
     added: float = 0
     compiled: float = 0
+    looped: float = 0
     steps: float = 0
     blocks: float = 0
     groups: float = 0
-    scratch: int = 0
+    scratch: float = 0
 
     def product(self, m: int, k: int, n: int, count: float) -> None:
         """Count products `[m, k] @ [k, n]`."""
@@ -48,6 +53,7 @@ class Work:
         self.packed += count * m * k
         self.read += count * k * n
         self.written += count * m * n
+        self.far += count * sum(size for size in (m * k, k * n, m * n) if size > CACHE)
 
     def copy(self, elements: float, run: int, strided: bool = False) -> None:
         """Count a copy whose innermost loops have `run` elements."""
@@ -63,19 +69,22 @@ class Work:
         return float(sum(getattr(self, n) * rate * scaled[n] for n, rate in COST.items()))
 
 
-FIXED = ("runs", "steps", "blocks", "groups")
+FIXED = ("runs", "looped", "steps", "blocks", "groups")
 COST = {
-    "multiplied": 0.022,
-    "packed": 0.14,
-    "read": 0.01,
-    "written": 0.02,
+    "multiplied": 0.0215,
+    "packed": 0.1,
+    "read": 0.009,
+    "written": 0.018,
+    "far": 0.06,
+    "cold": 0.215,
     "summed": 0.04,
-    "copied": 0.15,
-    "runs": 0.5,
-    "strided": 0.36,
-    "added": 0.14,
-    "compiled": 0.04,
-    "steps": 1600.0,
-    "blocks": 4700.0,
-    "groups": 110.0,
+    "copied": 0.14,
+    "runs": 0.12,
+    "strided": 0.4,
+    "added": 0.144,
+    "compiled": 0.0386,
+    "looped": 9.5,
+    "steps": 1530.0,
+    "blocks": 5150.0,
+    "groups": 89.0,
 }
