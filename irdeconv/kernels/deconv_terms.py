@@ -20,7 +20,7 @@ from irdeconv.kernels.products import CACHED, CALL, aliases, lanes, matrix, mult
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
-BLOCK = 1 << 22  # bytes of terms
+BLOCK = 3 << 20  # bytes of terms
 WIDE = 1024  # columns from which on a product gains nothing by more
 
 
@@ -66,7 +66,7 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     m = windows.outputs // windows.groups
     room = max(1, BLOCK // windows.itemsize)
     c = windows.shape[1] // windows.groups
-    columns = max(min(WIDE, CACHED // c), room // (m * windows.taps))
+    columns = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
@@ -238,11 +238,11 @@ def _candidate(layout: _Layout) -> Candidate:
         row = max(1, block.grid[-1])
         cost += chunks * product_cost(layout.channels * taps, c, width)
         if layout.padded:
-            cost += 0.15 * c * width + 6.0 * c * block.columns / row
+            cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
-            inner = 0.0 if layout.padded else 9.0 / row
-            cost += chunks * 2 * CALL * terms + m * taps * width * (0.13 + inner)
-        cost += m * kinds * width * (0.24 + 9.0 / row) + chunks * kinds * CALL
+            inner = 0.03 if layout.padded else 22.0 / row
+            cost += chunks * 2 * CALL * terms + m * taps * width * (0.2 + inner)
+        cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (
         pitch(most, windows.dtype) * layout.channels * taps * 2
