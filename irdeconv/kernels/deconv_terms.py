@@ -14,9 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import products
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CACHED, CALL, aliases, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import (
+    CACHED,
+    CALL,
+    aliases,
+    lanes,
+    matrix,
+    multiply,
+    pitch,
+    product_cost,
+)
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -47,7 +57,8 @@ class _Layout:
     @property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
-        return self.channels * self.windows.taps >= 16
+        rows, columns = self.channels * self.windows.taps, products.COLUMNS
+        return rows * columns * self.in_channels > products.SMALL
 
     @property
     def halo(self) -> bool:
@@ -127,7 +138,8 @@ class _Terms:
                 return flat
         width = self.layout.width(block)
         host = matrix(space, c, width, x.dtype)
-        host.reshape(c, *part.shape[:1], *part.shape[2:])[...] = part.swapaxes(0, 1)
+        # Images last: where maps are small, rows of all images are still long.
+        host.reshape(c, *part.shape[2:], part.shape[0])[...] = np.moveaxis(part, 0, -1)
         return host
 
     def _chunk(
@@ -151,8 +163,8 @@ class _Terms:
             multiply(w, source, terms)
             count = chunk.stop - chunk.start
             sums = self._sum(terms, block, count, space)
-            planes = (count, block.count, *sums.shape[-len(block.parts) :])
-            host = sums.reshape(*(len(a.counts) for a in self.layout.axes), *planes)
+            kinds = (len(a.counts) for a in self.layout.axes)
+            host = sums.reshape(*kinds, count, *sums.shape[1:])
             for r in geo.residues(self.layout.axes):
                 geo.put(host[r], r, block, tile)
         geo.finish_block(out, block, channels, epilogue)
@@ -160,7 +172,8 @@ class _Terms:
     def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         """Add the shifts: `[residues * channels, images, *grid]`."""
         if not self.layout.halo:
-            return terms.reshape(-1, block.count, *(p.inputs for p in block.parts))
+            sizes = (p.inputs for p in block.parts)
+            return _images_first(terms.reshape(-1, *sizes, block.count))
         if self.layout.padded:
             return self._sum_flat(terms, block, count)
         return self._sum_rows(terms, block, count, space)
@@ -189,24 +202,28 @@ class _Terms:
         grid = tuple(p.extent for p in block.parts)
         inputs = tuple(p.inputs for p in block.parts)
         kinds = [len(a.counts) for a in axes]
-        total = space.array((*kinds, count, block.count, *grid), terms.dtype)
+        total = space.array((*kinds, count, *grid, block.count), terms.dtype)
         for i in range(len(axes)):
-            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
+            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i:]))
             total[where] = 0
         for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
             index: Any = (
                 *(slice(k) for k in slab.shape[:-2]),
                 slice(None),
-                slice(None),
                 *(slice(s, s + n) for s, n in zip(starts, inputs, strict=True)),
             )
-            source = slab.reshape(*slab.shape[:-1], block.count, *inputs)
+            source = slab.reshape(*slab.shape[:-1], *inputs, block.count)
             if any(q):
                 total[index] += source
             else:
                 total[index] = source
-        return total.reshape(-1, block.count, *grid)
+        return _images_first(total.reshape(-1, *grid, block.count))
+
+
+def _images_first(planes: Array) -> Array:
+    """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
+    return np.moveaxis(planes, -1, 1)
 
 
 def _flat(part: Array) -> Array | None:
@@ -240,13 +257,13 @@ def _candidate(layout: _Layout) -> Candidate:
         if layout.padded:
             cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
-            inner = 0.03 if layout.padded else 22.0 / row
+            inner = 0.03 if layout.padded else 22.0 / (row * block.count)
             cost += chunks * 2 * CALL * terms + m * taps * width * (0.2 + inner)
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (
         pitch(most, windows.dtype) * layout.channels * taps * 2
-        + (c * most if layout.padded else 0)
+        + c * pitch(most, windows.dtype)
         + windows.groups * c * m * taps
     )
     name = "terms-padded" if layout.padded else "terms"

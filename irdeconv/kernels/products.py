@@ -94,5 +94,7 @@ def product_cost(m: int, k: int, n: int) -> float:
         width = columns or n
         waste = lanes(width) / width * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1
-        return work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
+        return (
+            work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
+        )
     return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
