@@ -242,6 +242,17 @@ def terms_candidates(windows: Windows) -> list[Candidate]:
     return [_candidate(_layout(windows, padded)) for padded in kinds]
 
 
+def _reading(layout: _Layout, width: int) -> tuple[float, float]:
+    """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
+    if layout.padded:
+        return 0.0, 1.0
+    if layout.blocks[0].count > 1:
+        return 0.8 * layout.in_channels * width, 1.0
+    if not aliases(layout.windows.positions * layout.windows.itemsize):
+        return 0.0, 1.0
+    return (0.3 * layout.in_channels * width, 1.0) if layout.copied else (0.0, 1.25)
+
+
 def _candidate(layout: _Layout) -> Candidate:
     windows = layout.windows
     c, m, taps = layout.in_channels, layout.out_channels, windows.taps
@@ -253,12 +264,13 @@ def _candidate(layout: _Layout) -> Candidate:
         width = layout.width(block)
         most = max(most, width)
         row = max(1, block.grid[-1])
-        cost += chunks * product_cost(layout.channels * taps, c, width)
+        gather, slower = _reading(layout, width)
+        cost += gather + chunks * slower * product_cost(layout.channels * taps, c, width)
         if layout.padded:
             cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
             inner = 0.03 if layout.padded else 22.0 / (row * block.count)
-            cost += chunks * 2 * CALL * terms + m * taps * width * (0.2 + inner)
+            cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (

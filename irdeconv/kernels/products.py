@@ -18,6 +18,7 @@ from irdeconv.spec import Array
 SMALL = 1_000_000  # multiply-adds of one small product
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
 COLUMNS = 64
+WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
 LANES = 16  # fewer or uneven columns leave vector lanes idle
 CALL = 1200.0  # ns of one NumPy call on views
 
@@ -50,7 +51,8 @@ def tile(m: int, k: int, n: int) -> tuple[int, int]:
     columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
     rows = min(m, SMALL // (k * columns))
     if rows == m:
-        return m, min(n, max(columns, SMALL // (k * m) // COLUMNS * COLUMNS))
+        fit = min(WIDEST, SMALL // (k * m) // COLUMNS * COLUMNS)
+        return m, min(n, max(columns, fit))
     if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
         return 0, 0
     rows = rows // 16 * 16 or 8
