@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import products
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import (
@@ -29,7 +30,7 @@ from irdeconv.kernels.products import (
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
-BLOCK = 1 << 22  # bytes of terms
+BLOCK = 3 << 20  # bytes of terms
 WIDE = 1024  # columns from which on a product gains nothing by more
 
 
@@ -56,7 +57,8 @@ class _Layout:
     @property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
-        return self.channels * self.windows.taps >= 16
+        rows, columns = self.channels * self.windows.taps, products.COLUMNS
+        return rows * columns * self.in_channels > products.SMALL
 
     @property
     def halo(self) -> bool:
@@ -75,7 +77,7 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     m = windows.outputs // windows.groups
     room = max(1, BLOCK // windows.itemsize)
     c = windows.shape[1] // windows.groups
-    columns = max(min(WIDE, CACHED // c), room // (m * windows.taps))
+    columns = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
@@ -136,7 +138,8 @@ class _Terms:
                 return flat
         width = self.layout.width(block)
         host = matrix(space, c, width, x.dtype)
-        host.reshape(c, *part.shape[:1], *part.shape[2:])[...] = part.swapaxes(0, 1)
+        # Images last: where maps are small, rows of all images are still long.
+        host.reshape(c, *part.shape[2:], part.shape[0])[...] = np.moveaxis(part, 0, -1)
         return host
 
     def _chunk(
@@ -160,8 +163,8 @@ class _Terms:
             multiply(w, source, terms)
             count = chunk.stop - chunk.start
             sums = self._sum(terms, block, count, space)
-            planes = (count, block.count, *sums.shape[-len(block.parts) :])
-            host = sums.reshape(*(len(a.counts) for a in self.layout.axes), *planes)
+            kinds = (len(a.counts) for a in self.layout.axes)
+            host = sums.reshape(*kinds, count, *sums.shape[1:])
             for r in geo.residues(self.layout.axes):
                 geo.put(host[r], r, block, tile)
         geo.finish_block(out, block, channels, epilogue)
@@ -169,7 +172,8 @@ class _Terms:
     def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         """Add the shifts: `[residues * channels, images, *grid]`."""
         if not self.layout.halo:
-            return terms.reshape(-1, block.count, *(p.inputs for p in block.parts))
+            sizes = (p.inputs for p in block.parts)
+            return _images_first(terms.reshape(-1, *sizes, block.count))
         if self.layout.padded:
             return self._sum_flat(terms, block, count)
         return self._sum_rows(terms, block, count, space)
@@ -198,24 +202,28 @@ class _Terms:
         grid = tuple(p.extent for p in block.parts)
         inputs = tuple(p.inputs for p in block.parts)
         kinds = [len(a.counts) for a in axes]
-        total = space.array((*kinds, count, block.count, *grid), terms.dtype)
+        total = space.array((*kinds, count, *grid, block.count), terms.dtype)
         for i in range(len(axes)):
-            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i + 1 :]))
+            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i:]))
             total[where] = 0
         for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
             starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
             index: Any = (
                 *(slice(k) for k in slab.shape[:-2]),
                 slice(None),
-                slice(None),
                 *(slice(s, s + n) for s, n in zip(starts, inputs, strict=True)),
             )
-            source = slab.reshape(*slab.shape[:-1], block.count, *inputs)
+            source = slab.reshape(*slab.shape[:-1], *inputs, block.count)
             if any(q):
                 total[index] += source
             else:
                 total[index] = source
-        return total.reshape(-1, block.count, *grid)
+        return _images_first(total.reshape(-1, *grid, block.count))
+
+
+def _images_first(planes: Array) -> Array:
+    """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
+    return np.moveaxis(planes, -1, 1)
 
 
 def _flat(part: Array) -> Array | None:
@@ -234,6 +242,17 @@ def terms_candidates(windows: Windows) -> list[Candidate]:
     return [_candidate(_layout(windows, padded)) for padded in kinds]
 
 
+def _reading(layout: _Layout, width: int) -> tuple[float, float]:
+    """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
+    if layout.padded:
+        return 0.0, 1.0
+    if layout.blocks[0].count > 1:
+        return 0.8 * layout.in_channels * width, 1.0
+    if not aliases(layout.windows.positions * layout.windows.itemsize):
+        return 0.0, 1.0
+    return (0.3 * layout.in_channels * width, 1.0) if layout.copied else (0.0, 1.25)
+
+
 def _candidate(layout: _Layout) -> Candidate:
     windows = layout.windows
     c, m, taps = layout.in_channels, layout.out_channels, windows.taps
@@ -245,17 +264,18 @@ def _candidate(layout: _Layout) -> Candidate:
         width = layout.width(block)
         most = max(most, width)
         row = max(1, block.grid[-1])
-        cost += chunks * product_cost(layout.channels * taps, c, width)
+        gather, slower = _reading(layout, width)
+        cost += gather + chunks * slower * product_cost(layout.channels * taps, c, width)
         if layout.padded:
-            cost += 0.15 * c * width + 6.0 * c * block.columns / row
+            cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
-            inner = 0.0 if layout.padded else 9.0 / row
-            cost += chunks * 2 * CALL * terms + m * taps * width * (0.13 + inner)
-        cost += m * kinds * width * (0.24 + 9.0 / row) + chunks * kinds * CALL
+            inner = 0.03 if layout.padded else 22.0 / (row * block.count)
+            cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+        cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (
         pitch(most, windows.dtype) * layout.channels * taps * 2
-        + (c * most if layout.padded else 0)
+        + c * pitch(most, windows.dtype)
         + windows.groups * c * m * taps
     )
     name = "terms-padded" if layout.padded else "terms"

@@ -239,12 +239,16 @@ def _candidate(layout: _Layout) -> Candidate:
         columns = layout.columns(block)
         most = max(most, columns)
         row = max(1, layout.grid(block)[-1])
-        cost += inputs * c * columns * (0.3 + 9.0 / row) + 2 * CALL * inputs * 8
-        cost += product_cost(points, inputs, c * columns) + 0.25 * points * c * columns
+        cost += inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
+        cost += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
         cost += chunks * points * product_cost(rows, c, columns)
-        cost += chunks * product_cost(points, points, rows * columns)
-        cost += chunks * tails * (0.16 * rows * columns + CALL)
-        cost += chunks * inputs * (rows * columns * (0.24 + 9.0 / row) + layout.residues * 2 * CALL)
+        cost += chunks * (
+            product_cost(points, points, rows * columns) + 0.45 * points * rows * columns
+        )
+        cost += chunks * tails * (0.25 * rows * columns + CALL)
+        cost += (
+            chunks * inputs * (rows * columns * (0.40 + 22.0 / row) + layout.residues * 2 * CALL)
+        )
     scratch = windows.itemsize * (
         points * pitch(most, windows.dtype) * (c + 2 * rows)
         + inputs * pitch(most, windows.dtype) * max(16, c // 8)

@@ -18,6 +18,7 @@ from irdeconv.spec import Array
 SMALL = 1_000_000  # multiply-adds of one small product
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
 COLUMNS = 64
+WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
 LANES = 16  # fewer or uneven columns leave vector lanes idle
 CALL = 1200.0  # ns of one NumPy call on views
 
@@ -50,7 +51,8 @@ def tile(m: int, k: int, n: int) -> tuple[int, int]:
     columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
     rows = min(m, SMALL // (k * columns))
     if rows == m:
-        return m, min(n, max(columns, SMALL // (k * m) // COLUMNS * COLUMNS))
+        fit = min(WIDEST, SMALL // (k * m) // COLUMNS * COLUMNS)
+        return m, min(n, max(columns, fit))
     if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
         return 0, 0
     rows = rows // 16 * 16 or 8
@@ -94,5 +96,7 @@ def product_cost(m: int, k: int, n: int) -> float:
         width = columns or n
         waste = lanes(width) / width * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1
-        return work * 0.0176 * waste + 0.05 * m * n + 0.03 * k * n + 250 * tiles + CALL
+        return (
+            work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
+        )
     return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
