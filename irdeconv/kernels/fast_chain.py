@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.jit import bits_to_float, compiled
+from irdeconv.kernels.bits import bits_to_float
+from irdeconv.kernels.jit import compiled
 from irdeconv.spec import Array
 
 Kernel = Callable[[Array, Array, Array, Any, Any], None]

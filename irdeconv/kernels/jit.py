@@ -38,21 +38,3 @@ def compiled(fn: F) -> F:
         return cast(F, njit(cache=True, **options)(fn))
     except RuntimeError:  # no directory can be written
         return cast(F, njit(**options)(fn))
-
-
-def _bitcast() -> Any:
-    from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        intrinsic,
-    )
-
-    def typed(context: Any, bits: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.bitcast(args[0], context.get_value_type(types.float32))
-
-        return types.float32(types.int32), generate
-
-    return intrinsic(typed)
-
-
-bits_to_float: Any = _bitcast() if available() else None
