@@ -97,7 +97,7 @@ def check_case(rng: np.random.Generator, seen: Counter[str], *, prove: bool = Fa
     for form in ALL:
         target = str(rng.choice(profile_names())) if form == AUTO else None
         low = ird.lower(graph, form, target)
-        got = ird.run(low.graph, case.feeds, form=None)
+        got = ird.run(low.graph, case.feeds, form=None, fuse=False)
         for record in low.report:
             assert (record.reason is None) == (record.form == form) or form == AUTO
             seen[f"{form}: {record.form}"] += 1

@@ -92,7 +92,7 @@ def run_case(rng: np.random.Generator, version: str) -> str:
     graph, feeds = build(layer, arrays, inputs=(0, *free))
     for way, g in ways(graph, more=rng.random() < 0.25).items():
         assert output_spec(g).shape == want.shape, (way, layer)
-        got = ird.run(g, feeds, form=None)["y"]
+        got = ird.run(g, feeds, form=None, fuse=False)["y"]
         assert same(layer, got, want), (way, layer, got.ravel()[:9], want.ravel()[:9])
     return str(np.dtype(dtype))
 
@@ -114,8 +114,8 @@ def test_output_padding_beyond_what_pads_cut_off_is_written() -> None:
     })  # fmt: skip
     graph, feeds = build(layer, data(layer, np.random.default_rng(0), np.float32))
     assert layer.output_size == (1,)
-    assert ird.run(graph, feeds, form=None)["y"].tolist() == [[[0]]]
-    assert ird.run(written(graph), feeds, form=None)["y"].tolist() == [[[0]]]
+    assert ird.run(graph, feeds, form=None, fuse=False)["y"].tolist() == [[[0]]]
+    assert ird.run(written(graph), feeds, form=None, fuse=False)["y"].tolist() == [[[0]]]
 
 
 def grid() -> list[DialectLayer]:
@@ -170,7 +170,7 @@ def test_layers_of_unknown_size_run_at_any(version: str) -> None:
         declared = [known if a == channel else None for a in range(layer.axes + 2)]
         graph, _ = build(layer, arrays, data_shape=declared)
         plans = {
-            way: ird.compile(g, form=None)
+            way: ird.compile(g, form=None, fuse=False)
             for way, g in ways(graph, more=rng.random() < 0.25).items()
         }
         for _ in range(3):

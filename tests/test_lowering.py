@@ -128,7 +128,7 @@ def test_the_source_graph_is_untouched() -> None:
     graph, feeds = build(layer, *arrays(layer))
     before = ird.dump(graph)
     ird.lower(graph)
-    ird.run(graph, feeds)
+    ird.run(graph, feeds, fuse=False)
     assert ird.dump(graph) == before
 
 
@@ -151,7 +151,10 @@ def test_a_shared_filter_stays_intact() -> None:
     low = ird.lower(g).graph
     assert np.array_equal(values(low, low.node(shared.node)), w)
     feeds = {"x": np.arange(8, dtype=F32).reshape(1, 2, 4)}
-    direct, lowered = ird.run(g, feeds, form=None), ird.run(low, feeds, form=None)
+    direct, lowered = (
+        ird.run(g, feeds, form=None, fuse=False),
+        ird.run(low, feeds, form=None, fuse=False),
+    )
     assert np.array_equal(lowered["w"], w)
     for name in ("ya", "yb"):
         assert np.array_equal(direct[name], lowered[name])
@@ -194,7 +197,7 @@ def test_compressed_filters_stay_compressed(groups: int | None) -> None:
         low = ird.lower(g, form).graph
         assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
         assert len(list(low.nodes("Convert"))) == 1
-        y = ird.run(low, {"x": x}, form=None)["y"]
+        y = ird.run(low, {"x": x}, form=None, fuse=False)["y"]
         assert np.array_equal(y, expected(layer, x, w))
 
 
@@ -207,7 +210,7 @@ def test_filters_that_are_no_constants(groups: int | None) -> None:
     assert {"Slice", "Transpose"} <= types(low)
     for weights in (w, -w[..., ::-1]):
         feeds["w"] = np.ascontiguousarray(weights)
-        y = ird.run(low, feeds, form=None)["y"]
+        y = ird.run(low, feeds, form=None, fuse=False)["y"]
         assert np.array_equal(y, expected(layer, x, feeds["w"]))
 
 
@@ -269,8 +272,8 @@ def test_the_canonical_operation_is_lowered_too() -> None:
     node = g.add(core.Deconvolution(layer.strides, layer.dilations), inputs, name="deconv")
     result(g, Value(node.id))
     want = expected(layer, x, w)
-    assert np.array_equal(ird.run(g, {"x": x}, form=None)["y"], want)
-    assert np.array_equal(ird.run(g, {"x": x}, form="zero-insertion")["y"], want)
+    assert np.array_equal(ird.run(g, {"x": x}, form=None, fuse=False)["y"], want)
+    assert np.array_equal(ird.run(g, {"x": x}, form="zero-insertion", fuse=False)["y"], want)
 
 
 def test_an_unknown_form_is_named_with_the_known_ones() -> None:
@@ -304,7 +307,7 @@ def test_data_that_is_empty_only_at_run_time(stride: int) -> None:
     layer = Layer(1, (0,), None, 1, 1, (4,), (stride,), (1,), (0,), (0,), (0,))
     x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
     g, feeds = build(layer, x, w, data_shape=(1, 1, None))
-    sizes = {f: ird.run(g, feeds, form=f)["y"].shape[2] for f in (None, *FORMS)}
+    sizes = {f: ird.run(g, feeds, form=f, fuse=False)["y"].shape[2] for f in (None, *FORMS)}
     (exact,) = layer.output_size
     assert sizes[None] == sizes["phases"] == sizes["stacked"] == exact
     assert sizes["zero-insertion"] == exact + stride - 1
@@ -324,6 +327,6 @@ def test_empty_data(layer: Layer) -> None:
     x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
     g, feeds = build(layer, x, w)
     for form in (None, "zero-insertion"):
-        y = ird.run(g, feeds, form=form)["y"]
+        y = ird.run(g, feeds, form=form, fuse=False)["y"]
         assert y.shape[2:] == layer.output_size
         assert not y.any()

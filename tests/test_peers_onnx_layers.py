@@ -255,7 +255,10 @@ def check(made: Any, feeds: dict[str, Any], path: Path) -> str:
     if done.diagnostics:
         return done.diagnostics[0].code
     graph = done.graph
-    for got in (list(ird.run(graph, feeds, form=None).values()), openvino(graph, feeds, path)):
+    for got in (
+        list(ird.run(graph, feeds, form=None, fuse=False).values()),
+        openvino(graph, feeds, path),
+    ):
         for mine, theirs in zip(got, want, strict=True):
             assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
