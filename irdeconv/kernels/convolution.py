@@ -20,6 +20,8 @@ from irdeconv.kernels.prepared import Windows
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
+MOST_AXES = 3  # spatial axes that the kernels know
+
 
 def output_sizes(
     sizes: Sequence[int],
@@ -46,7 +48,7 @@ def convolution(
 ) -> Array:
     """Convolve `x [N,C,*I]` with `w [M,C/g,*K]` or `[g,M/g,C/g,*K]`: `[N,M,*O]`.
 
-    1 to 3 spatial axes. Pads may be negative (crop), windows may lie wholly in the padding. The
+    1 to 3 spatial axes are fast, more are possible. Pads may be negative (crop), windows may lie wholly in the padding. The
     element type is that of `x`: floats narrower than f32 are summed in f32 and rounded once,
     integers are exact and wrap. `out` may be any array of the result's shape and type.
     """
@@ -81,6 +83,9 @@ def convolve(
     out: Array,
 ) -> None:
     """Choose a kernel and write the convolution into `out`; all of one type, nothing empty."""
+    if x.ndim > MOST_AXES + 2:
+        _plane_by_plane(x, w, strides, dilations, pads_begin, out)
+        return
     windows = Windows(
         x.shape,
         out.shape[1],
@@ -99,3 +104,23 @@ def convolve(
     kernel(x, y, None, Team())
     if y is not out:
         out[...] = y
+
+
+def _plane_by_plane(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads_begin: Sequence[int],
+    out: Array,
+) -> None:
+    """Convolve as sums of convolutions without the first spatial axis."""
+    rest = (strides[1:], dilations[1:], pads_begin[1:])
+    out[...] = 0
+    part = np.empty((*out.shape[:2], *out.shape[3:]), out.dtype)
+    for o in range(out.shape[2]):
+        for k in range(w.shape[3]):
+            at = o * strides[0] + k * dilations[0] - pads_begin[0]
+            if 0 <= at < x.shape[2]:
+                convolve(x[:, :, at], w[:, :, :, k], *rest, part)
+                out[:, :, o] += part
