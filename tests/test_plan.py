@@ -1,5 +1,9 @@
 """Fused plans: what becomes one step, and that the numbers are those of node by node."""
 
+import subprocess
+import sys
+import tracemalloc
+
 import numpy as np
 import oracle
 import pytest
@@ -12,6 +16,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
+from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import ZeroInsertion
@@ -303,6 +308,32 @@ def test_memory_is_limited_before_running():
     with pytest.raises(ird.LimitError, match="the limit is 1,000") as e:
         ird.compile(g, None, threads=1, max_memory=1000)
     assert e.value.exit_code == 5
+
+
+def test_a_wide_stride_needs_no_large_scratch():
+    b = Builder()
+    x = b.input((1, 32, 32, 32))
+    deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"]
+    op = deconvolution(strides=(8, 8), pads_begin=(4, 4), pads_end=(4, 4), dilations=(1, 1))
+    graph = b.done(b.add(op, x, randn(32, 32, 16, 16)))
+    data = randn(1, 32, 32, 32)
+    plan = ird.compile(graph, threads=1)
+    tracemalloc.start()
+    try:
+        plan.run([data])
+        first = tracemalloc.get_traced_memory()[1]  # scratch memory is made in the first run
+    finally:
+        tracemalloc.stop()
+    output = 4 * 32 * 256 * 256
+    program = plan.program([data])
+    assert first - output <= 16 << 20
+    assert max(s.scratch for s in program.steps) <= 16 << 20
+    assert program.arena <= 1 << 20
+
+
+def test_numba_is_imported_by_no_module_that_reading_needs():
+    code = "import sys, irdeconv as ird; ird.read; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 lifetimes = st.lists(
