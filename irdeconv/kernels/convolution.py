@@ -50,7 +50,8 @@ def convolution(
 
     1 to 3 spatial axes are fast, more are possible. Pads may be negative (crop), windows may lie
     wholly in the padding. The element type is that of `x`: floats narrower than f32 are summed in
-    f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape and type.
+    f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape
+    and type.
     """
     rank = x.ndim - 2
     w = w if w.ndim == rank + 3 else w.reshape(groups, -1, *w.shape[1:])

@@ -41,8 +41,7 @@ class Plan:
     A fused plan executes several nodes at once and keeps its memory from run to run; where input
     shapes are open it has one program for each set of shapes. `exact` keeps the order of
     kernels/exact.py in all sums of (de)convolutions, node by node. `static` says that the input
-    shapes are exact. The arrays that `run` returns
-    belong to the caller.
+    shapes are exact. The arrays that `run` returns belong to the caller.
     """
 
     graph: Graph

@@ -208,7 +208,7 @@ class _Scheduler:
         """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
         wanted = {v for _, v in self.results}
         for k, (unit, one) in enumerate(zip(units, done, strict=True)):
-            for value in self._read(unit):
+            for value in unit.inputs:
                 if value in self.buffers:
                     self.buffers[value].last = k
             if one.view_of is not None:
@@ -232,9 +232,6 @@ class _Scheduler:
             size = self.graph.spec(value).nbytes
             if size is not None and value in self.read:
                 self.buffers[value] = _Buffer(size, step, step, False)
-
-    def _read(self, unit: Unit) -> tuple[Value, ...]:
-        return unit.inputs
 
     def _allocate(self, done: list[Implementation]) -> tuple[int, int]:
         """Lay out the arena and set the slots whose arrays never change."""
