@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import columns, convolve, fast, pointwise, winograd
+from irdeconv.kernels import columns, convolve, fast, jit, pointwise, winograd
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
@@ -168,13 +168,13 @@ def test_compiled_loops(seed: int) -> None:
 
 def test_compiled_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     w = Windows((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
-    monkeypatch.setattr(fast, "installed", lambda: True)
+    monkeypatch.setattr(jit, "installed", lambda: True)
     monkeypatch.setenv("IRDECONV_FAST", "1")
     assert "depthwise" in [c.name for c in convolution_candidates(w)]
     monkeypatch.setenv("IRDECONV_FAST", "0")
     assert "depthwise" not in [c.name for c in convolution_candidates(w)]
     monkeypatch.delenv("IRDECONV_FAST")
-    monkeypatch.setattr(fast, "installed", lambda: False)
+    monkeypatch.setattr(jit, "installed", lambda: False)
     assert "depthwise" not in [c.name for c in convolution_candidates(w)]
 
 
