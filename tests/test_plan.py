@@ -1,22 +1,13 @@
 """Fused plans: what becomes one step, and that the numbers are those of node by node."""
 
-import subprocess
-import sys
-import tracemalloc
-
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from layers import build as build_layer
-from layers import constant, expected, numbers, parameter, random_layer, result
+from layers import expected, numbers, random_layer
+from plan_graphs import Builder, plans, randn, same
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import Team
-from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import ZeroInsertion
@@ -25,58 +16,6 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
-from irdeconv.runtime import choice
-from irdeconv.runtime.arena import Lifetime, layout, most_alive
-from irdeconv.runtime.choice import Tuner
-
-RNG = np.random.default_rng(7)
-
-
-class Builder:
-    """Builds a graph node by node."""
-
-    def __init__(self):
-        self.graph = Graph()
-        self.count = 0
-
-    def add(self, op, *inputs):
-        self.count += 1
-        values = [v if isinstance(v, Value) else self.const(v) for v in inputs]
-        return Value(self.graph.add(op, values, name=f"{op.type}{self.count}").id)
-
-    def const(self, array):
-        self.count += 1
-        return constant(self.graph, np.asarray(array), f"c{self.count}")
-
-    def input(self, shape, dtype=np.float32, name="x"):
-        return parameter(self.graph, shape, dtype, name)
-
-    def done(self, *values):
-        for i, v in enumerate(values):
-            result(self.graph, v, f"y{i}")
-        return ird.infer(self.graph)
-
-
-def plans(graph, feeds, **options):
-    """Run fused and node by node; return the fused plan's steps and both results."""
-    fused = ird.compile(graph, None, threads=1, **options)
-    outs = fused.run(feeds)
-    plain = ird.compile(graph, None, threads=1, fuse=False).run(feeds)
-    return [[n.type for n in s.nodes] for s in fused.steps], outs, plain
-
-
-def same(outs, plain, terms=1000):
-    assert list(outs) == list(plain)
-    for name, want in plain.items():
-        got = outs[name]
-        assert got.dtype == want.dtype
-        unit = np.finfo(np.float32).eps if want.dtype != np.float64 else np.finfo(np.float64).eps
-        scale = np.abs(want).max(initial=0)
-        np.testing.assert_allclose(got, want, rtol=0, atol=terms * unit * float(scale))
-
-
-def randn(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
 
 
 def test_convolution_takes_in_what_surrounds_it():
@@ -298,106 +237,3 @@ def test_random_graphs_fused_and_node_by_node(seed):
     many = ird.compile(graph, None, threads=3).run([data])
     for name, array in fused.run([data]).items():
         np.testing.assert_array_equal(many[name], array)
-
-
-def test_memory_is_limited_before_running():
-    b = Builder()
-    x = b.input((1, 4, 64, 64))
-    g = b.done(b.add(ReLU(), b.add(Convolution(), b.add(ReLU(), x), randn(4, 4, 3, 3))))
-    ird.compile(g, None, threads=1, max_memory=1 << 30)
-    with pytest.raises(ird.LimitError, match="the limit is 1,000") as e:
-        ird.compile(g, None, threads=1, max_memory=1000)
-    assert e.value.exit_code == 5
-
-
-def test_a_wide_stride_needs_no_large_scratch():
-    b = Builder()
-    x = b.input((1, 32, 32, 32))
-    deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"]
-    op = deconvolution(strides=(8, 8), pads_begin=(4, 4), pads_end=(4, 4), dilations=(1, 1))
-    graph = b.done(b.add(op, x, randn(32, 32, 16, 16)))
-    data = randn(1, 32, 32, 32)
-    plan = ird.compile(graph, threads=1)
-    tracemalloc.start()
-    try:
-        plan.run([data])
-        first = tracemalloc.get_traced_memory()[1]  # scratch memory is made in the first run
-    finally:
-        tracemalloc.stop()
-    output = 4 * 32 * 256 * 256
-    program = plan.program([data])
-    assert first - output <= 16 << 20
-    assert max(s.scratch for s in program.steps) <= 16 << 20
-    assert program.arena <= 1 << 20
-
-
-def test_numba_is_imported_by_no_module_that_reading_needs():
-    code = "import sys, irdeconv as ird; ird.read; assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-lifetimes = st.lists(
-    st.builds(
-        lambda size, first, length: Lifetime(size, first, first + length),
-        st.integers(0, 5000), st.integers(0, 30), st.integers(0, 8),
-    ),
-    max_size=40,
-)  # fmt: skip
-
-
-@given(lifetimes)
-@settings(max_examples=200, deadline=None)
-def test_buffers_that_live_together_do_not_overlap(buffers):
-    offsets, total = layout(buffers)
-    assert total >= most_alive(buffers)
-    for i, a in enumerate(buffers):
-        assert offsets[i] % 64 == 0
-        assert offsets[i] + a.size <= total
-        for j, b in enumerate(buffers[:i]):
-            together = a.first <= b.last and b.first <= a.last
-            apart = offsets[i] + a.size <= offsets[j] or offsets[j] + b.size <= offsets[i]
-            assert apart or not together or not a.size or not b.size
-
-
-def candidates(*costs):
-    def prepare(w):
-        return lambda x, out, epilogue, team: None
-
-    return [Candidate(f"kernel{c:.0f}", c, 0, prepare) for c in costs]
-
-
-def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
-    windows = Windows((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
-    options = candidates(1e6, 1.5e6, 9e6)
-    team, w = Team(), randn(1, 3, 2, 3)
-    measured = []
-
-    def timed(candidate, *_):
-        measured.append(candidate.name)
-        return -candidate.cost
-
-    monkeypatch.setattr(choice, "_time", timed)
-    monkeypatch.setattr(choice, "_MEASURED", {})
-    choose = lambda tuner: tuner.choose("convolution", windows, options, w, team).candidate.name  # noqa: E731
-    assert choose(Tuner()) == "kernel1000000"
-    assert not measured
-    path = tmp_path / "cache" / "kernels.json"
-    assert choose(Tuner(True, path)) == "kernel1500000"
-    assert measured == ["kernel1000000", "kernel1500000"]  # the third cannot win
-    assert choose(Tuner(True)) == "kernel1500000"  # from memory
-    monkeypatch.setattr(choice, "_MEASURED", {})
-    assert choose(Tuner(True, path)) == "kernel1500000"  # from the file
-    assert len(measured) == 2
-    path.write_text("no JSON")
-    monkeypatch.setattr(choice, "_MEASURED", {})
-    assert choose(Tuner(True, path)) == "kernel1500000"
-    assert len(measured) == 4
-
-
-def test_a_tuned_plan_computes_the_same():
-    b = Builder()
-    x = b.input((1, 32, 40, 40))
-    g = b.done(b.add(Convolution((1, 1), (1, 1), (1, 1)), x, randn(32, 32, 3, 3)))
-    data = randn(1, 32, 40, 40)
-    tuned = ird.compile(g, None, threads=1, tune=True)
-    same(tuned.run([data]), ird.run(g, [data], None, fuse=False))

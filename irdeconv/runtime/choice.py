@@ -7,6 +7,7 @@ Results are kept in memory, and on disk where a file is given.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 import time
@@ -23,6 +24,7 @@ from irdeconv.spec import Array
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
 REPEATS = 5
+SAVED = 50_000.0  # ns: a kernel that rounds more has to be faster by this much
 
 _MEASURED: dict[tuple[str, Windows], str] = {}
 
@@ -52,6 +54,7 @@ class Tuner:
         team: Team,
     ) -> Choice:
         """Return the best of the candidates, which are sorted by estimated cost."""
+        candidates = _worthwhile(candidates)
         first = candidates[0]
         rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
         if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
@@ -88,6 +91,19 @@ class Tuner:
         with os.fdopen(handle, "w") as file:
             json.dump({"schema": SCHEMA, "kernels": stored}, file, indent=1, sort_keys=True)
         Path(temporary).replace(self.path)
+
+
+def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out Winograd's kernels where they save little: they round more than sums of products.
+
+    So small layers of integral values are exact.
+    """
+    plain = min((c.cost for c in candidates if not _rounds_more(c)), default=math.inf)
+    return [c for c in candidates if not _rounds_more(c) or c.cost + SAVED < plain]
+
+
+def _rounds_more(candidate: Candidate) -> bool:
+    return candidate.name.startswith("winograd")
 
 
 SCHEMA = "irdeconv/kernels/1"
