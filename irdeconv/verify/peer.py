@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.errors import Diagnostic, UnsupportedError
+from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
@@ -48,7 +48,8 @@ def _refused(message: str, hint: str | None = None) -> UnsupportedError:
 class OpenVinoPartner(Partner):
     """The model of an IR file, executed by OpenVINO on the inputs of a plan.
 
-    `inputs` are by the plan's input names. UnsupportedError where OpenVINO is missing or refuses.
+    `inputs` are by the plan's input names. UnsupportedError where OpenVINO is missing or refuses,
+    FileAccessError where there is no such file.
     """
 
     plan: Plan
@@ -108,6 +109,9 @@ class OpenVinoPartner(Partner):
 
     def _read(self) -> Any:
         """Read the model with the shapes of the inputs."""
+        if not self.file.exists():
+            message = f"cannot read {self.file}: No such file or directory"
+            raise FileAccessError(Diagnostic("E100", "error", message))
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
             shapes = {}
