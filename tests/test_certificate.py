@@ -335,7 +335,7 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("{}", "[{}]", "no json", '{"certificates": 1}'):
+    for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
         (files / "c.json").write_text(text)
         given = ("--certificate", files / "c.json")
         assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2

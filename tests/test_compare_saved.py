@@ -209,3 +209,12 @@ def test_without_openvino(
     err = capsys.readouterr().err
     assert "error[E506]" in err
     assert "pip install 'irdeconv[oracles]'" in err
+
+
+def test_compare_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for tolerance in ("-1", "nan", "inf"):
+        assert main(["compare", str(net), "--tolerance", tolerance]) == 2
+        assert "--tolerance is a finite number" in capsys.readouterr().err
+    for verb in ("compare", "check-certificate"):
+        assert main([verb, "-", "-"]) == 2
+        assert "stdin holds one model" in capsys.readouterr().err

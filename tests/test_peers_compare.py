@@ -80,3 +80,5 @@ def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) ->
     odd.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
     assert main(["compare", str(net), f"openvino:{odd}"]) == 4
     assert "E506" in capsys.readouterr().err
+    assert main(["compare", str(net), f"openvino:{odd.with_name('none.xml')}"]) == 6
+    assert "E100" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
-from irdeconv.verify.lockstep import layer_keys
+from irdeconv.verify.lockstep import layer_keys, other_parts
 from irdeconv.verify.partner import Fetched, Partner
 
 PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more
@@ -70,8 +70,10 @@ class OpenVinoPartner(Partner):
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
-        self._names = {i: k for i, k in layer_keys(self.plan.graph).items() if i in steps}
-        self._pieces = self._cut(self._read())
+        model, keys = self._read(), layer_keys(self.plan.graph)
+        unlike = other_parts(keys.values(), _layers(model))
+        self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
+        self._pieces = self._cut(model)
 
     def fetch(self, node: Node) -> Fetched | None:
         """Return a layer's outputs, after executing the pieces up to it."""

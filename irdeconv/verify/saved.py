@@ -14,6 +14,7 @@ from irdeconv.dtypes import ElementType
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
+from irdeconv.verify.lockstep import layer_keys, other_parts
 from irdeconv.verify.partner import Fetched, Partner
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs
@@ -35,12 +36,15 @@ class SavedPartner(Partner):
         names = _names(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
         plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
-        self._layers = {names[p]: n for p, n in plain.items() if p in names}
+        keys = layer_keys(graph)
+        unlike = other_parts(keys.values(), plain, complete=False)
+        found = ((names[p], n) for p, n in plain.items() if p in names)
+        self._layers = {v: n for v, n in found if keys.get(v.node) not in unlike}
         self._outputs = _outputs(graph, list(arrays), set(names))
         self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
         used = {*self._layers.values(), *filter(None, self._outputs)}
         inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}
-        known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs}
+        known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs | unlike}
         self._warn_of_unknown([n for n in arrays if n not in known])
         if not self._layers and not any(self._outputs):
             message = f"{file}: no array is named like a layer, tensor or output of the model"
