@@ -17,6 +17,7 @@ from mutants import mutants
 from random_dialects import KINDS, random_dialect, weights
 
 import irdeconv as ird
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
 from irdeconv.verify.certificate import Certificate, certify, check, probe_layers
@@ -140,6 +141,26 @@ def test_the_spelling_in_standard_operations_is_followed() -> None:
     spelled = inferred(standardize(ird.lower(source).graph))
     assert not list(spelled.nodes("ZeroInsertion"))
     accepted(source, spelled)
+
+
+@pytest.mark.parametrize(("name", "every"), [("i32", True), ("i8", False)])
+def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) -> None:
+    from irdeconv.passes.standardize import standardize
+
+    layer = Layer(1, (4,), 1, 1, 1, (2,), (3,), (1,), (0,), (0,), (0,))
+    w = np.ones(layer.filter_shape, np.float32)
+    graph, _ = build(layer, np.zeros(layer.data_shape, np.float32), w, data_shape=(1, 1, None))
+    source = ird.infer(graph)
+    lowered = standardize(ird.lower(source).graph)
+    (size,) = lowered.nodes("Multiply")
+    convert = REGISTRY["Convert", "opset1"]
+    small = lowered.add(convert(ELEMENT_TYPES[name]), [Value(size.id)], name="small")
+    wide = lowered.add(convert(ELEMENT_TYPES["i64"]), [Value(small.id)], name="wide")
+    for user, port in lowered.users(Value(size.id)):
+        if user != small.id:
+            lowered.set_input(user, port, Value(wide.id))
+    (made,) = certify(source, ird.infer(lowered))
+    assert (made.holds_for or "").startswith("every size") is every
 
 
 def test_names_are_no_keys() -> None:
@@ -335,7 +356,7 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("{}", "[{}]", "no json", '{"certificates": 1}'):
+    for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
         (files / "c.json").write_text(text)
         given = ("--certificate", files / "c.json")
         assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2

@@ -315,6 +315,27 @@ def test_inputs_are_not_overwritten(net: Path, verb: str, tmp_path: Path) -> Non
     assert command("validate", net) == 0
 
 
+@pytest.mark.parametrize("verb", ["lower", "raise"])
+def test_certificates_do_not_overwrite_the_ir(
+    net: Path, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.xml"
+    for taken in (out, out.with_suffix(".bin")):
+        assert command(verb, net, "-o", out, "--certify", taken, "--force") == 2
+        assert f"--certify {taken} would overwrite what -o" in capsys.readouterr().err
+        assert not out.exists()
+    assert command(verb, net, "--certify", net.with_suffix(".bin")) == 2
+    assert "--certify" in capsys.readouterr().err
+    missing = tmp_path / "no" / "proof.json"
+    assert command(verb, net, "--certify", missing) == 6
+    assert f"{missing} cannot be written" in capsys.readouterr().err
+
+
+def test_nothing_to_raise(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("raise", net) == 0
+    assert "no decompositions, nothing to raise" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("format", "start"), [("dot", "digraph"), ("html", "<!DOCTYPE html>"), ("ir", "graph 1 ")]
 )

@@ -7,7 +7,7 @@ from layers import Layer, build, numbers, parameter, result
 import irdeconv as ird
 from irdeconv.constant import ArrayData
 from irdeconv.graph import Graph, Value
-from irdeconv.ops.activation import ReLU
+from irdeconv.ops.activation import Exp, ReLU
 from irdeconv.ops.basic import Const
 from irdeconv.verify.difference import Allowed, difference
 
@@ -69,6 +69,15 @@ def test_missing_outputs_fail():
 def test_non_finite_values_must_match(a, b, passed):
     out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), EXACT)
     assert out.passed is passed
+
+
+@pytest.mark.parametrize(("b", "passed"), [([np.inf, 1], True), ([3e38, 1], False)])
+def test_a_limit_without_end_allows_no_infinite_difference(b, passed):
+    g = Graph()
+    x = parameter(g, (2,), np.float32, "x")
+    result(g, Value(g.add(Exp(), [x], name="e").id), "y")
+    saved = {"e": np.array(b, np.float32)}  # e**100 is beyond float32, and so is its rounding
+    assert ird.compare(g, saved, [np.array([100, 0], np.float32)]).passed is passed
 
 
 def test_integers_are_compared_exactly():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from networks import LAYERS, image, network
 
 import irdeconv as ird
 from irdeconv.verify.difference import _ulps
+
+FORMS = ("zero-insertion", "phases", "stacked", "auto")
 
 
 def bump(values: np.ndarray) -> np.ndarray:
@@ -17,7 +21,7 @@ def bump(values: np.ndarray) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "auto"])
+@pytest.mark.parametrize("form", FORMS)
 def test_every_form_passes_layer_by_layer(form: str) -> None:
     g = network()
     report = ird.compare(g, ird.lower(g, form).graph, [image()])
@@ -80,6 +84,26 @@ def test_layers_that_one_side_lacks_are_bridged() -> None:
     nothing = ird.compare(g, network(names={n: f"other_{n}" for n in LAYERS}), [image()])
     assert nothing.passed
     assert len(nothing.tensors) == 1
+
+
+@pytest.mark.parametrize("other", FORMS[:3])
+@pytest.mark.parametrize("form", FORMS[:3])
+def test_two_lowerings_of_one_model_are_the_same(form: str, other: str, tmp_path: Path) -> None:
+    g = ird.infer(network())
+    a, b = ird.lower(g, form).graph, ird.lower(g, other).graph
+    in_memory = ird.compare(a, b, [image()])
+    assert in_memory.passed, str(in_memory)
+    ird.write(a, tmp_path / "a.xml")
+    ird.write(b, tmp_path / "b.xml")
+    a, b = ird.read(tmp_path / "a.xml"), ird.read(tmp_path / "b.xml")
+    report = ird.compare(a, b, [image()])
+    assert report.passed, str(report)
+    assert (report.alone == 0) is (form == other)
+    arrays: dict[str, np.ndarray] = {}
+    ird.run(b, [image()], form=None, trace=lambda n, x: arrays.setdefault(n.name, x[0].copy()))
+    assert ird.compare(a, arrays, [image()]).passed
+    wrong = ird.lower(network({"w3": bump}), other).graph
+    assert ird.compare(a, wrong, [image()]).first_difference.name.split("/")[0] == "up"
 
 
 def test_a_given_tolerance_compares_tensors_as_they_are() -> None:

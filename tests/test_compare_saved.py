@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+from layers import parameter, result
 from networks import LAYERS, image, network
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
 
 
 @pytest.fixture
@@ -42,9 +48,27 @@ def test_what_run_dumps_can_be_compared(net: Path, capsys: pytest.CaptureFixture
     assert main(["run", str(net), x, "--dump", "all", "-o", file, "--form", "phases"]) == 0
     capsys.readouterr()
     assert main(["compare", str(net), file, "-i", x, "--all"]) == 0
-    out, err = capsys.readouterr()
-    assert "W500" not in err or "no layer" in err  # nodes that the lowering made
-    assert out.splitlines()[-1].startswith("the same: 1 outputs, 10 layers compared")
+    assert capsys.readouterr().out.splitlines()[-1] == "the same: 1 output, 10 layers compared"
+
+
+def test_an_output_that_is_a_layer_is_dumped_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    g = Graph()
+    y = g.add(ReLU(), [parameter(g, (2, 3), np.float32, "x")], name="y")
+    g.node(y.id).tensor_names = (("y",),)
+    result(g, Value(y.id), "r")
+    model, file = str(tmp_path / "m.xml"), str(tmp_path / "all.npz")
+    ird.write(ird.infer(g), model)
+    assert main(["run", model, "x=ones", "--dump", "all", "-o", file]) == 0
+    saved = dict(np.load(file))
+    assert {"y", "dump/y"} <= set(saved)
+    capsys.readouterr()
+    assert main(["compare", model, file, "-i", "x=ones"]) == 0
+    assert "W500" not in capsys.readouterr().err
+    np.savez(file, **{**saved, "dump/y": saved["y"] + 1})
+    assert main(["compare", model, file, "-i", "x=ones"]) == 1
+    assert "first at ReLU 'y'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -98,6 +122,28 @@ def test_shapes_and_types(net: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert compare(net, {"up": (good["up"] * 1.01).astype(np.float16)}) == 1
 
 
+def test_elements_that_no_tensor_has(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    up = layers()["up"]
+    for odd in (up + 0j, up + 1j, up.view("V4"), up.view("M8[s]"), up.astype([("a", "f4")])):
+        assert compare(net, {"up": odd}) == 2
+        assert "neither real numbers nor texts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["y", "dump/y", "r", "arr_0"])
+def test_bfloat16_has_no_name_in_npy(name: str, tmp_path: Path) -> None:
+    g = Graph()
+    y = g.add(ReLU(), [parameter(g, (2, 3), ml_dtypes.bfloat16, "x")], name="y")
+    result(g, Value(y.id), "r")
+    g = ird.infer(g)
+    x = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    file = tmp_path / "saved.npz"
+    np.savez(file, **{name: x})
+    assert np.load(file)[name].dtype.kind == "V"
+    assert ird.compare(g, file, [x]).passed
+    np.savez(file, **{name: x + ml_dtypes.bfloat16(1)})
+    assert not ird.compare(g, file, [x]).passed
+
+
 def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(net, {"up": layers()["up"], "odd": image()}, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -107,6 +153,19 @@ def test_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"max_abs", "max_rel", "ulps", "cosine", "own", "own_at", "tolerance", "rule"} <= set(
         tensor
     )
+
+
+@pytest.mark.parametrize("shape", [b"(1, 2, 32,9**9", b"(-1, 2, 32, 3)", b"(9999999999, )"])
+def test_damaged_headers(net: Path, shape: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.zeros((1, 2, 32, 32), np.float32))
+    assert len(shape) == len(b"(1, 2, 32, 32)")
+    damaged = buffer.getvalue().replace(b"(1, 2, 32, 32)", shape)
+    file = net.with_name("damaged.npz")
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("up.npy", damaged)
+    assert main(["compare", str(net), str(file)]) in (2, 5)
+    assert "E505" in (err := capsys.readouterr().err) or "out of memory" in err
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
@@ -150,3 +209,12 @@ def test_without_openvino(
     err = capsys.readouterr().err
     assert "error[E506]" in err
     assert "pip install 'irdeconv[oracles]'" in err
+
+
+def test_compare_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for tolerance in ("-1", "nan", "inf"):
+        assert main(["compare", str(net), "--tolerance", tolerance]) == 2
+        assert "--tolerance is a finite number" in capsys.readouterr().err
+    for verb in ("compare", "check-certificate"):
+        assert main([verb, "-", "-"]) == 2
+        assert "stdin holds one model" in capsys.readouterr().err

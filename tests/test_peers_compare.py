@@ -53,7 +53,7 @@ def test_another_model_in_openvino(net: Path, capsys: pytest.CaptureFixture[str]
     ird.write(ird.lower(network(), "phases").graph, low)
     ird.write(ird.infer(network({"w2": lambda w: np.flip(w, (2, 3))})), wrong)
     assert main(["compare", str(net), "openvino", *x]) == 0
-    assert "the same: 1 outputs, 10 layers compared" in capsys.readouterr().out
+    assert "the same: 1 output, 10 layers compared" in capsys.readouterr().out
     assert main(["compare", str(net), f"openvino:{low}", *x]) == 0
     capsys.readouterr()
     assert main(["compare", str(net), f"openvino:{wrong}", *x]) == 1
@@ -80,3 +80,5 @@ def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) ->
     odd.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
     assert main(["compare", str(net), f"openvino:{odd}"]) == 4
     assert "E506" in capsys.readouterr().err
+    assert main(["compare", str(net), f"openvino:{odd.with_name('none.xml')}"]) == 6
+    assert "E100" in capsys.readouterr().err

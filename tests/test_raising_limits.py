@@ -25,6 +25,9 @@ from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import UsageError
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.shape import ShapeOf
+from irdeconv.passes.raising.size import Size, Unreadable, Vectors
 from irdeconv.verify.certificate import check, probe_layers
 
 # What must stay ----------------------------------------------------------------------------------
@@ -239,3 +242,18 @@ def test_zeros_of_a_fixed_size_beside_open_data_stay() -> None:
     x = net.op("Reshape", "opset1", x, [1, 2, 6])
     graph = end(net, net.convolution(x, np.ones((2, 2, 3), np.float32), axes=1))
     assert raised_types(ird.raise_(graph).graph) == []
+
+
+@pytest.mark.parametrize(("name", "kept"), [("i32", True), ("u64", True), ("i8", False)])
+def test_sizes_are_not_followed_through_types_in_which_they_wrap(name: str, kept: bool) -> None:
+    g = Graph()
+    x = parameter(g, (None, 3), np.float32, "x")
+    size = g.add(ShapeOf(ELEMENT_TYPES["i64"]), [x], name="size")
+    small = g.add(Convert(ELEMENT_TYPES[name]), [Value(size.id)], name="small")
+    result(g, Value(small.id), "y")
+    vectors = Vectors(ird.infer(g), {x: [Size.symbol("n"), Size.of(3)]})
+    if kept:
+        assert vectors.get(Value(small.id)) == [Size.symbol("n"), Size.of(3)]
+    else:
+        with pytest.raises(Unreadable):
+            vectors.get(Value(small.id))

@@ -207,6 +207,38 @@ def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypa
     assert len(walks) == 2
 
 
+@pytest.mark.parametrize("target", [[1, 1, 4, 17], [1, 4, 1, 16], [1, 1, 16, 4], [1, 2, 8, 4]])
+def test_the_mark_of_a_zero_insertion_is_not_believed(tmp_path, target):
+    g = Graph()
+    x = parameter(g, (1, 1, 2, 8), np.float32, "x")
+    w = constant(g, np.ones((1, 1, 3, 3), np.float32), "w")
+    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="d")
+    result(g, Value(node.id), "y")
+    file, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    ird.write(ird.lower(g).graph, file)
+    assert list(ird.read(file).nodes("ZeroInsertion"))
+    was, now = (np.array(v, np.int64).tobytes() for v in ([1, 1, 4, 16], target))
+    assert weights.read_bytes().count(was) == 1
+    weights.write_bytes(weights.read_bytes().replace(was, now))
+    assert not list(ird.read(file).nodes("ZeroInsertion"))
+
+
+@pytest.mark.parametrize("factors", [(1, 1, 2, 2), (1, 1, 1, 4), (1, 2, 2, 1)])
+def test_neither_where_sizes_are_open(tmp_path, factors):
+    g = Graph()
+    x = parameter(g, (1, 1, None, None), np.float32, "x")
+    w = constant(g, np.ones((1, 1, 3, 3), np.float32), "w")
+    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name="d")
+    result(g, Value(node.id), "y")
+    file, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    ird.write(ird.lower(g).graph, file)
+    was, now = (np.array(v, np.int64).tobytes() for v in ((1, 1, 2, 2), factors))
+    assert was in weights.read_bytes()
+    weights.write_bytes(weights.read_bytes().replace(was, now))
+    recognised = bool(list(ird.read(file).nodes("ZeroInsertion")))
+    assert recognised is (factors == (1, 1, 2, 2))
+
+
 def test_names_with_any_characters(tmp_path):
     g = Graph()
     x = parameter(g, (2,), np.float32, "a<b&\"c'd\n,e")

@@ -46,6 +46,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     if args.seed < 0:
         raise usage("--seed is at least 0")
+    if args.file == args.lowered == "-":
+        raise usage("stdin holds one model; name a file for the other")
     given = None if args.certificate is None else read_certificates(args.certificate)
     source = inferred(read(args), args.shape)
     lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
@@ -83,7 +85,7 @@ def read_certificates(path: str) -> list[Certificate]:
         content = json.loads(Path(path).read_text("utf-8"))
         found = content["certificates"] if isinstance(content, dict) else content
         return [Certificate.from_dict(c) for c in found]
-    except (ValueError, KeyError, TypeError) as e:
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
         reason = f"{type(e).__name__}: {e}"
         raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
 

@@ -12,6 +12,7 @@ n counts the terms of a sum; gamma~_n takes roundings of many terms as independe
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
@@ -60,8 +61,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read, usage
 
-    if args.tolerance is not None and not args.tolerance >= 0:
-        raise usage("--tolerance is at least 0")
+    if args.tolerance is not None and not 0 <= args.tolerance < math.inf:
+        raise usage("--tolerance is a finite number of at least 0")
+    if args.file == args.other == "-":
+        raise usage("stdin holds one model; name a file for the other")
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv import api
     from irdeconv.cli.check_certificate import certify
     from irdeconv.cli.diagnostics import parts
-    from irdeconv.cli.model import inferred, protect, read, read_file
+    from irdeconv.cli.model import inferred, protect, protect_certificates, read, read_file
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    protect(args.certify, (args.file, args.weights, args.output), force=args.force)
+    protect_certificates(args)
     source = inferred(read(args), args.shape)
     low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)
     if args.output:

@@ -113,11 +113,17 @@ def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
 
 
 def protect(
-    output: str | None, sources: Iterable[str | None], *, force: bool, model: bool = False
+    output: str | None,
+    sources: Iterable[str | None],
+    *,
+    force: bool,
+    model: bool = False,
+    option: str = "-o",
 ) -> None:
     """Refuse an output that is one of the inputs, also through links.
 
-    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it.
+    With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
+    is what names the output.
     """
     if output is None or (output == "-" and not model):
         return
@@ -132,4 +138,16 @@ def protect(
         # An .xml stands for its .bin as well: it is mapped while the output is written.
         for path in (Path(source), Path(source).with_suffix(".bin")):
             if path.resolve() in targets:
-                raise usage(f"-o {output} would overwrite the input {path}", "--force allows it")
+                message = f"{option} {output} would overwrite the input {path}"
+                raise usage(message, "--force allows it")
+
+
+def protect_certificates(args: argparse.Namespace) -> None:
+    """Refuse a file of --certify that is an input or part of the IR that -o writes."""
+    path, option = args.certify, f"--certify {args.certify}"
+    protect(path, (args.file, args.weights), force=args.force, option="--certify")
+    if path is None or path == "-" or args.output is None:
+        return
+    output = Path(args.output)
+    if Path(path).resolve() in {output.resolve(), output.with_suffix(".bin").resolve()}:
+        raise usage(f"{option} would overwrite what -o {args.output} writes")

@@ -13,6 +13,7 @@ import numpy as np
 
 from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
+from irdeconv.errors import Diagnostic, FileAccessError
 from irdeconv.io.atomic import replacement
 from irdeconv.spec import Array
 
@@ -30,10 +31,14 @@ def write_bytes(path: str, data: bytes) -> None:
     if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
         target.write_bytes(data)
         return
-    with replacement(target) as new:
-        new.file.write(data)
-        new.finish()
-        new.put()
+    try:
+        with replacement(target) as new:
+            new.file.write(data)
+            new.finish()
+            new.put()
+    except OSError as e:
+        message = f"{path} cannot be written: {e.strerror or e}"
+        raise FileAccessError(Diagnostic("E701", "error", message)) from e
 
 
 def write_text(path: str | None, text: str, console: Console) -> None:

@@ -45,10 +45,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     from irdeconv import api
     from irdeconv.cli.check_certificate import certify
-    from irdeconv.cli.model import inferred, protect, read, read_file
+    from irdeconv.cli.model import inferred, protect, protect_certificates, read, read_file
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    protect(args.certify, (args.file, args.weights, args.output), force=args.force)
+    protect_certificates(args)
     source = inferred(read(args), args.shape)
     raised = api.raise_(source, args.only)
     if args.output:
@@ -75,6 +75,9 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
     from irdeconv.inspection.table import number, table
 
     report = raised.report
+    if not len(report):
+        console.text(f"{args.file}: no decompositions, nothing to raise")
+        return
     done = [r for r in report if r.pattern]
     if done:
         head = ("layer", "pattern", "becomes", "MACs before", "raised MACs", "ratio")

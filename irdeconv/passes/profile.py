@@ -92,9 +92,11 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
         return parse_profile(packaged.read_text("utf-8"), text)
     try:
         content = Path(text).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+    except OSError as e:
+        reason = e.strerror or str(e)
         raise FileAccessError(Diagnostic("E100", "error", f"cannot read {text}: {reason}")) from e
+    except UnicodeDecodeError as e:
+        raise UsageError(Diagnostic("E700", "error", f"{text}: not TOML: {e}")) from e
     return parse_profile(content, Path(text).stem, text)
 
 

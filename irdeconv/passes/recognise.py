@@ -15,11 +15,11 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.basic import Const
-from irdeconv.ops.elementwise import Subtract
+from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.passes.rewrite import replace_node, sweep
-from irdeconv.spec import Array
+from irdeconv.spec import Array, is_static
 
 MARK = "irdeconv_zero_insertion"
 _MARKED = re.compile(rf'<attribute name="{MARK}" version="0" strides="([0-9,]+)"')
@@ -90,11 +90,38 @@ def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Val
     behind = np.arange(3, 3 + 2 * len(strides), 2)
     wanted = np.zeros(2 + 2 * len(strides), np.int64)
     wanted[behind] = [s - 1 for s in strides]
-    given = [(_const(graph, axes), behind), (_const(graph, end), wanted)]
-    given.append((_const(graph, begin), np.zeros_like(wanted)))
-    if any(a is None or not np.array_equal(a, b) for a, b in given):
+    given = ((axes, behind), (end, wanted), (begin, np.zeros_like(wanted)))
+    if not all(_equal(graph, a, b) for a, b in given):
         return None
-    return source
+    return source if _keeps_elements(graph, reshape, source, strides) else None
+
+
+def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[int, ...]) -> bool:
+    """Whether the target shape is that of `source` times (1, 1, *strides)."""
+    target = graph.inputs_of(reshape.id)[1]
+    factors = np.array((1, 1, *strides), np.int64)
+    known = _const(graph, target)
+    if known is None:
+        times = graph.node(target.node)
+        if not isinstance(times.op, Multiply):
+            return False
+        size, by = graph.inputs_of(times.id)
+        return _equal(graph, by, factors) and (
+            graph.node(size.node).type == "ShapeOf"
+            and graph.inputs_of(size.node)[0] == source
+            and not reshape.op.special_zero  # type: ignore[attr-defined]
+        )
+    shape = graph.spec(source).shape
+    if shape is None or len(shape) != len(factors) or not is_static(shape):
+        return False
+    if reshape.op.special_zero and not known.all():  # type: ignore[attr-defined]
+        return False
+    return np.array_equal(known, np.array(shape, np.int64) * factors)
+
+
+def _equal(graph: Graph, value: Value, wanted: Array) -> bool:
+    found = _const(graph, value)
+    return found is not None and np.array_equal(found, wanted)
 
 
 def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Value | None:
@@ -109,7 +136,7 @@ def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Va
     minus = graph.node(inputs[2].node)
     if isinstance(minus.op, Subtract):
         left, right = graph.inputs_of(minus.id)
-        if np.array_equal(_const(graph, right), less):  # type: ignore[arg-type]
+        if _equal(graph, right, less):
             return left
     return None
 

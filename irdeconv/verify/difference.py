@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +57,8 @@ class TensorDifference:
 
     @property
     def passed(self) -> bool:
-        """Whether shapes agree and the layer's own difference is allowed (NaN never is)."""
-        return self.shape_a == self.shape_b and self.own <= self.tolerance
+        """Whether shapes agree and the layer's own difference is allowed (infinite never is)."""
+        return self.shape_a == self.shape_b and within(self.own, self.tolerance)
 
     @property
     def relative(self) -> float:
@@ -125,7 +126,7 @@ def difference(
     own = apart if want is a else _apart(want.astype(np.float64), y)
     limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
     at = _closest(own, limit)
-    failed = not own[at] <= limit[at]
+    failed = not within(float(own[at]), float(limit[at]))
     return TensorDifference(
         *names,
         a.shape,
@@ -143,6 +144,11 @@ def difference(
         at,
         allowed.rule,
     )
+
+
+def within(own: float, limit: float) -> bool:
+    """Whether a difference is allowed: also where a limit has overflowed, no infinite one is."""
+    return own <= limit and math.isfinite(own)
 
 
 def _incomparable(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from irdeconv.graph import Graph, Node
@@ -32,6 +33,37 @@ def layer_keys(graph: Graph) -> dict[int, str]:
     keys |= {i: origins[0] for origins, i in last.items()}
     count = Counter(keys.values())
     return {i: key for i, key in keys.items() if count[key] == 1}
+
+
+def other_parts(keys: Iterable[str], names: Iterable[str], *, complete: bool = True) -> set[str]:
+    """Return the names by which no layer may be matched, since they mean something else.
+
+    `keys` are the layers of one side in its order, `names` the other side's, `complete` if these
+    are all that it has. What `X/Pad` is follows from how the layer X was taken apart, so what
+    stands before X and is named like a part of it is matched where both have the same parts.
+    """
+    place = {key: i for i, key in enumerate(keys)}
+    theirs = _parts(names, place)
+    out = set()
+    for owner, owned in _parts(place, place).items():
+        before = {p for p in owned if place[p] < place[owner]}
+        others = {p for p in theirs.get(owner, ()) if p not in place or p in before}
+        if others - before or (complete and before - others):
+            out |= before
+    return out
+
+
+def _parts(names: Iterable[str], owners: Collection[str]) -> dict[str, set[str]]:
+    """Return the names below each owner, or below another of the names: `X/Pad` by `X`."""
+    names = set(names)
+    out: dict[str, set[str]] = {}
+    for name in names:
+        owner = name.rpartition("/")[0]
+        while owner and owner not in owners and owner not in names:
+            owner = owner.rpartition("/")[0]
+        if owner:
+            out.setdefault(owner, set()).add(name)
+    return out
 
 
 class _Stopped(Exception):
@@ -94,7 +126,7 @@ class PlanPartner(Partner):
 
     def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
         keys_a, keys_b = layer_keys(first), layer_keys(plan.graph)
-        shared = set(keys_a.values())
+        shared = set(keys_a.values()) - other_parts(keys_a.values(), keys_b.values())
         steps = {step.node.id for step in plan.steps}  # without what constants fold to
         self._offered = {i: k for i, k in keys_b.items() if k in shared and i in steps}
         offered = set(self._offered.values())

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.errors import Diagnostic, UnsupportedError
+from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
-from irdeconv.verify.lockstep import layer_keys
+from irdeconv.verify.lockstep import layer_keys, other_parts
 from irdeconv.verify.partner import Fetched, Partner
 
 PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more
@@ -48,7 +48,8 @@ def _refused(message: str, hint: str | None = None) -> UnsupportedError:
 class OpenVinoPartner(Partner):
     """The model of an IR file, executed by OpenVINO on the inputs of a plan.
 
-    `inputs` are by the plan's input names. UnsupportedError where OpenVINO is missing or refuses.
+    `inputs` are by the plan's input names. UnsupportedError where OpenVINO is missing or refuses,
+    FileAccessError where there is no such file.
     """
 
     plan: Plan
@@ -69,8 +70,10 @@ class OpenVinoPartner(Partner):
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
-        self._names = {i: k for i, k in layer_keys(self.plan.graph).items() if i in steps}
-        self._pieces = self._cut(self._read())
+        model, keys = self._read(), layer_keys(self.plan.graph)
+        unlike = other_parts(keys.values(), _layers(model))
+        self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
+        self._pieces = self._cut(model)
 
     def fetch(self, node: Node) -> Fetched | None:
         """Return a layer's outputs, after executing the pieces up to it."""
@@ -108,6 +111,9 @@ class OpenVinoPartner(Partner):
 
     def _read(self) -> Any:
         """Read the model with the shapes of the inputs."""
+        if not self.file.exists():
+            message = f"cannot read {self.file}: No such file or directory"
+            raise FileAccessError(Diagnostic("E100", "error", message))
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
             shapes = {}

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.dtypes import ElementType
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
+from irdeconv.verify.lockstep import layer_keys, other_parts
 from irdeconv.verify.partner import Fetched, Partner
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs
+_KINDS = {"float": "f", "int": "iu", "uint": "iu", "bool": "b", "string": "OSUT"}  # of NumPy
 _POSITION = re.compile(r"(?:arr_?|out(?:put)?_?(?:\d+_)?)(\d+)", re.IGNORECASE)
 
 
@@ -31,12 +34,17 @@ class SavedPartner(Partner):
         self._arrays, self._file = arrays, file
         self._problems: list[Diagnostic] = []
         names = _names(graph)
-        plain = {n.removeprefix(DUMPED): n for n in reversed(list(arrays))}
-        self._layers = {names[p]: n for p, n in reversed(plain.items()) if p in names}
+        # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
+        plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
+        keys = layer_keys(graph)
+        unlike = other_parts(keys.values(), plain, complete=False)
+        found = ((names[p], n) for p, n in plain.items() if p in names)
+        self._layers = {v: n for v, n in found if keys.get(v.node) not in unlike}
         self._outputs = _outputs(graph, list(arrays), set(names))
+        self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
         used = {*self._layers.values(), *filter(None, self._outputs)}
         inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}
-        known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs}
+        known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs | unlike}
         self._warn_of_unknown([n for n in arrays if n not in known])
         if not self._layers and not any(self._outputs):
             message = f"{file}: no array is named like a layer, tensor or output of the model"
@@ -64,12 +72,13 @@ class SavedPartner(Partner):
         found = [self._layers.get(Value(node.id, p)) for p in ports]
         if not any(found):
             return None
-        arrays = (self._read(n, node, p) if n else None for p, n in enumerate(found))
+        arrays = (self._read(n, node.spec(p).dtype) if n else None for p, n in enumerate(found))
         return Fetched("array", tuple(arrays))
 
     def outputs(self) -> list[Array | None]:
         """Read the outputs; None for those that are not there."""
-        return [None if n is None else self._read(n) for n in self._outputs]
+        pairs = zip(self._outputs, self._output_types, strict=True)
+        return [None if n is None else self._read(n, dtype) for n, dtype in pairs]
 
     def close(self) -> None:
         """Close the file."""
@@ -80,19 +89,24 @@ class SavedPartner(Partner):
         """Return arrays that stand for nothing, and element types that are not the layer's."""
         return self._problems
 
-    def _read(self, name: str, node: Node | None = None, port: int = 0) -> Array:
+    def _read(self, name: str, dtype: ElementType | None) -> Array:
+        """Return an array as what it is meant to be, the tensor's element type being `dtype`."""
         try:
             array = np.asarray(self._arrays[name])
-        except (ValueError, EOFError, zipfile.BadZipFile, zipfile.error) as e:
+        except (OSError, MemoryError):
+            raise
+        except Exception as e:  # what a damaged member raises depends on where it is damaged
             raise _unreadable(f"{self._file}[{name}]", e) from None
-        dtype = None if node is None else node.spec(port).dtype
-        if dtype is not None and array.dtype.kind == "V" and array.dtype.isbuiltin != 2:
-            container = dtype.container  # bfloat16 and its like have no name in .npy
-            return array.view(container) if array.dtype.itemsize == container.itemsize else array
-        kinds = {"float": "f", "int": "iu", "uint": "iu", "bool": "b", "string": "OSUT"}
-        if dtype is not None and array.dtype.kind not in kinds[dtype.kind]:
+        if dtype is not None and _lost_its_type(array.dtype, dtype):
+            return array.view(dtype.container)
+        if array.dtype.kind not in "fiubOSUT" and array.dtype.isbuiltin != 2:
+            why = f"elements of type {array.dtype} are neither real numbers nor texts"
+            raise _unreadable(f"{self._file}[{name}]", why)
+        if dtype is not None and array.dtype.kind not in (*_KINDS[dtype.kind], "V"):
             message = f'{self._file}: array "{name}" is {array.dtype}, the layer\'s output {dtype}'
-            self._problems.append(Diagnostic("W501", "warning", message, layer=name))
+            warning = Diagnostic("W501", "warning", message, layer=name)
+            if warning not in self._problems:  # an output's array is read for its layer, too
+                self._problems.append(warning)
         return array
 
     def _warn_of_unknown(self, names: Sequence[str]) -> None:
@@ -100,6 +114,17 @@ class SavedPartner(Partner):
             some = ", ".join(f'"{n}"' for n in names[:8]) + (", ..." if len(names) > 8 else "")
             message = f"{self._file}: no layer, tensor or output is named {some}"
             self._problems.append(Diagnostic("W500", "warning", message))
+
+
+def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
+    """Whether bytes are of an element type that .npy has no name for: bfloat16 and its like."""
+    container = dtype.container
+    plain = found.kind == "V" and found.fields is None and found.isbuiltin != 2
+    return plain and container.isbuiltin == 2 and found.itemsize == container.itemsize
+
+
+def _is_dumped(name: str) -> bool:
+    return name.startswith(DUMPED)
 
 
 def _names(graph: Graph) -> dict[str, Value]:

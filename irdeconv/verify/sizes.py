@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.spec import Interval, bounds
+from irdeconv.spec import Interval, Spec, bounds
 from irdeconv.verify.arrays import FIRST_VECTOR, Constants
 from irdeconv.verify.definition import Ints, Unproved, exact_shape
 from irdeconv.verify.layer import Layer, Place, region
@@ -50,12 +50,20 @@ def is_fixed(layer: Layer, graph: Graph, place: Place) -> bool:
     return True
 
 
+def _holds_sizes(spec: Spec) -> bool:
+    """Whether a type is an integer in which no size wraps around."""
+    dtype = spec.dtype
+    return dtype is not None and dtype.kind in ("int", "uint") and dtype.bits >= 32
+
+
 def _is_affine(graph: Graph, value: Value, allowed: tuple[str, ...]) -> bool:
     """Whether a vector is a constant, or made of sizes by the allowed operations, affinely."""
     node = graph.node(value.node)
     if node.type == "Const":
         return True
     if node.type not in allowed:
+        return False
+    if node.type == "Convert" and not _holds_sizes(graph.spec(value)):
         return False
     if node.type == "ShapeOf":
         return True

@@ -87,7 +87,7 @@ class Vectors:
         if node.type == "ShapeOf":
             return self._shape(inputs[0])
         if node.type in ("Squeeze", "Unsqueeze", "Reshape") or (
-            node.type == "Convert" and _is_integer(self.graph.spec(value).dtype)
+            node.type == "Convert" and _holds_sizes(self.graph.spec(value).dtype)
         ):
             return self.get(inputs[0])
         if node.type == "Concat":
@@ -130,5 +130,6 @@ class Vectors:
 _ARITHMETIC = ("Add", "Multiply", "Subtract")
 
 
-def _is_integer(dtype: ElementType | None) -> bool:
-    return dtype is not None and dtype.kind in ("int", "uint")
+def _holds_sizes(dtype: ElementType | None) -> bool:
+    """Whether a type is an integer in which no size wraps around."""
+    return dtype is not None and dtype.kind in ("int", "uint") and dtype.bits >= 32
