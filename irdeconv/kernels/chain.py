@@ -23,6 +23,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
+_NOTHING = np.zeros((0, 0), np.float32)
 Index = tuple[Any, ...]
 Strides = tuple[int, ...]
 
@@ -252,6 +253,10 @@ class ChainEpilogue:
         self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
         self._kind = chain.dtype
         self._fused = chain.fused if chain.fused and chain.fused.fits(shape) else None
+        given = self._fused.given if self._fused else None
+        self._adds = (
+            (given.before, given.after) if given and (given.before or given.after) else None
+        )
 
     def give(self, register: int, array: Array) -> None:
         """Set an operand, which broadcasts to the output.
@@ -277,8 +282,7 @@ class ChainEpilogue:
         """Finish a tile in place."""
         if tile.dtype is not self._kind:
             self._choose(tile.dtype)
-        if self._fused is not None and tile.dtype is self.chain.dtype and tile.flags.c_contiguous:
-            self._fused(tile, channels)
+        if self._fused is not None and self._compiled(tile, image, channels, positions):
             return
         program = self._program
         if program.registers and tile.size > 2 * TILE:
@@ -292,6 +296,28 @@ class ChainEpilogue:
                 inputs.append(_part(array, image, channels, positions))
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
+
+    def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
+        """Finish a tile by the compiled form; tell whether that is possible."""
+        if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
+            return False
+        if self._adds is None:
+            self._fused(tile, channels)
+            return True
+        more = []
+        for register in self._adds:
+            if not register:
+                more.append(_NOTHING)
+                continue
+            array = self._operands[register - 1]
+            part = array if self._plain[register - 1] else _part(array, image, channels, positions)
+            if part.shape[1] != tile.shape[1] or part.dtype is not tile.dtype:
+                return False
+            if part.strides[1] != part.itemsize or not part.flags.writeable:
+                return False
+            more.append(part)
+        self._fused(tile, channels, *more)
+        return True
 
     def _choose(self, kind: np.dtype[Any]) -> None:
         """Take the program for tiles of an element type."""

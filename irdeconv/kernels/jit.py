@@ -33,11 +33,48 @@ def compiled(fn: F) -> F:
     """
     from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
-        return cast(F, njit(cache=True, **options)(fn))
+        return cast(F, njit(cache=True, **_options())(fn))
     except RuntimeError:  # no directory can be written
-        return cast(F, njit(**options)(fn))
+        return cast(F, njit(**_options())(fn))
+
+
+def compiled_for(signature: str) -> Callable[[F], F]:
+    """Compile for one signature, whatever the layouts of the arrays that are given."""
+
+    def compile(fn: F) -> F:
+        from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        try:
+            return cast(F, njit(signature, cache=True, **_options())(fn))
+        except RuntimeError:  # no directory can be written
+            return cast(F, njit(signature, **_options())(fn))
+
+    return compile
+
+
+def _options() -> dict[str, Any]:
+    return {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+def _adjacent() -> Any:
+    from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from numba.core.imputils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        impl_ret_borrowed,
+    )
+    from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        intrinsic,
+    )
+
+    def typed(context: Any, array: Any) -> Any:
+        result = types.Array(array.dtype, 1, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return impl_ret_borrowed(context, builder, result, args[0])
+
+        return result(array), generate
+
+    return intrinsic(typed)
 
 
 def _bitcast() -> Any:
@@ -56,3 +93,6 @@ def _bitcast() -> Any:
 
 
 bits_to_float: Any = _bitcast() if available() else None
+
+# A row of an array of any layout, as one whose elements are neighbours (which they have to be).
+adjacent: Any = _adjacent() if available() else None
