@@ -13,7 +13,8 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import columns, convolve, fast, pointwise, winograd
+from irdeconv import kernels
+from irdeconv.kernels import columns, convolve, fast, jit, pointwise, winograd
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
@@ -133,11 +134,45 @@ def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
     check(seed)
 
 
+def copied(lanes: int) -> Any:
+    """Do what a copy of kernels.vectors does, inside of the arrays."""
+
+    def copy(source: Any, start: int, target: Any, place: int) -> None:
+        assert min(start, place) >= 0
+        target[place : place + lanes] = source[start : start + lanes].reshape(lanes)
+
+    return copy
+
+
+def summed(lanes: int, skip: int) -> Any:
+    """Do what sums of kernels.vectors do, inside of the arrays."""
+
+    def sums(x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any) -> None:
+        for source, target in zip(at, to, strict=True):
+            total = np.zeros(lanes, x.dtype)
+            for t, shift in enumerate(offsets):
+                assert source + shift >= 0
+                part = x[source + shift : source + shift + lanes * skip].reshape(lanes, skip)
+                total += w[start + t] * part[:, 0]
+            out[target : target + lanes] = total
+
+    return sums
+
+
+VECTORS = SimpleNamespace(
+    **{f"copy{n}": copied(n) for n in (8, 4, 1)},
+    **{f"sums{n}": summed(n, 1) for n in (8, 4, 1)},
+    **{f"sums{n}_by_2": summed(n, 2) for n in (8, 4)},
+)
+
+
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the loops that numba would compile as Python, so that they need no numba."""
     plain = SimpleNamespace(njit=lambda **options: lambda function: function)
     monkeypatch.setitem(sys.modules, "numba", plain)
+    monkeypatch.setitem(sys.modules, "irdeconv.kernels.vectors", VECTORS)
+    monkeypatch.setattr(kernels, "vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled", raising=False)
     monkeypatch.setattr(fast, "available", lambda: True)
     monkeypatch.setattr(fast, "BLOCK_BYTES", 200)
@@ -168,13 +203,13 @@ def test_compiled_loops(seed: int) -> None:
 
 def test_compiled_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     w = Windows((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
-    monkeypatch.setattr(fast, "installed", lambda: True)
+    monkeypatch.setattr(jit, "installed", lambda: True)
     monkeypatch.setenv("IRDECONV_FAST", "1")
     assert "depthwise" in [c.name for c in convolution_candidates(w)]
     monkeypatch.setenv("IRDECONV_FAST", "0")
     assert "depthwise" not in [c.name for c in convolution_candidates(w)]
     monkeypatch.delenv("IRDECONV_FAST")
-    monkeypatch.setattr(fast, "installed", lambda: False)
+    monkeypatch.setattr(jit, "installed", lambda: False)
     assert "depthwise" not in [c.name for c in convolution_candidates(w)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -115,11 +115,17 @@ class Chain:
         Everything broadcasts to `out`. `out` may be one of the inputs, if that has its shape; it
         must not overlap any other.
         """
+        self.prepare(inputs, out)(team)
+
+    def prepare(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
         if out.size == 0:
-            return
+            return lambda team: None
         rest = iter(inputs)
         constants = self.constants
         arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
+        if self._by_channel(arrays, out):
+            return self._rows(arrays, out)
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
         # Nothing is read again after a single call, so that large tiles cost least.
@@ -129,19 +135,52 @@ class Chain:
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
+        parts = [
+            (whole[at], [v[i] for v, i in zip(views, places, strict=True)])
+            for at, places in layout.tiles
+        ]
         whole_type = out.dtype == kind == arrays[0].dtype
         compiled = self.fused if whole_type and self.fused and self.fused.scalar else None
 
-        def work(tile: tuple[Index, tuple[Index, ...]], space: Space) -> None:
-            part = whole[tile[0]]
+        def work(tile: tuple[Array, list[Array]], space: Space) -> None:
+            part, given = tile
             if compiled is not None and part.flags.c_contiguous:
-                copy(views[0][tile[1][0]], part)
+                copy(given[0], part)
                 compiled(part.reshape(1, -1), slice(0, 1))
                 return
-            scratch = [space.array(part.shape, kind) for _ in range(registers)]
-            program.run([v[at] for v, at in zip(views, tile[1], strict=True)], part, scratch)
+            program.run(given, part, [space.array(part.shape, kind) for _ in range(registers)])
 
-        team.each(layout.tiles, work)
+        return lambda team: team.each(parts, work)
+
+    def _by_channel(self, arrays: Sequence[Array], out: Array) -> bool:
+        """Whether the compiled form does it, with what varies by channel or is added."""
+        if self.fused is None or self.fused.scalar or out.ndim < 2 or not out.flags.c_contiguous:
+            return False
+        first = arrays[0]
+        if any(a.dtype != self.dtype for a in (out, first)) or first.shape != out.shape:
+            return False
+        # The epilogue would copy others once, not whenever it runs.
+        others = [a for i, a in enumerate(arrays) if i and i not in self.constants]
+        same = all(a.shape == out.shape and a.flags.c_contiguous for a in others)
+        return same and bool(self.fused.fits(out.shape))
+
+    def _rows(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Copy the main tensor and finish it as an epilogue does."""
+        given = {i: a for i, a in enumerate(arrays) if i and i not in self.constants}
+        epilogue = self.bind(out.shape, given)
+        n, m = out.shape[:2]
+        flat, source = out.reshape(n, m, -1), arrays[0]
+        rows = max(1, TILE // flat.shape[2])
+        tiles = [(i, slice(c, min(c + rows, m))) for i in range(n) for c in range(0, m, rows)]
+        everything = slice(0, flat.shape[2])
+        places = [(i, c, source[i, c], out[i, c], flat[i, c]) for i, c in tiles]
+
+        def work(place: tuple[int, slice, Array, Array, Array], space: Space) -> None:
+            image, channels, x, y, tile = place
+            np.copyto(y, x)
+            epilogue(tile, image, channels, everything)
+
+        return lambda team: team.each(places, work)
 
 
 def _fused(steps: Sequence[Step], operands: Sequence[Array | None]) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from irdeconv.kernels.columns import Block, by_windows, row_taps, two_steps
-from irdeconv.kernels.fast import Strip, frame_shape
+from irdeconv.kernels.fast import SLACK, Strip, frame_shape, vectors
 from irdeconv.kernels.pointwise import Part
 from irdeconv.kernels.prepared import Candidate, Kernel
 from irdeconv.kernels.volume import COLUMN, ROW, Volume
@@ -146,15 +146,16 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
 
 
 def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
-    """Count the compiled loops as additions that are read from the nearest cache."""
+    """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
     w = Work()
     w.blocks = len(blocks)
     planes = v.images * v.groups * v.outputs
     shape = frame_shape(v)
     frame = math.prod(shape)
-    w.scratch += frame + math.prod(shape[3:])
+    w.scratch += frame + SLACK
     w.groups += planes
-    w.looped += planes * math.prod(v.sizes[:2]) + v.images * v.groups * math.prod(shape[:5])
-    w.copy(v.images * v.groups * frame + planes * v.plane, shape[5])
-    w.compiled += planes * v.taps * math.prod(v.sizes[:2]) * shape[5]
+    w.looped += 0.3 * v.images * v.groups * math.prod(shape[:5])
+    w.copy(v.images * v.groups * frame, shape[5])
+    lanes, (reads, _) = vectors(v)
+    w.compiled += 1.6 * planes * v.taps * abs(lanes) * len(reads)
     return w

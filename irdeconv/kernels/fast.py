@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +21,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import COLUMN, Volume, deliver
 from irdeconv.spec import Array
 
+SLACK = 32  # elements behind a frame that whole vectors may read
 BLOCK_BYTES = 1 << 19  # output of a block, for the epilogue to find it in the cache
 
 
@@ -69,17 +70,37 @@ class Depthwise:
         target = out[b.image, b.channels]
         total = target if v.direct else space.array(target.shape, v.compute)
         shape = frame_shape(v)
-        frame = space.array(shape, v.compute)
-        sums = space.array((math.prod(shape[3:]),), v.compute)
+        frame = space.array((math.prod(shape) + SLACK,), v.compute)
         planes = total.reshape(-1, *v.sizes)
         axes = tuple((s, a.begin) for s, a in zip(shape, v.axes, strict=False))
         depthwise = compiled().depthwise
-        skip = v.axes[COLUMN].stride // shape[COLUMN]
+        lanes, places = self._vectors
         first, share = b.channels.start, v.outputs
-        depthwise(
-            x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes, skip
-        )
+        where = planes, first, share, axes
+        depthwise(x[b.image], self.weights, self.offsets, frame, shape, *where, places, lanes)
         deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
+
+    @cached_property
+    def _vectors(self) -> tuple[int, tuple[Array, Array]]:
+        return vectors(self.v)
+
+
+def vectors(v: Volume) -> tuple[int, tuple[Array, Array]]:
+    """Return how an output plane is computed by vectors; see `plane` in kernels.compiled.
+
+    The last vectors of a row may overlap, and the last four may be one and the same.
+    """
+    depth, row, column = v.sizes
+    shape = frame_shape(v)
+    lanes = next(n for n in (8, 4, 1) if n <= column)
+    starts = np.minimum(np.arange(0, column, lanes), column - lanes)
+    skip = v.axes[COLUMN].stride // shape[COLUMN]
+    d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
+    reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
+    writes = ((d * row + o) * column + i).reshape(-1)
+    more = -reads.size % 4
+    both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
+    return (-lanes if skip == 2 and lanes > 1 else lanes), both
 
 
 def frame_shape(v: Volume) -> tuple[int, ...]:

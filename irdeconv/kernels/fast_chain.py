@@ -1,8 +1,9 @@
-"""Bias, residual and activation of f32 rows in one pass, compiled. Import it only where jit.available().
+"""Bias, residual and activation of f32 rows in one pass, compiled.
 
-exp is a polynomial (two units in the last place) that becomes vector instructions. The
-results may differ from those of chain_steps by the last bits; below exp(-87.3) exp is 0. All work
-in place with x the memory's content: with two arrays that may be one nothing becomes a vector.
+Import it only where jit.available(). exp is a polynomial (two units in the last place) that
+becomes vector instructions. The results may differ from those of chain_steps by the last bits;
+below exp(-87.3) exp is 0. All work in place with x the memory's content: with two arrays that may
+be one nothing becomes a vector.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +41,19 @@ class ChainPlan:
 
     def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
         """Compute `out` from one array per argument, behind what an epilogue would finish."""
+        self.prepare(arrays, out)(team)
+
+    def prepare(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
         main = len(arrays) - len(self.shapes)
-        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
+        return self.chain.prepare([*arrays[:main], *self._seen(arrays[main:])], out)
+
+    def views(self, arrays: Sequence[Array]) -> bool:
+        """Whether the arrays need not be copied to be seen in their shapes."""
+        seen = arrays[len(arrays) - len(self.shapes) :]
+        return all(
+            s is None or a.flags.c_contiguous for a, s in zip(seen, self.shapes, strict=True)
+        )
 
     def epilogue(self, arrays: Sequence[Array]) -> Epilogue:
         """Return an epilogue with one array per argument."""
