@@ -9,6 +9,7 @@ from irdeconv.kernels.jit import compiled
 
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
 sums8, sums4, sums1 = vectors.sums8, vectors.sums4, vectors.sums1
+copy8_by_2, products8x4 = vectors.copy8_by_2, vectors.products8x4
 sums8_by_2, sums4_by_2 = vectors.sums8_by_2, vectors.sums4_by_2
 
 
@@ -98,7 +99,13 @@ def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any) -> None:
 def split(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> None:
     """Copy every `stride`-th element."""
     if stride > 1:
-        for k in range(count):
+        first = 0
+        if stride == 2:
+            # A vector reads one element behind its last one.
+            first = max(0, min(count, (len(source) - start) // 2) // 8 * 8)
+            for k in range(0, first, 8):
+                copy8_by_2(source, start + 2 * k, target, to + k)
+        for k in range(first, count):
             target[to + k] = source[start + stride * k]
     elif count >= 8:
         for k in range(0, count - 7, 8):
@@ -110,3 +117,32 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
     else:
         for k in range(count):
             copy1(source, start + k, target, to + k)
+
+
+@compiled
+def fill_all(x: Any, frames: Any, shape: Any, axes: Any) -> None:
+    """Copy the planes of `x [C, *I]` into their `frames [C, elements of a frame]`."""
+    data = x.reshape(-1)
+    frames[:] = 0
+    for c in range(x.shape[0]):
+        fill(data, c, x.shape, frames[c], shape, axes)
+
+
+@compiled
+def direct(
+    x: Any, w: Any, offsets: Any, places: Any, out: Any, plane: int, outputs: int, base: int
+) -> None:
+    """Compute all outputs at some places, eight positions times two by four outputs at once.
+
+    `w [ceil(M/4), taps, 4]` has the last four outputs in its last row. An output plane has `plane`
+    elements, the first of them starts at `base`.
+    """
+    reads, writes = places
+    factors, share = w.reshape(-1), w.shape[1] * w.shape[2]
+    for p in range(0, len(reads), 2):
+        at = reads[p], reads[p + 1]
+        for g in range(w.shape[0]):
+            m = min(4 * g, outputs - 4)
+            first = base + m * plane
+            to = first + writes[p], first + writes[p + 1]
+            products8x4(x, at, factors, g * share, offsets, out, to, plane)

@@ -103,20 +103,20 @@ def vectors(v: Volume) -> tuple[int, tuple[Array, Array]]:
     return (-lanes if skip == 2 and lanes > 1 else lanes), both
 
 
-def frame_shape(v: Volume) -> tuple[int, ...]:
+def frame_shape(v: Volume, skips: bool = True) -> tuple[int, ...]:
     """Return the shape of a zero-extended plane, each axis split modulo its stride.
 
-    Columns of stride 2 are not: computing twice as many takes less than splitting them.
+    With `skips` columns of stride 2 are not: reading every second one takes less than splitting.
     """
     depth, row, column = v.axes
-    phases = depth.stride, row.stride, 1 if column.stride == 2 else column.stride
+    phases = depth.stride, row.stride, 1 if column.stride == 2 and skips else column.stride
     rest = (-(-a.span(a.out) // p) for a, p in zip(v.axes, phases, strict=True))
     return (*phases, *rest)
 
 
-def offsets(v: Volume) -> Array:
+def offsets(v: Volume, skips: bool = True) -> Array:
     """Return for each tap where in the frame the first output reads it."""
-    shape = frame_shape(v)
+    shape = frame_shape(v, skips)
     found = []
     for k in np.ndindex(*(a.kernel for a in v.axes)):
         taps = zip(k, v.axes, shape, strict=False)

@@ -57,11 +57,11 @@ class _Vectors:
         return self.builder.fadd(total, product, flags=CONTRACT)
 
 
-def _copy(lanes: int) -> Any:
+def _copy(lanes: int, skip: int = 1) -> Any:
     def typed(context: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             v = _Vectors(context, builder, lanes, source.dtype)
-            value = v.load(v.pointer(source, args[0], args[1]), 1)
+            value = v.load(v.pointer(source, args[0], args[1]), skip)
             v.store(value, v.pointer(target, args[2], args[3]))
             return context.get_dummy_value()
 
@@ -71,6 +71,7 @@ def _copy(lanes: int) -> Any:
 
 
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
+copy8_by_2 = _copy(8, 2)
 
 
 def _sums(lanes: int, skip: int) -> Any:
@@ -111,3 +112,59 @@ def _sums(lanes: int, skip: int) -> Any:
 
 sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
 sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
+
+
+def _products(lanes: int, outputs: int) -> Any:
+    """Make `products(x, from, w, start, offsets, out, to, plane)`; `from` and `to` are two places.
+
+    Vectors of `out` at `to + m * plane`, m below `outputs`, become the sums over t of
+    `w[start + t * outputs + m]` times the elements of `x` from `from + offsets[t]` on.
+    """
+
+    def typed(
+        context: Any,
+        x: Any,
+        at: Any,
+        w: Any,
+        start: Any,
+        offsets: Any,
+        out: Any,
+        to: Any,
+        plane: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            v = _Vectors(context, builder, lanes, x.dtype)
+            sources = cgutils.unpack_tuple(builder, args[1], 2)
+            targets = cgutils.unpack_tuple(builder, args[6], 2)
+            number = [ir.Constant(args[3].type, m) for m in range(outputs)]
+            totals = [[cgutils.alloca_once(builder, v.type) for _ in sources] for _ in number]
+            for total in (t for row in totals for t in row):
+                builder.store(ir.Constant(v.type, None), total)
+            taps = context.make_array(offsets)(context, builder, args[4]).nitems
+            with cgutils.for_range(builder, taps) as loop:
+                shift = builder.load(v.pointer(offsets, args[4], loop.index))
+                step = builder.mul(loop.index, ir.Constant(args[3].type, outputs))
+                place = builder.add(args[3], step)
+                parts = [
+                    v.load(v.pointer(x, args[0], builder.add(source, shift)), 1)
+                    for source in sources
+                ]
+                for m, row in zip(number, totals, strict=True):
+                    factor = builder.load(v.pointer(w, args[2], builder.add(place, m)))
+                    both = v.splat(factor)
+                    for part, total in zip(parts, row, strict=True):
+                        builder.store(v.add_product(part, both, builder.load(total)), total)
+            for m, row in zip(number, totals, strict=True):
+                far = builder.mul(args[7], m)
+                for target, total in zip(targets, row, strict=True):
+                    place = v.pointer(out, args[5], builder.add(target, far))
+                    v.store(builder.load(total), place)
+            return context.get_dummy_value()
+
+        two = types.UniTuple(types.intp, 2)
+        return types.void(x, two, w, types.intp, offsets, out, two, types.intp), generate
+
+    return intrinsic(typed)
+
+
+products8x4 = _products(8, 4)
