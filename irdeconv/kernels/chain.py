@@ -11,8 +11,8 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from irdeconv.kernels import jit
 from irdeconv.kernels.chain_steps import RULES
 from irdeconv.kernels.program import Emitter, Program, assign, copy
 from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.tiles import layout_of
 from irdeconv.spec import Array
 
 TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
 _NOTHING = np.zeros((0, 0), np.float32)
-Index = tuple[Any, ...]
-Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Chain:
         # Nothing is read again after a single call, so that large tiles cost least.
         size = TILE if len(program.code) > 1 else 8 * TILE
         shapes = tuple((a.shape, a.strides) for a in arrays)
-        layout = _layout(out.shape, out.strides, shapes, size)
+        layout = layout_of(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
@@ -200,76 +199,6 @@ def _same(a: Array, b: Array) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Axes merged where all arrays allow it, and the tiles: where they lie in `out`, in inputs."""
-
-    shape: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    tiles: list[tuple[Index, tuple[Index, ...]]]
-
-
-@lru_cache(maxsize=1024)
-def _layout(
-    shape: tuple[int, ...],
-    strides: Strides,
-    inputs: tuple[tuple[tuple[int, ...], Strides], ...],
-    size: int,
-) -> Layout:
-    """Merge neighbouring axes and cut tiles of about `size` elements."""
-    rank = len(shape)
-    all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
-    all_strides = [strides, *((0,) * (rank - len(t)) + t for _, t in inputs)]
-    merged: list[list[int]] = []  # for each axis that is left, its size in every array
-    ahead: list[int] = []
-    for axis in range(rank):
-        if shape[axis] == 1:
-            continue
-        sizes = [s[axis] for s in all_shapes]
-        steps = [t[axis] for t in all_strides]
-        if merged and _mergeable(merged[-1], ahead, sizes, steps):
-            merged[-1] = [a * b for a, b in zip(merged[-1], sizes, strict=True)]
-        else:
-            merged.append(sizes)
-        ahead = steps
-    kept = merged or [[1] * len(all_shapes)]
-    shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
-    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
-
-
-def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:
-    """Whether in every array an axis continues the one before it, or both are broadcast."""
-    for before, stride, size, step in zip(outer, ahead, sizes, steps, strict=True):
-        broadcast = before == 1, size == 1
-        if broadcast[0] != broadcast[1] or (not broadcast[0] and stride != step * size):
-            return False
-    return True
-
-
-def _tiles(
-    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], size: int
-) -> list[tuple[Index, tuple[Index, ...]]]:
-    """Cut one axis into pieces; those before it are walked, those behind it stay whole."""
-    cut = len(shape) - 1
-    inner = 1
-    while cut and inner * shape[cut] < size:
-        inner *= shape[cut]
-        cut -= 1
-    rows = max(1, size // inner)
-    tiles = []
-    for place in np.ndindex(*shape[:cut]):
-        for at in range(0, shape[cut], rows):
-            index = (*place, slice(at, min(at + rows, shape[cut])))
-            parts = tuple(
-                tuple(
-                    p if s[a] > 1 else (0 if a < cut else slice(None)) for a, p in enumerate(index)
-                )
-                for s in inputs
-            )
-            tiles.append((index, parts))
-    return tiles
-
-
 class _Registers(threading.local):
     """Scratch memory of one thread, and views of it by shape and count."""
 
@@ -336,14 +265,33 @@ class ChainEpilogue:
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
 
+    def fixed(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Callable[[], None]:
+        """Return a call that finishes a tile in memory that stays where it is."""
+        fused = self._fused
+        more = self._added(tile, image, channels, positions) if fused is not None else None
+        if more is None or fused is None:
+            return partial(self, tile, image, channels, positions)
+        return cast("Callable[[], None]", fused.fixed(tile, channels, *more))
+
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
         """Finish a tile by the compiled form; tell whether that is possible."""
-        if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
+        more = self._added(tile, image, channels, positions)
+        if more is None or self._fused is None:
             return False
+        self._fused(tile, channels, *more)
+        return True
+
+    def _added(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Sequence[Array] | None:
+        """Return what the compiled form adds to a tile; None where it cannot finish it."""
+        if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
+            return None
         if self._adds is None:
-            self._fused(tile, channels)
-            return True
-        more = []
+            return ()
+        more: list[Array] = []
         for register in self._adds:
             if not register:
                 more.append(_NOTHING)
@@ -351,12 +299,11 @@ class ChainEpilogue:
             array = self._operands[register - 1]
             part = array if self._plain[register - 1] else _part(array, image, channels, positions)
             if part.shape[1] != tile.shape[1] or part.dtype is not tile.dtype:
-                return False
+                return None
             if part.strides[1] != part.itemsize or not part.flags.writeable:
-                return False
+                return None
             more.append(part)
-        self._fused(tile, channels, *more)
-        return True
+        return more
 
     def _choose(self, kind: np.dtype[Any]) -> None:
         """Take the program for tiles of an element type."""

@@ -172,7 +172,7 @@ def direct_work(v: Volume, pieces: Sequence[Piece]) -> Work:
     w.blocks = v.images * len(pieces)
     vectors = sum(len(p.places[0]) for p in pieces)
     groups = -(-v.outputs // GROUP)
-    w.multiplied = 1.2 * v.images * vectors * LANES * groups * GROUP * v.channels * v.taps
+    w.multiplied = 1.05 * v.images * vectors * LANES * groups * GROUP * v.channels * v.taps
     w.looped = 0.6 * v.images * vectors * groups
     if v.plain:
         w.scratch += v.channels * pitch(v)

@@ -7,7 +7,7 @@ the processor's cache. Everything else is matrix products, where NumPy has nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.jit import available as available
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.prepared import Epilogue, Fix, repeated
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import COLUMN, Volume, deliver
 from irdeconv.spec import Array
@@ -63,22 +63,49 @@ class Depthwise:
         y = out.reshape(*out.shape[:2], v.plane)
         team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return the call for arrays that stay where they are; None where they need a copy."""
+        v = self.v
+        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
+            return None
+        data, y = v.data(x), out.reshape(*out.shape[:2], v.plane)
+        work = []
+        for b in self.blocks:
+            target = y[b.image, b.channels]
+            done = finish(target, b.image, b.channels, slice(0, v.plane))
+            work.append(self._sums(data[b.image], target, b, done))
+        return repeated(work)
+
     def _block(
         self, x: Array, out: Array, b: Strip, epilogue: Epilogue | None, space: Space
     ) -> None:
-        v = self.v
         target = out[b.image, b.channels]
-        total = target if v.direct else space.array(target.shape, v.compute)
-        shape = frame_shape(v)
-        frame = space.array((math.prod(shape) + SLACK,), v.compute)
-        planes = total.reshape(-1, *v.sizes)
+        total = target if self.v.direct else space.array(target.shape, self.v.compute)
+        self._sums(x[b.image], total, b, None)(space)
+        deliver(total, target, epilogue, b.image, b.channels, slice(0, self.v.plane))
+
+    def _sums(
+        self, x: Array, total: Array, b: Strip, done: Callable[[], None] | None
+    ) -> Callable[[Space], None]:
+        v, weights, taps = self.v, self.weights, self.offsets
+        shape, kind = self._shape, v.compute
+        size = math.prod(shape) + SLACK
         axes = tuple((s, a.begin) for s, a in zip(shape, v.axes, strict=False))
-        depthwise = compiled().depthwise
         lanes, places = self._vectors
-        first, share = b.channels.start, v.outputs
-        where = planes, first, share, axes
-        depthwise(x[b.image], self.weights, self.offsets, frame, shape, *where, places, lanes)
-        deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
+        more = total.reshape(-1, *v.sizes), b.channels.start, v.outputs, axes, places, lanes
+        depthwise = compiled().depthwise
+
+        def work(space: Space) -> None:
+            frame = space.array((size,), kind)
+            depthwise(x, weights, taps, frame, shape, *more)
+            if done is not None:
+                done()
+
+        return work
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return frame_shape(self.v)
 
     @cached_property
     def _vectors(self) -> tuple[int, tuple[Array, Array]]:

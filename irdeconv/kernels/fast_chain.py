@@ -9,8 +9,9 @@ be one nothing becomes a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,15 @@ class Fused:
 
         `before` and `after` are the tensors to add, each `[channels or 1, positions]`.
         """
+        self.fixed(out, channels, before, after)()
+
+    def fixed(
+        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
+    ) -> Callable[[], None]:
+        """Return what a call would do, to be done often."""
         bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
-        finish_rows(out, bias, slope, before, after, self._low, self._high, self._code)
+        constants = self._low, self._high, self._code
+        return partial(finish_rows, out, bias, slope, before, after, *constants)
 
 
 class _Reading:
@@ -225,9 +233,8 @@ def fused(steps: Sequence[Any], operands: Sequence[Array | None]) -> Fused | Non
     """Return the compiled form of `kernels.chain.Step`s; None where they are no such chain."""
     reading = _Reading(steps, operands)
     constant = reading.constant(reading.added(True))
-    bias = slope = np.zeros(1, _F)
-    if constant is not None:
-        bias = constant
+    nothing: Array = np.zeros(1, _F)
+    bias = nothing if constant is None else constant
     before = reading.added(False)
     last = reading.activation()
     after = reading.added(False)
@@ -237,9 +244,9 @@ def fused(steps: Sequence[Any], operands: Sequence[Array | None]) -> Fused | Non
     if used != {i for i, a in enumerate(operands, 1) if a is None}:
         return None
     if last is None:
-        return Fused("nothing", bias, slope, (), Given(before, after))
-    if last.name == "prelu":
-        slope = reading.constant(last.args[1])
-    elif last.name == "leaky_relu":
+        return Fused("nothing", bias, nothing, (), Given(before, after))
+    slope = reading.constant(last.args[1]) if last.name == "prelu" else None
+    if last.name == "leaky_relu":
         slope = np.array(last.params[:1], _F)
+    slope = nothing if slope is None else slope
     return Fused(last.name, bias, slope, last.params, Given(before, after))

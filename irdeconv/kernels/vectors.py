@@ -114,6 +114,31 @@ sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
 sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
 
 
+def _multiply(v: _Vectors, outputs: int, kinds: Any, args: Any) -> None:
+    """Write the code of `products`; see there."""
+    builder, number = v.builder, [ir.Constant(args[3].type, m) for m in range(outputs)]
+    x, w, offsets, out = kinds
+    sources = cgutils.unpack_tuple(builder, args[1], 2)
+    targets = cgutils.unpack_tuple(builder, args[6], 2)
+    totals = [[cgutils.alloca_once(builder, v.type) for _ in sources] for _ in number]
+    for total in (t for row in totals for t in row):
+        builder.store(ir.Constant(v.type, None), total)
+    taps = v.context.make_array(offsets)(v.context, builder, args[4]).nitems
+    with cgutils.for_range(builder, taps) as loop:
+        shift = builder.load(v.pointer(offsets, args[4], loop.index))
+        step = builder.mul(loop.index, ir.Constant(args[3].type, outputs))
+        place = builder.add(args[3], step)
+        parts = [v.load(v.pointer(x, args[0], builder.add(s, shift)), 1) for s in sources]
+        for m, row in zip(number, totals, strict=True):
+            factor = v.splat(builder.load(v.pointer(w, args[2], builder.add(place, m))))
+            for part, total in zip(parts, row, strict=True):
+                builder.store(v.add_product(part, factor, builder.load(total)), total)
+    for m, row in zip(number, totals, strict=True):
+        far = builder.mul(args[7], m)
+        for target, total in zip(targets, row, strict=True):
+            v.store(builder.load(total), v.pointer(out, args[5], builder.add(target, far)))
+
+
 def _products(lanes: int, outputs: int) -> Any:
     """Make `products(x, from, w, start, offsets, out, to, plane)`; `from` and `to` are two places.
 
@@ -122,43 +147,11 @@ def _products(lanes: int, outputs: int) -> Any:
     """
 
     def typed(
-        context: Any,
-        x: Any,
-        at: Any,
-        w: Any,
-        start: Any,
-        offsets: Any,
-        out: Any,
-        to: Any,
-        plane: Any,
+        context: Any, x: Any, at: Any, w: Any, start: Any, offsets: Any, out: Any, to: Any, far: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             v = _Vectors(context, builder, lanes, x.dtype)
-            sources = cgutils.unpack_tuple(builder, args[1], 2)
-            targets = cgutils.unpack_tuple(builder, args[6], 2)
-            number = [ir.Constant(args[3].type, m) for m in range(outputs)]
-            totals = [[cgutils.alloca_once(builder, v.type) for _ in sources] for _ in number]
-            for total in (t for row in totals for t in row):
-                builder.store(ir.Constant(v.type, None), total)
-            taps = context.make_array(offsets)(context, builder, args[4]).nitems
-            with cgutils.for_range(builder, taps) as loop:
-                shift = builder.load(v.pointer(offsets, args[4], loop.index))
-                step = builder.mul(loop.index, ir.Constant(args[3].type, outputs))
-                place = builder.add(args[3], step)
-                parts = [
-                    v.load(v.pointer(x, args[0], builder.add(source, shift)), 1)
-                    for source in sources
-                ]
-                for m, row in zip(number, totals, strict=True):
-                    factor = builder.load(v.pointer(w, args[2], builder.add(place, m)))
-                    both = v.splat(factor)
-                    for part, total in zip(parts, row, strict=True):
-                        builder.store(v.add_product(part, both, builder.load(total)), total)
-            for m, row in zip(number, totals, strict=True):
-                far = builder.mul(args[7], m)
-                for target, total in zip(targets, row, strict=True):
-                    place = v.pointer(out, args[5], builder.add(target, far))
-                    v.store(builder.load(total), place)
+            _multiply(v, outputs, (x, w, offsets, out), args)
             return context.get_dummy_value()
 
         two = types.UniTuple(types.intp, 2)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.chain import Chain, Step
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.chain import Chain, ChainEpilogue, Step
 from irdeconv.kernels.team import Team
 from irdeconv.op import Op
 from irdeconv.runtime.chain_ops import FLOATS, Port, step_of
@@ -55,7 +55,14 @@ class ChainPlan:
             s is None or a.flags.c_contiguous for a, s in zip(seen, self.shapes, strict=True)
         )
 
-    def epilogue(self, arrays: Sequence[Array]) -> Epilogue:
+    def follows(self, arrays: Sequence[Array]) -> bool:
+        """Whether an epilogue sees what is written into the arrays later, having copied nothing."""
+        spaces = (a.shape[2 - len(self.out_shape) + a.ndim :] for a in self._seen(arrays))
+        whole = self.out_shape[2:]
+        plain = all(math.prod(s) == 1 or s == whole for s in spaces)
+        return plain and all(a.flags.c_contiguous for a in arrays)
+
+    def epilogue(self, arrays: Sequence[Array]) -> ChainEpilogue:
         """Return an epilogue with one array per argument."""
         given = dict(zip(self.registers, self._seen(arrays), strict=True))
         return self.chain.bind(self.out_shape, given)
