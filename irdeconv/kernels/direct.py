@@ -22,7 +22,7 @@ from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
 BLOCK_BYTES = 1 << 18  # output of a block, for the epilogue to find it in the cache
-FACTORS = 1 << 13  # elements of a filter that stays in the level 1 cache
+FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
 def applies(v: Volume) -> bool:
