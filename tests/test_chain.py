@@ -12,7 +12,7 @@ import pytest
 import irdeconv.ops
 from irdeconv import dtypes
 from irdeconv.kernels import chain as chains
-from irdeconv.kernels import jit
+from irdeconv.kernels import jit, tiles
 from irdeconv.kernels.chain import Chain, Step
 from irdeconv.kernels.team import Team
 from irdeconv.op import REGISTRY, Op
@@ -290,7 +290,7 @@ def interpret(steps: Sequence[Step], registers: list[Array]) -> Array:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "TILE", tile)
-    chains._layout.cache_clear()
+    tiles.layout_of.cache_clear()
     shape = (2, 6, 5, 3)
     x = data(shape, "f32", seed)
     operands = [data(s, "f32", seed + k) for k, s in enumerate([(1, 6, 1, 1), shape, (5, 1), ()])]

@@ -81,3 +81,31 @@ def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jit.available() == (os.environ.get("IRDECONV_FAST") != "0")
     monkeypatch.setenv("IRDECONV_FAST", "0")
     assert not jit.available()
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "hswish"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_residuals(activation: str | None, behind: bool) -> None:
+    """A tensor is added before or behind the activation, on tiles with gaps between their rows."""
+    x = data((2, 6, 5, 41), "f32", bad=False)
+    more = data((2, 6, 5, 41), "f32", bad=False)[::-1].copy()
+    bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
+    names = [activation] if activation else []
+    names.insert(len(names) if behind else 0, "add")
+    steps, value = [Step("add", (0, 1))], 3
+    for name in names:
+        steps.append(Step(name, (2, value) if name == "add" else (value,)))
+        value += 1
+    fast, slow = (Chain.compile(steps, d, [bias, None]) for d in ("float32", "float64"))
+    assert fast.fused is not None or not jit.available()
+    want = np.empty(x.shape, np.float64)
+    slow.run([x.astype(np.float64), more.astype(np.float64)], want, Team())
+    epilogue, tile = fast.bind(x.shape, {2: more}), x.copy()
+    for i in range(2):
+        for rows in (slice(0, 2), slice(2, 6)):
+            for at in (slice(0, 100), slice(100, 205)):
+                epilogue(tile.reshape(2, 6, -1)[i, rows, at], i, rows, at)
+    # Three roundings of sums of numbers below their sizes, and those of the activation.
+    size = np.abs(x) + np.abs(bias) + np.abs(more)
+    factor = size + 3 if activation == "hswish" else 1
+    assert np.all(np.abs(tile - want) <= 8 * np.finfo(np.float32).eps * (size + 1) * factor)

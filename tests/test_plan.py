@@ -143,6 +143,24 @@ def test_a_cropped_residual_is_read_anew_in_every_run():
         same(plan.run([data]), plain.run([data]))
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1, 9), (1, 4, 1, 1), (1, 4, 6, 9)])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3)])
+def test_what_is_added_in_place_is_read_anew_in_every_run(shape, kernel):
+    """Kernels keep their views of memory that stays where it is, never copies of what is in it."""
+    b = Builder()
+    x, other = b.input((1, 4, 6, 9)), b.input(shape, name="r")
+    y = b.add(ReLU(), x)
+    pads = {"pads_begin": (1, 1), "pads_end": (1, 1)} if kernel == (3, 3) else {}
+    for filter, op in (((4, 4), Convolution), ((4, 1, 1), GroupConvolution)):
+        y = b.add(op(**pads), y, randn(*filter, *kernel))
+        y = b.add(ReLU(), b.add(Add(), y, b.add(ReLU(), other)))
+    plan = ird.compile(b.done(b.add(Transpose(), y, np.array([1, 0, 3, 2]))), None, threads=1)
+    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
+    for _ in range(2):
+        data = [randn(1, 4, 6, 9), randn(*shape)]
+        same(plan.run(data), plain.run(data))
+
+
 def test_a_view_that_needs_a_copy_is_made_in_every_run():
     b = Builder()
     x = b.input((2, 3, 4))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from irdeconv.kernels import jit
 from irdeconv.kernels.chain_steps import RULES
 from irdeconv.kernels.program import Emitter, Program, assign, copy
 from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.tiles import layout_of
 from irdeconv.spec import Array
 
 TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
-Index = tuple[Any, ...]
-Strides = tuple[int, ...]
+_NOTHING = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True)
@@ -114,33 +114,72 @@ class Chain:
         Everything broadcasts to `out`. `out` may be one of the inputs, if that has its shape; it
         must not overlap any other.
         """
+        self.prepare(inputs, out)(team)
+
+    def prepare(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
         if out.size == 0:
-            return
+            return lambda team: None
         rest = iter(inputs)
         constants = self.constants
         arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
+        if self._by_channel(arrays, out):
+            return self._rows(arrays, out)
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
         # Nothing is read again after a single call, so that large tiles cost least.
         size = TILE if len(program.code) > 1 else 8 * TILE
         shapes = tuple((a.shape, a.strides) for a in arrays)
-        layout = _layout(out.shape, out.strides, shapes, size)
+        layout = layout_of(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
+        parts = [
+            (whole[at], [v[i] for v, i in zip(views, places, strict=True)])
+            for at, places in layout.tiles
+        ]
         whole_type = out.dtype == kind == arrays[0].dtype
         compiled = self.fused if whole_type and self.fused and self.fused.scalar else None
 
-        def work(tile: tuple[Index, tuple[Index, ...]], space: Space) -> None:
-            part = whole[tile[0]]
+        def work(tile: tuple[Array, list[Array]], space: Space) -> None:
+            part, given = tile
             if compiled is not None and part.flags.c_contiguous:
-                copy(views[0][tile[1][0]], part)
+                copy(given[0], part)
                 compiled(part.reshape(1, -1), slice(0, 1))
                 return
-            scratch = [space.array(part.shape, kind) for _ in range(registers)]
-            program.run([v[at] for v, at in zip(views, tile[1], strict=True)], part, scratch)
+            program.run(given, part, [space.array(part.shape, kind) for _ in range(registers)])
 
-        team.each(layout.tiles, work)
+        return lambda team: team.each(parts, work)
+
+    def _by_channel(self, arrays: Sequence[Array], out: Array) -> bool:
+        """Whether the compiled form does it, with what varies by channel or is added."""
+        if self.fused is None or self.fused.scalar or out.ndim < 2 or not out.flags.c_contiguous:
+            return False
+        first = arrays[0]
+        if any(a.dtype != self.dtype for a in (out, first)) or first.shape != out.shape:
+            return False
+        # The epilogue would copy others once, not whenever it runs.
+        others = [a for i, a in enumerate(arrays) if i and i not in self.constants]
+        same = all(a.shape == out.shape and a.flags.c_contiguous for a in others)
+        return same and bool(self.fused.fits(out.shape))
+
+    def _rows(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Copy the main tensor and finish it as an epilogue does."""
+        given = {i: a for i, a in enumerate(arrays) if i and i not in self.constants}
+        epilogue = self.bind(out.shape, given)
+        n, m = out.shape[:2]
+        flat, source = out.reshape(n, m, -1), arrays[0]
+        rows = max(1, TILE // flat.shape[2])
+        tiles = [(i, slice(c, min(c + rows, m))) for i in range(n) for c in range(0, m, rows)]
+        everything = slice(0, flat.shape[2])
+        places = [(i, c, source[i, c], out[i, c], flat[i, c]) for i, c in tiles]
+
+        def work(place: tuple[int, slice, Array, Array, Array], space: Space) -> None:
+            image, channels, x, y, tile = place
+            np.copyto(y, x)
+            epilogue(tile, image, channels, everything)
+
+        return lambda team: team.each(places, work)
 
 
 def _fused(steps: Sequence[Step], operands: Sequence[Array | None]) -> Any:
@@ -158,76 +197,6 @@ def _same(a: Array, b: Array) -> bool:
         and a.shape == b.shape
         and a.strides == b.strides
     )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Axes merged where all arrays allow it, and the tiles: where they lie in `out`, in inputs."""
-
-    shape: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    tiles: list[tuple[Index, tuple[Index, ...]]]
-
-
-@lru_cache(maxsize=1024)
-def _layout(
-    shape: tuple[int, ...],
-    strides: Strides,
-    inputs: tuple[tuple[tuple[int, ...], Strides], ...],
-    size: int,
-) -> Layout:
-    """Merge neighbouring axes and cut tiles of about `size` elements."""
-    rank = len(shape)
-    all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
-    all_strides = [strides, *((0,) * (rank - len(t)) + t for _, t in inputs)]
-    merged: list[list[int]] = []  # for each axis that is left, its size in every array
-    ahead: list[int] = []
-    for axis in range(rank):
-        if shape[axis] == 1:
-            continue
-        sizes = [s[axis] for s in all_shapes]
-        steps = [t[axis] for t in all_strides]
-        if merged and _mergeable(merged[-1], ahead, sizes, steps):
-            merged[-1] = [a * b for a, b in zip(merged[-1], sizes, strict=True)]
-        else:
-            merged.append(sizes)
-        ahead = steps
-    kept = merged or [[1] * len(all_shapes)]
-    shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
-    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
-
-
-def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:
-    """Whether in every array an axis continues the one before it, or both are broadcast."""
-    for before, stride, size, step in zip(outer, ahead, sizes, steps, strict=True):
-        broadcast = before == 1, size == 1
-        if broadcast[0] != broadcast[1] or (not broadcast[0] and stride != step * size):
-            return False
-    return True
-
-
-def _tiles(
-    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], size: int
-) -> list[tuple[Index, tuple[Index, ...]]]:
-    """Cut one axis into pieces; those before it are walked, those behind it stay whole."""
-    cut = len(shape) - 1
-    inner = 1
-    while cut and inner * shape[cut] < size:
-        inner *= shape[cut]
-        cut -= 1
-    rows = max(1, size // inner)
-    tiles = []
-    for place in np.ndindex(*shape[:cut]):
-        for at in range(0, shape[cut], rows):
-            index = (*place, slice(at, min(at + rows, shape[cut])))
-            parts = tuple(
-                tuple(
-                    p if s[a] > 1 else (0 if a < cut else slice(None)) for a, p in enumerate(index)
-                )
-                for s in inputs
-            )
-            tiles.append((index, parts))
-    return tiles
 
 
 class _Registers(threading.local):
@@ -252,6 +221,10 @@ class ChainEpilogue:
         self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
         self._kind = chain.dtype
         self._fused = chain.fused if chain.fused and chain.fused.fits(shape) else None
+        given = self._fused.given if self._fused else None
+        self._adds = (
+            (given.before, given.after) if given and (given.before or given.after) else None
+        )
 
     def give(self, register: int, array: Array) -> None:
         """Set an operand, which broadcasts to the output.
@@ -277,8 +250,7 @@ class ChainEpilogue:
         """Finish a tile in place."""
         if tile.dtype is not self._kind:
             self._choose(tile.dtype)
-        if self._fused is not None and tile.dtype is self.chain.dtype and tile.flags.c_contiguous:
-            self._fused(tile, channels)
+        if self._fused is not None and self._compiled(tile, image, channels, positions):
             return
         program = self._program
         if program.registers and tile.size > 2 * TILE:
@@ -292,6 +264,46 @@ class ChainEpilogue:
                 inputs.append(_part(array, image, channels, positions))
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
+
+    def fixed(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Callable[[], None]:
+        """Return a call that finishes a tile in memory that stays where it is."""
+        fused = self._fused
+        more = self._added(tile, image, channels, positions) if fused is not None else None
+        if more is None or fused is None:
+            return partial(self, tile, image, channels, positions)
+        return cast("Callable[[], None]", fused.fixed(tile, channels, *more))
+
+    def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
+        """Finish a tile by the compiled form; tell whether that is possible."""
+        more = self._added(tile, image, channels, positions)
+        if more is None or self._fused is None:
+            return False
+        self._fused(tile, channels, *more)
+        return True
+
+    def _added(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Sequence[Array] | None:
+        """Return what the compiled form adds to a tile; None where it cannot finish it."""
+        if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
+            return None
+        if self._adds is None:
+            return ()
+        more: list[Array] = []
+        for register in self._adds:
+            if not register:
+                more.append(_NOTHING)
+                continue
+            array = self._operands[register - 1]
+            part = array if self._plain[register - 1] else _part(array, image, channels, positions)
+            if part.shape[1] != tile.shape[1] or part.dtype is not tile.dtype:
+                return None
+            if part.strides[1] != part.itemsize or not part.flags.writeable:
+                return None
+            more.append(part)
+        return more
 
     def _choose(self, kind: np.dtype[Any]) -> None:
         """Take the program for tiles of an element type."""

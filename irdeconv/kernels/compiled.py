@@ -1,14 +1,16 @@
-"""Loops that numba compiles; imported only where numba is installed.
-
-Loops run over long stretches of one or two arrays, a few taps at a time: with more addresses the
-compiler can no longer tell that they do not overlap and gives up vector instructions.
-"""
+"""Loops that numba compiles; imported only where numba is installed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from irdeconv.kernels import vectors
 from irdeconv.kernels.jit import compiled
+
+copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
+sums8, sums4, sums1 = vectors.sums8, vectors.sums4, vectors.sums1
+copy8_by_2, products8x4 = vectors.copy8_by_2, vectors.products8x4
+sums8_by_2, sums4_by_2 = vectors.sums8_by_2, vectors.sums4_by_2
 
 
 @compiled
@@ -17,70 +19,76 @@ def depthwise(
     w: Any,
     offsets: Any,
     frame: Any,
-    sums: Any,
+    shape: Any,
     out: Any,
     first: int,
     share: int,
     axes: Any,
-    skip: int,
+    places: Any,
+    lanes: int,
 ) -> None:
     """Convolve `x [C, *I]` with `w [M, taps]` into `out [channels, *O]`, channels from `first` on.
 
-    `share` outputs share an input, `axes` are (stride, begin). `frame [*phases, *rest]` is a
-    zero-extended plane split modulo the strides, in which tap t reads `offsets[t]` behind what the
-    output's position reads first; `sums` is a plane with the frame's distances, of whose columns
-    every `skip`-th belongs to the output.
+    `share` outputs share an input, `axes` are (stride, begin). `frame` holds a zero-extended plane
+    of `shape` `[*phases, *rest]`, split modulo the strides, and some elements more. Tap t reads
+    `offsets[t]` behind what the output's position reads first. `places` are where in the frame the
+    vectors of a plane are read, and where in the output's plane they are written; see `plane`.
     """
     frame[:] = 0
-    flat = frame.reshape(-1)
-    height, width = frame.shape[4], frame.shape[5]
-    rows = (out.shape[1] - 1) * height + out.shape[2]
-    length = (rows - 1) * width + (out.shape[3] - 1) * skip + 1
-    square = three_rows(offsets)
+    data, factors, flat = x.reshape(-1), w.reshape(-1), out.reshape(-1)
+    taps, size = len(offsets), out.shape[1] * out.shape[2] * out.shape[3]
     seen = -1
     for m in range(out.shape[0]):
         c = (first + m) // share
         if c != seen:
-            fill(x[c], frame, axes)
+            fill(data, c, x.shape, frame, shape, axes)
             seen = c
-        for start in range(0, length, 2048):
-            total = sums[start : min(start + 2048, length)]
-            part = flat[start:]
-            if square:
-                set3x3(part, part[offsets[3] :], part[offsets[6] :], w[first + m], total)
-            else:
-                total[:] = 0
-                add_taps(part, w[first + m], offsets, total)
-        pick(sums, height, width, skip, out[m])
+        plane(frame, places, factors, (first + m) * taps, offsets, flat, m * size, lanes)
 
 
 @compiled
-def three_rows(offsets: Any) -> bool:
-    """Whether nine taps are three times three neighbours."""
-    if offsets.size != 9:
-        return False
-    for t in range(0, 9, 3):
-        if offsets[t + 1] != offsets[t] + 1 or offsets[t + 2] != offsets[t] + 2:
-            return False
-    return True
+def plane(
+    frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, lanes: int
+) -> None:
+    """Compute an output plane that starts at `base`, four vectors at once.
+
+    `lanes` is how many elements a vector has, negative for every second one of the frame.
+    """
+    reads, writes = places
+    for p in range(0, len(reads), 4):
+        at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
+        to = base + writes[p], base + writes[p + 1], base + writes[p + 2], base + writes[p + 3]
+        if lanes == 8:
+            sums8(frame, at, w, start, offsets, out, to)
+        elif lanes == 4:
+            sums4(frame, at, w, start, offsets, out, to)
+        elif lanes == -8:
+            sums8_by_2(frame, at, w, start, offsets, out, to)
+        elif lanes == -4:
+            sums4_by_2(frame, at, w, start, offsets, out, to)
+        else:
+            sums1(frame, at, w, start, offsets, out, to)
 
 
 @compiled
-def fill(x: Any, frame: Any, axes: Any) -> None:
-    """Copy a plane into its frame `[phases, phases, phases, depth, row, column]`."""
+def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any) -> None:
+    """Copy plane `c` into its frame `[phases, phases, phases, depth, row, column]`."""
     (s0, b0), (s1, b1), (s2, b2) = axes
+    _, depth, height, width = sizes
+    base = c * depth * height * width
     for r in range(s2):
         lo = max(0, -((r - b2) // s2))
-        hi = min(frame.shape[5], (x.shape[2] - 1 + b2 - r) // s2 + 1)
+        hi = min(shape[5], (width - 1 + b2 - r) // s2 + 1)
         if lo >= hi:
             continue
         at = lo * s2 + r - b2
-        for i in range(max(0, -b0), min(x.shape[0], frame.shape[3] * s0 - b0)):
+        for i in range(max(0, -b0), min(depth, shape[3] * s0 - b0)):
             d, p = divmod(i + b0, s0)
             top = max(0, -b1)
             h, q = divmod(top + b1, s1)
-            for j in range(top, min(x.shape[1], frame.shape[4] * s1 - b1)):
-                split(x[i, j, at:], frame[p, q, r, d, h, lo:hi], s2)
+            for j in range(top, min(height, shape[4] * s1 - b1)):
+                to = ((((p * s1 + q) * s2 + r) * shape[3] + d) * shape[4] + h) * shape[5] + lo
+                split(x, base + (i * height + j) * width + at, frame, to, hi - lo, s2)
                 q += 1
                 if q == s1:
                     q = 0
@@ -88,78 +96,53 @@ def fill(x: Any, frame: Any, axes: Any) -> None:
 
 
 @compiled
-def split(source: Any, target: Any, stride: int) -> None:
+def split(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> None:
     """Copy every `stride`-th element."""
-    if stride == 1:
-        for k in range(target.size):
-            target[k] = source[k]
-    elif stride == 2:
-        for k in range(target.size):
-            target[k] = source[2 * k]
+    if stride > 1:
+        first = 0
+        if stride == 2:
+            # A vector reads one element behind its last one.
+            first = max(0, min(count, (len(source) - start) // 2) // 8 * 8)
+            for k in range(0, first, 8):
+                copy8_by_2(source, start + 2 * k, target, to + k)
+        for k in range(first, count):
+            target[to + k] = source[start + stride * k]
+    elif count >= 8:
+        for k in range(0, count - 7, 8):
+            copy8(source, start + k, target, to + k)
+        copy8(source, start + count - 8, target, to + count - 8)
+    elif count >= 4:
+        copy4(source, start, target, to)
+        copy4(source, start + count - 4, target, to + count - 4)
     else:
-        for k in range(target.size):
-            target[k] = source[stride * k]
+        for k in range(count):
+            copy1(source, start + k, target, to + k)
 
 
 @compiled
-def add_taps(f: Any, w: Any, offsets: Any, total: Any) -> None:
-    """Add every tap's product."""
-    t = 0
-    taps = w.size
-    while t + 5 <= taps:
-        k = offsets[t : t + 5]
-        add5(f[k[0] :], f[k[1] :], f[k[2] :], f[k[3] :], f[k[4] :], w[t : t + 5], total)
-        t += 5
-    while t + 3 <= taps:
-        add3(f[offsets[t] :], f[offsets[t + 1] :], f[offsets[t + 2] :], w[t : t + 3], total)
-        t += 3
-    while t < taps:
-        factor, part = w[t], f[offsets[t] :]
-        for i in range(total.size):
-            total[i] += factor * part[i]
-        t += 1
+def fill_all(x: Any, frames: Any, shape: Any, axes: Any) -> None:
+    """Copy the planes of `x [C, *I]` into their `frames [C, elements of a frame]`."""
+    data = x.reshape(-1)
+    frames[:] = 0
+    for c in range(x.shape[0]):
+        fill(data, c, x.shape, frames[c], shape, axes)
 
 
 @compiled
-def set3x3(p: Any, q: Any, r: Any, w: Any, total: Any) -> None:
-    """Sum nine products; three rows with fixed distances are three addresses."""
-    a, b, c = w[0], w[1], w[2]
-    d, e, f = w[3], w[4], w[5]
-    g, h, k = w[6], w[7], w[8]
-    for i in range(total.size):
-        total[i] = (
-            a * p[i]
-            + b * p[i + 1]
-            + c * p[i + 2]
-            + d * q[i]
-            + e * q[i + 1]
-            + f * q[i + 2]
-            + g * r[i]
-            + h * r[i + 1]
-            + k * r[i + 2]
-        )
+def direct(
+    x: Any, w: Any, offsets: Any, places: Any, out: Any, plane: int, outputs: int, base: int
+) -> None:
+    """Compute all outputs at some places, eight positions times two by four outputs at once.
 
-
-@compiled
-def add5(p: Any, q: Any, r: Any, s: Any, t: Any, w: Any, total: Any) -> None:
-    """Add five products."""
-    a, b, c, d, e = w[0], w[1], w[2], w[3], w[4]
-    for i in range(total.size):
-        total[i] += a * p[i] + b * q[i] + c * r[i] + d * s[i] + e * t[i]
-
-
-@compiled
-def add3(p: Any, q: Any, r: Any, w: Any, total: Any) -> None:
-    """Add three products."""
-    a, b, c = w[0], w[1], w[2]
-    for i in range(total.size):
-        total[i] += a * p[i] + b * q[i] + c * r[i]
-
-
-@compiled
-def pick(sums: Any, height: int, width: int, skip: int, out: Any) -> None:
-    """Copy the rows of a plane that belong to the output."""
-    for d in range(out.shape[0]):
-        for h in range(out.shape[1]):
-            at = (d * height + h) * width
-            split(sums[at:], out[d, h], skip)
+    `w [ceil(M/4), taps, 4]` has the last four outputs in its last row. An output plane has `plane`
+    elements, the first of them starts at `base`.
+    """
+    reads, writes = places
+    factors, share = w.reshape(-1), w.shape[1] * w.shape[2]
+    for p in range(0, len(reads), 2):
+        at = reads[p], reads[p + 1]
+        for g in range(w.shape[0]):
+            m = min(4 * g, outputs - 4)
+            first = base + m * plane
+            to = first + writes[p], first + writes[p + 1]
+            products8x4(x, at, factors, g * share, offsets, out, to, plane)

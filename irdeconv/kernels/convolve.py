@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irdeconv.kernels import convolve_cost as cost
-from irdeconv.kernels import fast
+from irdeconv.kernels import direct, fast
 from irdeconv.kernels.columns import Columns, Shifted, column_blocks, row_taps, shifted_blocks
 from irdeconv.kernels.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
@@ -34,6 +34,8 @@ def convolution_candidates(windows: Windows) -> list[Candidate]:
         found += [_winograd(v, 2), _winograd(v, 4)]
     if v.channels == 1 and v.compute.kind == "f" and fast.available():
         found.append(_depthwise(v))
+    if direct.applies(v) and fast.available():
+        found.append(_direct(v))
     return sorted(found, key=lambda c: c.cost)
 
 
@@ -82,6 +84,15 @@ def _depthwise(v: Volume) -> Candidate:
         return fast.Depthwise(v, blocks, fast.weights(v, w), fast.offsets(v))
 
     return cost.candidate("depthwise", v, cost.depthwise_work(v, blocks), prepare)
+
+
+def _direct(v: Volume) -> Candidate:
+    pieces = direct.split(v)
+
+    def prepare(w: Array) -> Kernel:
+        return direct.Direct(v, pieces, direct.arranged(v, w), direct.all_offsets(v))
+
+    return cost.candidate("direct", v, cost.direct_work(v, pieces), prepare)
 
 
 def _winograd(v: Volume, m: int) -> Candidate:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 
 from irdeconv.kernels.columns import Block, by_windows, row_taps, two_steps
-from irdeconv.kernels.fast import Strip, frame_shape
+from irdeconv.kernels.direct import GROUP, LANES, Piece, frame_size, pitch
+from irdeconv.kernels.fast import SLACK, Strip, frame_shape, vectors
 from irdeconv.kernels.pointwise import Part
 from irdeconv.kernels.prepared import Candidate, Kernel
+from irdeconv.kernels.products import aliases
 from irdeconv.kernels.volume import COLUMN, ROW, Volume
 from irdeconv.kernels.work import Work
 from irdeconv.spec import Array
 
+ALIASED = 0.7  # strided accesses per element of rows that compete for the same places in a cache
 FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
 
 
@@ -116,6 +119,8 @@ def pointwise_work(v: Volume, blocks: Sequence[Part]) -> Work:
         w.added = v.outputs * size * count
     else:
         w.product(v.outputs, v.channels, size, count)
+        if aliases(v.plane * v.itemsize):
+            w.strided += ALIASED * (v.channels + v.outputs) * size * count
     return w
 
 
@@ -146,15 +151,33 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
 
 
 def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
-    """Count the compiled loops as additions that are read from the nearest cache."""
+    """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
     w = Work()
     w.blocks = len(blocks)
     planes = v.images * v.groups * v.outputs
     shape = frame_shape(v)
     frame = math.prod(shape)
-    w.scratch += frame + math.prod(shape[3:])
+    w.scratch += frame + SLACK
     w.groups += planes
-    w.looped += planes * math.prod(v.sizes[:2]) + v.images * v.groups * math.prod(shape[:5])
-    w.copy(v.images * v.groups * frame + planes * v.plane, shape[5])
-    w.compiled += planes * v.taps * math.prod(v.sizes[:2]) * shape[5]
+    w.looped += 0.3 * v.images * v.groups * math.prod(shape[:5])
+    w.copy(v.images * v.groups * frame, shape[5])
+    lanes, (reads, _) = vectors(v)
+    w.compiled += 1.6 * planes * v.taps * abs(lanes) * len(reads)
+    return w
+
+
+def direct_work(v: Volume, pieces: Sequence[Piece]) -> Work:
+    """Count products of whole vectors by four outputs, and the copies into frames."""
+    w = Work()
+    w.blocks = v.images * len(pieces)
+    vectors = sum(len(p.places[0]) for p in pieces)
+    groups = -(-v.outputs // GROUP)
+    w.multiplied = 1.05 * v.images * vectors * LANES * groups * GROUP * v.channels * v.taps
+    w.looped = 0.6 * v.images * vectors * groups
+    if v.plain:
+        w.scratch += v.channels * pitch(v)
+        w.copy(v.images * v.channels * v.plane, v.plane // len(pieces))
+    else:
+        w.scratch += v.channels * frame_size(v)
+        w.copy(2 * v.images * v.channels * frame_size(v), v.axes[COLUMN].size)
     return w

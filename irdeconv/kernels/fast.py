@@ -7,20 +7,21 @@ the processor's cache. Everything else is matrix products, where NumPy has nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.jit import available as available
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.prepared import Epilogue, Fix, repeated
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import COLUMN, Volume, deliver
 from irdeconv.spec import Array
 
+SLACK = 32  # elements behind a frame that whole vectors may read
 BLOCK_BYTES = 1 << 19  # output of a block, for the epilogue to find it in the cache
 
 
@@ -62,40 +63,87 @@ class Depthwise:
         y = out.reshape(*out.shape[:2], v.plane)
         team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return the call for arrays that stay where they are; None where they need a copy."""
+        v = self.v
+        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
+            return None
+        data, y = v.data(x), out.reshape(*out.shape[:2], v.plane)
+        work = []
+        for b in self.blocks:
+            target = y[b.image, b.channels]
+            done = finish(target, b.image, b.channels, slice(0, v.plane))
+            work.append(self._sums(data[b.image], target, b, done))
+        return repeated(work)
+
     def _block(
         self, x: Array, out: Array, b: Strip, epilogue: Epilogue | None, space: Space
     ) -> None:
-        v = self.v
         target = out[b.image, b.channels]
-        total = target if v.direct else space.array(target.shape, v.compute)
-        shape = frame_shape(v)
-        frame = space.array(shape, v.compute)
-        sums = space.array((math.prod(shape[3:]),), v.compute)
-        planes = total.reshape(-1, *v.sizes)
+        total = target if self.v.direct else space.array(target.shape, self.v.compute)
+        self._sums(x[b.image], total, b, None)(space)
+        deliver(total, target, epilogue, b.image, b.channels, slice(0, self.v.plane))
+
+    def _sums(
+        self, x: Array, total: Array, b: Strip, done: Callable[[], None] | None
+    ) -> Callable[[Space], None]:
+        v, weights, taps = self.v, self.weights, self.offsets
+        shape, kind = self._shape, v.compute
+        size = math.prod(shape) + SLACK
         axes = tuple((s, a.begin) for s, a in zip(shape, v.axes, strict=False))
+        lanes, places = self._vectors
+        more = total.reshape(-1, *v.sizes), b.channels.start, v.outputs, axes, places, lanes
         depthwise = compiled().depthwise
-        skip = v.axes[COLUMN].stride // shape[COLUMN]
-        first, share = b.channels.start, v.outputs
-        depthwise(
-            x[b.image], self.weights, self.offsets, frame, sums, planes, first, share, axes, skip
-        )
-        deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
+
+        def work(space: Space) -> None:
+            frame = space.array((size,), kind)
+            depthwise(x, weights, taps, frame, shape, *more)
+            if done is not None:
+                done()
+
+        return work
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return frame_shape(self.v)
+
+    @cached_property
+    def _vectors(self) -> tuple[int, tuple[Array, Array]]:
+        return vectors(self.v)
 
 
-def frame_shape(v: Volume) -> tuple[int, ...]:
+def vectors(v: Volume) -> tuple[int, tuple[Array, Array]]:
+    """Return how an output plane is computed by vectors; see `plane` in kernels.compiled.
+
+    The last vectors of a row may overlap, and the last four may be one and the same.
+    """
+    depth, row, column = v.sizes
+    shape = frame_shape(v)
+    lanes = next(n for n in (8, 4, 1) if n <= column)
+    starts = np.minimum(np.arange(0, column, lanes), column - lanes)
+    skip = v.axes[COLUMN].stride // shape[COLUMN]
+    d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
+    reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
+    writes = ((d * row + o) * column + i).reshape(-1)
+    more = -reads.size % 4
+    both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
+    return (-lanes if skip == 2 and lanes > 1 else lanes), both
+
+
+def frame_shape(v: Volume, skips: bool = True) -> tuple[int, ...]:
     """Return the shape of a zero-extended plane, each axis split modulo its stride.
 
-    Columns of stride 2 are not: computing twice as many takes less than splitting them.
+    With `skips` columns of stride 2 are not: reading every second one takes less than splitting.
     """
     depth, row, column = v.axes
-    phases = depth.stride, row.stride, 1 if column.stride == 2 else column.stride
+    phases = depth.stride, row.stride, 1 if column.stride == 2 and skips else column.stride
     rest = (-(-a.span(a.out) // p) for a, p in zip(v.axes, phases, strict=True))
     return (*phases, *rest)
 
 
-def offsets(v: Volume) -> Array:
+def offsets(v: Volume, skips: bool = True) -> Array:
     """Return for each tap where in the frame the first output reads it."""
-    shape = frame_shape(v)
+    shape = frame_shape(v, skips)
     found = []
     for k in np.ndindex(*(a.kernel for a in v.axes)):
         taps = zip(k, v.axes, shape, strict=False)

@@ -33,8 +33,25 @@ def compiled(fn: F) -> F:
     """
     from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
-        return cast(F, njit(cache=True, **options)(fn))
+        return cast(F, njit(cache=True, **_options())(fn))
     except RuntimeError:  # no directory can be written
-        return cast(F, njit(**options)(fn))
+        return cast(F, njit(**_options())(fn))
+
+
+def compiled_for(signature: str) -> Callable[[F], F]:
+    """Compile for one signature, whatever the layouts of the arrays that are given."""
+
+    def compile(fn: F) -> F:
+        from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        try:
+            return cast(F, njit(signature, cache=True, **_options())(fn))
+        except RuntimeError:  # no directory can be written
+            return cast(F, njit(signature, **_options())(fn))
+
+    return compile
+
+
+def _options() -> dict[str, Any]:
+    return {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.kernels.columns import pieces
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.prepared import Epilogue, Fix, repeated
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import Volume, deliver, flat_planes
 from irdeconv.spec import Array
@@ -57,6 +57,34 @@ class Pointwise:
         data = flat_planes(x, team.space).reshape(v.images, v.groups, v.channels, v.plane)
         y = out.reshape(*out.shape[:2], v.plane)
         team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return the call for arrays that stay where they are; None where they need a copy."""
+        v = self.v
+        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
+            return None
+        data = x.reshape(v.images, v.groups, v.channels, v.plane)
+        y = out.reshape(*out.shape[:2], v.plane)
+        work = [self._fixed_block(data, y, b, finish) for b in self.blocks]
+        return repeated(work)
+
+    def _fixed_block(self, x: Array, out: Array, b: Part, finish: Fix) -> Callable[[Space], None]:
+        v = self.v
+        channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
+        target = out[b.image, channels, b.positions]
+        right, left = x[b.image, b.groups, :, b.positions], self.matrix[b.groups]
+        total = target.reshape(right.shape[0], v.outputs, right.shape[2])
+        multiply = np.multiply if v.channels == 1 else np.matmul
+        if len(left) == 1:
+            left, right, total = left[0], right[0], target
+        done = finish(target, b.image, channels, b.positions)
+
+        def work(_: Space) -> None:
+            multiply(left, right, out=total)
+            if done is not None:
+                done()
+
+        return work
 
     def _block(
         self, x: Array, out: Array, b: Part, epilogue: Epilogue | None, space: Space

@@ -7,13 +7,13 @@ S strides, D dilations; `*` stands for the spatial axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 
@@ -82,6 +82,22 @@ class Kernel(Protocol):
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
+
+
+Fix = Callable[[Array, int, slice, slice], Callable[[], None] | None]
+"""Takes what an epilogue is called with, for memory that stays where it is; returns that call."""
+
+
+class FixedKernel(Protocol):
+    """A kernel that can find its views of memory that stays where it is once and for all."""
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return what the kernel would do with these arrays; None where it cannot know."""
+
+
+def repeated(work: Sequence[Callable[[Space], None]]) -> Callable[[Team], None]:
+    """Return the call that does all pieces of work."""
+    return lambda team: team.each(work, lambda piece, space: piece(space))
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,13 @@ class Recurrent(Op):
     ) -> list[Array]:
         """Run one direction: x (N, T, I), states (N, H), weights (G, I), (G, H), (B,)."""
         wide = np.result_type(x.dtype, np.float32)
-        w, r, bias = (a.astype(wide) for a in weights)
+        w, r, bias = (a.astype(wide, copy=False) for a in weights)
         step, bias = self.step(r, bias)
-        projected = x.astype(wide) @ w.T + bias
-        started = tuple(s.astype(wide) for s in states)
+        projected = x.astype(wide, copy=False) @ w.T + bias
+        started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
             outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
-        return [out.astype(x.dtype) for out in outs]
+        return [out.astype(x.dtype, copy=False) for out in outs]
 
     def once(self, x: Array, states: Sequence[Array], *weights: Array) -> list[Array]:
         """Run one step of x (N, I)."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.chain import Chain, Step
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.chain import Chain, ChainEpilogue, Step
 from irdeconv.kernels.team import Team
 from irdeconv.op import Op
 from irdeconv.runtime.chain_ops import FLOATS, Port, step_of
@@ -41,10 +41,28 @@ class ChainPlan:
 
     def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
         """Compute `out` from one array per argument, behind what an epilogue would finish."""
-        main = len(arrays) - len(self.shapes)
-        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
+        self.prepare(arrays, out)(team)
 
-    def epilogue(self, arrays: Sequence[Array]) -> Epilogue:
+    def prepare(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
+        main = len(arrays) - len(self.shapes)
+        return self.chain.prepare([*arrays[:main], *self._seen(arrays[main:])], out)
+
+    def views(self, arrays: Sequence[Array]) -> bool:
+        """Whether the arrays need not be copied to be seen in their shapes."""
+        seen = arrays[len(arrays) - len(self.shapes) :]
+        return all(
+            s is None or a.flags.c_contiguous for a, s in zip(seen, self.shapes, strict=True)
+        )
+
+    def follows(self, arrays: Sequence[Array]) -> bool:
+        """Whether an epilogue sees what is written into the arrays later, having copied nothing."""
+        spaces = (a.shape[2 - len(self.out_shape) + a.ndim :] for a in self._seen(arrays))
+        whole = self.out_shape[2:]
+        plain = all(math.prod(s) == 1 or s == whole for s in spaces)
+        return plain and all(a.flags.c_contiguous for a in arrays)
+
+    def epilogue(self, arrays: Sequence[Array]) -> ChainEpilogue:
         """Return an epilogue with one array per argument."""
         given = dict(zip(self.registers, self._seen(arrays), strict=True))
         return self.chain.bind(self.out_shape, given)

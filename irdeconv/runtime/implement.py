@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.deconvolve import deconvolution_candidates
-from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel
+from irdeconv.kernels.prepared import Candidate, Epilogue, Fix, Kernel
 from irdeconv.kernels.team import Team
 from irdeconv.op import as_tuple
 from irdeconv.runtime.bound import bind
@@ -212,6 +212,16 @@ class _Written(Implementation):
         return call
 
 
+def _always(prepared: Callable[[Team], None], team: Team) -> Call:
+    """Do the same with the same memory in every run."""
+
+    def call(values: Values) -> None:
+        team.begin()
+        prepared(team)
+
+    return call
+
+
 @dataclass
 class _Chain(Implementation):
     plan: ChainPlan | None = None
@@ -220,6 +230,10 @@ class _Chain(Implementation):
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         assert self.plan is not None
         run, out = self.plan.run, outs[0]
+        arrays = [values[i] for i in ins]
+        fixed = values[out] is not None and all(a is not None for a in arrays)
+        if fixed and self.plan.views(arrays):
+            return _always(self.plan.prepare(arrays, values[out]), team)
 
         def call(values: Values) -> None:
             team.begin()
@@ -246,12 +260,31 @@ class _Windows(Implementation):
         epilogue = self._epilogue(operands, values)
         if kernel is None:
             return self._with_filter(ins[1], data, out, epilogue, team)
+        fixed = self._fixed(data, operands, out, values)
+        if fixed is not None:
+            return _always(fixed, team)
 
         def call(values: Values) -> None:
             team.begin()
             kernel(values[data], values[out], epilogue(values), team)
 
         return call
+
+    def _fixed(
+        self, data: int, operands: Slots, out: int, values: Values
+    ) -> Callable[[Team], None] | None:
+        """Return the call where all memory stays where it is and the kernel makes use of that."""
+        prepare = getattr(self.prepared, "fixed", None)
+        if prepare is None or any(values[i] is None for i in (data, out, *operands)):
+            return None
+        finish: Fix = lambda tile, image, channels, positions: None  # noqa: E731
+        if self.finish is not None:
+            arrays = [values[i] for i in operands]
+            if not self.finish.follows(arrays):
+                return None
+            finish = self.finish.epilogue(arrays).fixed
+        found: Callable[[Team], None] | None = prepare(values[data], values[out], finish)
+        return found
 
     def _strided(self, operands: Slots, values: Values) -> bool:
         """Whether an operand of the epilogue would have to be copied in every run."""
@@ -292,8 +325,9 @@ class _Windows(Implementation):
         finish = self.finish
         if finish is None:
             return lambda values: None
-        if all(values[i] is not None for i in operands):
-            bound = finish.epilogue([values[i] for i in operands])
+        arrays = [values[i] for i in operands]
+        if all(a is not None for a in arrays) and finish.follows(arrays):
+            bound = finish.epilogue(arrays)
             return lambda values: bound
         return lambda values: finish.epilogue([values[i] for i in operands])
 
