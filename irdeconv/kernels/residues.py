@@ -224,7 +224,14 @@ def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
     There may be several axes of channels.
     """
     taken, where = block.reaches[tuple(r)]
-    tile[where] = np.moveaxis(plane[taken], -1 - len(block.parts), 0)
+    tile[where] = images_first(plane[taken], block)
+
+
+def images_first(plane: Array, block: Block) -> Array:
+    """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
+    if plane.ndim == len(block.parts) + 2:
+        return plane.swapaxes(0, 1)  # moveaxis costs as much as writing a thousand elements
+    return np.moveaxis(plane, -1 - len(block.parts), 0)
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
@@ -236,7 +243,8 @@ def pad(x: Array, block: Block, out: Array) -> None:
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0
     own = trailing(out, (slice(p.inputs) for p in block.parts))
-    own[...] = np.moveaxis(x, 0, -1 - len(block.parts))
+    plain = x.ndim == len(block.parts) + 2
+    own[...] = x.swapaxes(0, 1) if plain else np.moveaxis(x, 0, -1 - len(block.parts))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
