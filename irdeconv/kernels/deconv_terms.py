@@ -65,6 +65,16 @@ class _Layout:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
 
+    def edged(self, block: geo.Block) -> bool:
+        """Whether shifted planes are added flat, and what leaves their rows apart."""
+        return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
+
+    def beyond(self, block: geo.Block) -> int:
+        """Columns behind those of the product, for rows that only shifted planes reach."""
+        if self.padded or not self.edged(block):
+            return 0
+        return self.axes[0].halo * block.parts[1].inputs * block.count
+
     def width(self, block: geo.Block) -> int:
         """The columns of the product."""
         if self.padded:
@@ -158,25 +168,31 @@ class _Terms:
         if not block.covered:
             tile[...] = 0
         if source is not None:
-            w = self.filters[group][index]
-            terms = matrix(space, w.shape[0], source.shape[1], out.dtype)
-            multiply(w, source, terms)
-            count = chunk.stop - chunk.start
-            sums = self._sum(terms, block, count, space)
-            kinds = (len(a.counts) for a in self.layout.axes)
-            host = sums.reshape(*kinds, count, *sums.shape[1:])
-            for r in geo.residues(self.layout.axes):
-                geo.put(host[r], r, block, tile)
+            w, own = self.filters[group][index], source.shape[1]
+            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), out.dtype)
+            multiply(w, source, terms[:, :own])
+            self._place(terms, block, tile, space)
         geo.finish_block(out, block, channels, epilogue)
 
-    def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
-        """Add the shifts: `[residues * channels, images, *grid]`."""
-        if not self.layout.halo:
-            sizes = (p.inputs for p in block.parts)
-            return _images_first(terms.reshape(-1, *sizes, block.count))
+    def _place(self, terms: Array, block: geo.Block, tile: Array, space: Space) -> None:
+        """Add the shifts and write the residues into `tile [images, channels, *]`."""
+        count = tile.shape[1]
+        kinds = [len(a.counts) for a in self.layout.axes]
+        edge = None
         if self.layout.padded:
-            return self._sum_flat(terms, block, count)
-        return self._sum_rows(terms, block, count, space)
+            sums = self._sum_flat(terms, block, count)
+        elif self.layout.edged(block):
+            sums, edge = self._sum_edged(terms, block, count, space)
+        elif self.layout.halo:
+            sums = self._sum_rows(terms, block, count, space)
+        else:
+            sums = _images_first(terms.reshape(-1, *(p.inputs for p in block.parts), block.count))
+        host = sums.reshape(*kinds, count, *sums.shape[1:])
+        for r in geo.residues(self.layout.axes):
+            if edge is None:
+                geo.put(host[r], r, block, tile)
+            else:
+                geo.put_edged(host[r], edge[r], r, block, tile)
 
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
@@ -196,6 +212,36 @@ class _Terms:
             into = total[index]
             into += slab[..., : terms.shape[1] - offset]
         return total[..., : block.columns].reshape(-1, block.count, *block.grid)
+
+    def _sum_edged(
+        self, terms: Array, block: geo.Block, count: int, space: Space
+    ) -> tuple[Array, Array]:
+        """Add whole planes of two axes: the sums and what lies behind the end of their rows.
+
+        Shifted along its rows, a plane's last columns would run into the next row; they are moved
+        to the edge `[*residues, channels, images, rows, halo]`, and what is left can be added flat.
+        """
+        (rows, columns), n = (p.inputs for p in block.parts), block.count
+        line, (tall, wide) = columns * n, (a.halo for a in self.layout.axes)
+        slabs = self._slabs(terms, count)
+        total = slabs[0]
+        total[..., rows * line :] = 0
+        edge = space.array((*total.shape[:-1], rows + tall, wide, n), terms.dtype)
+        edge[...] = 0
+        for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
+            down, right = (i * a.shift for i, a in zip(q, self.layout.axes, strict=True))
+            kinds: Any = tuple(slice(k) for k in slab.shape[:-2])
+            plane = slab[..., : rows * line]
+            if right:
+                last = plane.reshape(*plane.shape[:-1], rows, columns, n)[..., columns - right :, :]
+                into = edge[(*kinds, slice(None), slice(down, down + rows), slice(right))]
+                into += last
+                last[...] = 0
+            start, size = down * line + right * n, rows * line - right * n
+            part = total[(*kinds, slice(None), slice(start, start + size))]
+            part += plane[..., :size]
+        sums = total.reshape(-1, rows + tall, columns, n)
+        return _images_first(sums), np.moveaxis(edge, -1, -3)
 
     def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         axes = self.layout.axes

@@ -227,6 +227,22 @@ def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
     tile[where] = images_first(plane[taken], block)
 
 
+def put_edged(plane: Array, edge: Array, r: Sequence[int], block: Block, tile: Array) -> None:
+    """Write residue r, whose positions behind the inputs' last column lie in `edge`."""
+    (*lead, columns), (*above, into) = (index[1:] for index in block.reaches[tuple(r)])
+    width, step = block.parts[-1].inputs, block.parts[-1].axis.stride
+    inside = min(columns.stop, width) - columns.start
+    if inside > 0:
+        cut = slice(columns.start, columns.start + inside)
+        where = slice(into.start, into.start + (inside - 1) * step + 1, step)
+        tile[(..., *above, where)] = images_first(plane[(..., *lead, cut)], block)
+    if columns.stop > width:
+        first = max(columns.start, width)
+        cut = slice(first - width, columns.stop - width)
+        where = slice(into.start + (first - columns.start) * step, into.stop, step)
+        tile[(..., *above, where)] = images_first(edge[(..., *lead, cut)], block)
+
+
 def images_first(plane: Array, block: Block) -> Array:
     """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
     if plane.ndim == len(block.parts) + 2:
