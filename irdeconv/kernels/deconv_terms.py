@@ -223,23 +223,28 @@ class _Terms:
         """
         (rows, columns), n = (p.inputs for p in block.parts), block.count
         line, (tall, wide) = columns * n, (a.halo for a in self.layout.axes)
-        slabs = self._slabs(terms, count)
-        total = slabs[0]
-        total[..., rows * line :] = 0
+        slabs = dict(zip(self.shifts, self._slabs(terms, count), strict=True))
+        total = slabs[0, 0]
         edge = space.array((*total.shape[:-1], rows + tall, wide, n), terms.dtype)
         edge[...] = 0
-        for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
-            down, right = (i * a.shift for i, a in zip(q, self.layout.axes, strict=True))
-            kinds: Any = tuple(slice(k) for k in slab.shape[:-2])
-            plane = slab[..., : rows * line]
-            if right:
-                last = plane.reshape(*plane.shape[:-1], rows, columns, n)[..., columns - right :, :]
-                into = edge[(*kinds, slice(None), slice(down, down + rows), slice(right))]
+        vertical, horizontal = self.layout.axes
+        for j in range(horizontal.counts[0]):
+            plane = slabs[0, j]
+            plane[..., rows * line :] = 0
+            for i in range(1, vertical.counts[0]):
+                slab, down = slabs[i, j], i * vertical.shift * line
+                part = plane[: slab.shape[0], ..., down : down + rows * line]
+                part += slab[..., : rows * line]
+            if j:
+                right = j * horizontal.shift
+                kinds: Any = (slice(None), slice(plane.shape[1]))
+                cells = plane.reshape(*plane.shape[:-1], rows + tall, columns, n)
+                last = cells[..., columns - right :, :]
+                into = edge[(*kinds, ..., slice(right), slice(None))]
                 into += last
                 last[...] = 0
-            start, size = down * line + right * n, rows * line - right * n
-            part = total[(*kinds, slice(None), slice(start, start + size))]
-            part += plane[..., :size]
+                part = total[(*kinds, ..., slice(right * n, None))]
+                part += plane[..., : plane.shape[-1] - right * n]
         sums = total.reshape(-1, rows + tall, columns, n)
         return _images_first(sums), np.moveaxis(edge, -1, -3)
 
