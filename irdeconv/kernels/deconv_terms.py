@@ -21,6 +21,7 @@ from irdeconv.kernels.products import (
     CACHED,
     CALL,
     aliases,
+    distant,
     lanes,
     matrix,
     multiply,
@@ -31,6 +32,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
+FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 WIDE = 1024  # columns from which on a product gains nothing by more
 
 
@@ -58,7 +60,8 @@ class _Layout:
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
         rows, columns = self.channels * self.windows.taps, products.COLUMNS
-        return rows * columns * self.in_channels > products.SMALL
+        packed = rows * columns * self.in_channels > products.SMALL
+        return packed or (rows > FEW and distant(self.windows.positions * self.windows.itemsize))
 
     @property
     def halo(self) -> bool:
@@ -299,9 +302,12 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
         return 0.0, 1.0
     if layout.blocks[0].count > 1:
         return 0.8 * layout.in_channels * width, 1.0
-    if not aliases(layout.windows.positions * layout.windows.itemsize):
+    stride = layout.windows.positions * layout.windows.itemsize
+    if not aliases(stride):
         return 0.0, 1.0
-    return (0.3 * layout.in_channels * width, 1.0) if layout.copied else (0.0, 1.25)
+    if layout.copied:
+        return 0.6 * layout.in_channels * width, 1.0
+    return 0.0, 1.5 if distant(stride) else 1.05
 
 
 def _candidate(layout: _Layout) -> Candidate:
@@ -320,7 +326,8 @@ def _candidate(layout: _Layout) -> Candidate:
         if layout.padded:
             cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
-            inner = 0.03 if layout.padded else 22.0 / (row * block.count)
+            flat = layout.padded or layout.edged(block)
+            inner = 0.06 if flat else 22.0 / (row * block.count)
             cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
