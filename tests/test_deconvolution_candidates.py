@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +12,13 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import deconv_phases, deconv_terms, deconv_winograd, products
+from irdeconv.kernels import (
+    deconv_multiples,
+    deconv_phases,
+    deconv_terms,
+    deconv_winograd,
+    products,
+)
 from irdeconv.kernels.deconv_separable import factors
 from irdeconv.kernels.deconvolve import deconvolution_candidates, direct_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
@@ -147,11 +153,35 @@ def test_every_candidate_in_many_blocks(seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(deconv_terms, "WIDE", 8)
     monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
     monkeypatch.setattr(deconv_phases, "NARROW", 4)
+    monkeypatch.setattr(deconv_multiples, "BLOCK", 600)
     monkeypatch.setattr(deconv_winograd, "EVALUATED", 2000)
     monkeypatch.setattr(deconv_winograd, "NARROW", 4)
     monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
     monkeypatch.setattr(products, "SMALL", 600)
     check(draw(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(120, 150))
+def test_every_candidate_of_stride_one(seed: int) -> None:
+    windows = draw(seed)
+    ones = (1,) * windows.rank
+    sizes = tuple(o // s for o, s in zip(windows.sizes, windows.strides, strict=True))
+    dilations = windows.dilations if seed % 2 else (seed % 3 + 1,) * windows.rank
+    windows = replace(windows, strides=ones, dilations=dilations, sizes=sizes)
+    check(windows, seed)
+    if 0 not in (*windows.out_shape, *windows.shape):
+        names = [c.name.split()[0] for c in deconvolution_candidates(windows)]
+        assert "convolution" in names
+        dilated = zip(windows.kernel, dilations, strict=True)
+        assert ("decimated" in names) == any(k > 1 and d > 1 for k, d in dilated)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_multiples_where_no_taps_meet(channels: int) -> None:
+    windows = Windows((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
+    x, w = data(windows)
+    [kernel] = [c for c in deconvolution_candidates(windows) if c.name == "multiples"]
+    assert (run(windows, kernel, x, w) == expected(windows, x, w)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -35,7 +35,9 @@ def _parts(windows: Windows, factors: tuple[int, ...]) -> list[_Part]:
         # y[e + f*t] = sum over k of x[e + begin + f*(t - k*D/f)] * w[k]
         places = [i + b for i, b in zip(e, windows.begin, strict=True)]
         first = [p % f for p, f in zip(places, factors, strict=True)]
-        shape = (-(-(i - r) // f) for i, r, f in zip(windows.shape[2:], first, factors, strict=True))
+        shape = (
+            -(-(i - r) // f) for i, r, f in zip(windows.shape[2:], first, factors, strict=True)
+        )
         sizes = (-(-(o - i) // f) for o, i, f in zip(windows.sizes, e, factors, strict=True))
         own = replace(
             windows,
@@ -100,4 +102,3 @@ def decimated_candidates(
         return _Decimated(parts, [kernels[p.windows] for p in parts])
 
     return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare)]
-

@@ -249,7 +249,7 @@ class _Terms:
                 part = total[(*kinds, ..., slice(right * n, None))]
                 part += plane[..., : plane.shape[-1] - right * n]
         sums = total.reshape(-1, rows + tall, columns, n)
-        return _images_first(sums), np.moveaxis(edge, -1, -3)
+        return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
 
     def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         axes = self.layout.axes
@@ -277,7 +277,8 @@ class _Terms:
 
 def _images_first(planes: Array) -> Array:
     """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
-    return np.moveaxis(planes, -1, 1)
+    last = planes.ndim - 1
+    return planes.transpose(0, last, *range(1, last))
 
 
 def _flat(part: Array) -> Array | None:
@@ -329,6 +330,9 @@ def _candidate(layout: _Layout) -> Candidate:
             flat = layout.padded or layout.edged(block)
             inner = 0.06 if flat else 22.0 / (row * block.count)
             cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            if layout.edged(block):
+                cells = m * kinds * block.count * block.grid[0] * layout.axes[1].halo
+                cost += chunks * CALL * (15 + 2 * terms) + 4.0 * cells
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (

@@ -9,6 +9,7 @@ import numpy as np
 
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.deconv_decimated import decimated_candidates
+from irdeconv.kernels.deconv_multiples import multiples_candidates
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_terms import terms_candidates
@@ -36,7 +37,7 @@ def direct_candidates(windows: Windows) -> list[Candidate]:
 def _candidates(
     windows: Windows, again: Callable[[Windows], list[Candidate]], direct: bool
 ) -> list[Candidate]:
-    """`again` lists the candidates for f32, of which those for narrower floats are made."""
+    """List them; `again` lists those for f32, of which those for narrower floats are made."""
     if 0 in windows.shape or 0 in windows.out_shape or not windows.taps:
         return [Candidate("zeros", 0.0, 0, _no_terms)]
     if _is_narrow(windows):
@@ -45,6 +46,7 @@ def _candidates(
         *terms_candidates(windows),
         *phases_candidates(windows),
         *wide_candidates(windows),
+        *multiples_candidates(windows),
     ]
     if all(s == 1 for s in windows.strides):
         found += as_convolution(windows, direct)
@@ -57,7 +59,7 @@ def _candidates(
 def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
     """Return the kernels for a deconvolution of stride 1, which is a convolution.
 
-    Reading its sum from the output, y[o] = sum of x[o + begin - k*D] * w[k]: the taps run backwards.
+    From the output's view y[o] is the sum of x[o + begin - k*D] * w[k]: the taps run backwards.
     """
     spans = [d * (k - 1) for d, k in zip(windows.dilations, windows.kernel, strict=True)]
     begin = tuple(s - b for s, b in zip(spans, windows.begin, strict=True))

@@ -245,9 +245,9 @@ def put_edged(plane: Array, edge: Array, r: Sequence[int], block: Block, tile: A
 
 def images_first(plane: Array, block: Block) -> Array:
     """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
-    if plane.ndim == len(block.parts) + 2:
-        return plane.swapaxes(0, 1)  # moveaxis costs as much as writing a thousand elements
-    return np.moveaxis(plane, -1 - len(block.parts), 0)
+    at = plane.ndim - len(block.parts) - 1
+    # moveaxis would cost as much as writing some thousand elements
+    return plane.transpose(at, *range(at), *range(at + 1, plane.ndim))
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
@@ -259,8 +259,8 @@ def pad(x: Array, block: Block, out: Array) -> None:
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0
     own = trailing(out, (slice(p.inputs) for p in block.parts))
-    plain = x.ndim == len(block.parts) + 2
-    own[...] = x.swapaxes(0, 1) if plain else np.moveaxis(x, 0, -1 - len(block.parts))
+    lead = x.ndim - len(block.parts)
+    own[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:
