@@ -206,8 +206,9 @@ def bilinear(channels: int, size: int, dtype: Any) -> Any:
 
 
 def test_bilinear_filters_are_separable() -> None:
-    windows = Windows((2, 3, 5, 4), 3, 3, (8, 8), (4, 4), (1, 1), (2, 2), (20, 16), "float32")
-    w = bilinear(3, 8, np.float32)
+    sizes = (256, 192)
+    windows = Windows((1, 3, 32, 24), 3, 3, (16, 16), (8, 8), (1, 1), (4, 4), sizes, "float32")
+    w = bilinear(3, 16, np.float32)
     x = np.random.default_rng(0).standard_normal(windows.shape).astype(np.float32)
     want = expected(windows, x, w)
     bias = np.ones(3, np.float32)

@@ -7,6 +7,7 @@ written straight to their places. A matrix product would be a narrow one per gro
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class _Multiples:
         tiles = tile.reshape(tile.shape[0], *w.shape[:2], *tile.shape[2:], copy=False)
         for r in self.residues:
             taken, where = block.reaches[r]
-            own = w[(..., *r)].reshape(*w.shape[:2], *(1 for _ in r))
+            index: Any = (..., *r)
+            own = w[index].reshape(*w.shape[:2], *(1 for _ in r))
             np.multiply(part[:, :, None][taken], own, out=tiles[where])
 
 

@@ -19,6 +19,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 1 << 20  # bytes of output per block
+WORTH = 50_000.0  # ns to be saved: the factors round, so small layers are computed as they are
 
 
 def factors(w: Array) -> list[Array] | None:
@@ -89,7 +90,7 @@ class _Separable:
 def separable(windows: Windows, candidate: Candidate) -> Candidate:
     """Wrap a candidate: filters of rank 1 are multiplied axis by axis where that costs less."""
     cost = _cost(windows)
-    if cost >= candidate.cost:
+    if cost + WORTH >= candidate.cost:
         return candidate
 
     def prepare(w: Array) -> Kernel:
