@@ -173,7 +173,8 @@ def test_every_candidate_of_stride_one(seed: int) -> None:
         names = [c.name.split()[0] for c in deconvolution_candidates(windows)]
         assert "convolution" in names
         dilated = zip(windows.kernel, dilations, strict=True)
-        assert ("decimated" in names) == any(k > 1 and d > 1 for k, d in dilated)
+        every = " ".join(c.name for c in deconvolution_candidates(windows))
+        assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.convolve import convolution_candidates
-from irdeconv.kernels.deconv_decimated import decimated_candidates
 from irdeconv.kernels.deconv_multiples import multiples_candidates
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_separable import separable
@@ -50,7 +49,6 @@ def _candidates(
     ]
     if all(s == 1 for s in windows.strides):
         found += as_convolution(windows, direct)
-    found += decimated_candidates(windows, again)
     if not direct:
         found = [separable(windows, c) for c in [*found, *winograd_candidates(windows)]]
     return sorted(found, key=lambda c: c.cost)
@@ -72,7 +70,7 @@ def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
         return replace(c, name=f"convolution {c.name}", prepare=prepare)
 
     found = convolution_candidates(replace(windows, begin=begin))
-    return [wrap(c) for c in found if not (direct and c.name.startswith("winograd"))]
+    return [wrap(c) for c in found if not (direct and "winograd" in c.name)]
 
 
 def _is_narrow(windows: Windows) -> bool:

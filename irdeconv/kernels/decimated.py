@@ -1,7 +1,7 @@
-"""Dilated deconvolution of stride 1 as dense ones of every D-th position.
+"""Dilated convolution of stride 1 as dense ones of every D-th position.
 
 Taps that lie D apart only bring together inputs and outputs that are equal modulo D. Each residue
-is a deconvolution without dilation on a smaller map, for which there are faster kernels; it is
+is a convolution without dilation on a smaller map, for which there are faster kernels; it is
 computed into scratch memory and written to its places.
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.products import CALL
 from irdeconv.kernels.team import Space, Team
@@ -21,7 +23,7 @@ from irdeconv.spec import Array
 
 @dataclass(frozen=True)
 class _Part:
-    """One residue: where its inputs and outputs lie, and its deconvolution."""
+    """One residue: where its inputs and outputs lie, and its convolution."""
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -32,8 +34,8 @@ def _parts(windows: Windows, factors: tuple[int, ...]) -> list[_Part]:
     """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
     parts = []
     for e in itertools.product(*(range(f) for f in factors)):
-        # y[e + f*t] = sum over k of x[e + begin + f*(t - k*D/f)] * w[k]
-        places = [i + b for i, b in zip(e, windows.begin, strict=True)]
+        # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
+        places = [i - b for i, b in zip(e, windows.begin, strict=True)]
         first = [p % f for p, f in zip(places, factors, strict=True)]
         shape = (
             -(-(i - r) // f) for i, r, f in zip(windows.shape[2:], first, factors, strict=True)
@@ -44,7 +46,7 @@ def _parts(windows: Windows, factors: tuple[int, ...]) -> list[_Part]:
             shape=(*windows.shape[:2], *(max(0, i) for i in shape)),
             sizes=tuple(max(0, o) for o in sizes),
             dilations=tuple(d // f for d, f in zip(windows.dilations, factors, strict=True)),
-            begin=tuple(p // f for p, f in zip(places, factors, strict=True)),
+            begin=tuple(-(p // f) for p, f in zip(places, factors, strict=True)),
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
         outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
@@ -86,7 +88,7 @@ def decimated_candidates(
     """Return the kernel where it applies; `candidates` lists those for the residues."""
     rows = list(zip(windows.strides, windows.dilations, windows.kernel, strict=True))
     factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
-    if all(f == 1 for f in factors):
+    if all(f == 1 for f in factors) or np.dtype(windows.dtype).itemsize < 4:
         return []
     parts = _parts(windows, factors)
     best = [candidates(p.windows)[0] for p in parts]
