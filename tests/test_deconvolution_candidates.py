@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -12,12 +12,19 @@ import numpy as np
 import oracle
 import pytest
 
-from irdeconv.kernels import deconv_phases, deconv_terms, deconv_winograd, products
+from irdeconv.kernels import (
+    deconv_multiples,
+    deconv_phases,
+    deconv_terms,
+    deconv_winograd,
+    products,
+)
 from irdeconv.kernels.deconv_separable import factors
 from irdeconv.kernels.deconvolve import deconvolution_candidates, direct_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.residues import axes_of
 from irdeconv.kernels.team import Team
-from irdeconv.kernels.toom import matrices
+from irdeconv.kernels.toom import growth, matrices
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -88,14 +95,27 @@ def run(windows: Windows, candidate: Candidate, x: Any, w: Any, epilogue: Any = 
 
 
 def bound(windows: Windows, name: str, x: Any, w: Any, dtype: str = "") -> float:
-    """Bound the error: sums of products of magnitude |x| |w|, in any order.
-
-    A tile of Toom-Cook is a product with matrices whose row sums multiply to at most 2e3 per axis.
-    """
-    terms = w.shape[1] * windows.taps
-    size = float(np.abs(x).max(initial=0)) * float(np.abs(w).max(initial=0)) * terms
-    growth = 2e3**windows.rank if name.startswith("winograd") else 1.0
-    return size * (terms + 8) * growth * UNIT[dtype or windows.dtype]
+    """Bound the error: sums of products of magnitude |x| |w|, in any order, and an epilogue's."""
+    c = w.shape[1]
+    terms = c * windows.taps
+    unit = UNIT[dtype or windows.dtype]
+    scale = float(np.abs(x).max(initial=0)) * float(np.abs(w).max(initial=0)) * c
+    size = scale * windows.taps
+    if "winograd" not in name:
+        return size * (terms + 8) * unit
+    # The transforms' absolute sums, of up to two tiles per axis; a product and two matrices with
+    # rounded elements on each path.
+    if "convolution" in name:  # of 3 taps by 3 with tiles of 2 or 4
+        gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[name[-1]] ** 2
+        return (size * gain * (c + 20) + 9) * unit
+    gain, roundings = 1.0, c + 8
+    inputs = points = 1
+    for t, a in zip(map(int, name.split("-")[-1].split("x")), axes_of(windows), strict=True):
+        taps = a.counts[0]
+        gain *= growth(t, taps) * (2 if taps > 1 else 1)
+        inputs, points = inputs * t, points * (t + taps - 1)
+    gamma = (roundings + inputs + points + windows.rank) * unit
+    return scale * gain * gamma / (1 - gamma) + (size + 9) * unit
 
 
 def check(windows: Windows, seed: int) -> None:
@@ -116,7 +136,7 @@ def check(windows: Windows, seed: int) -> None:
             y = run(windows, candidate, x, w, epilogue)
             exact = want.astype(np.float64) + more
             factorised = windows.rank == 2 and w.shape[1] == 1
-            if candidate.name.startswith("winograd") or factorised:
+            if "winograd" in candidate.name or factorised:
                 assert (np.abs(y - exact) <= limit).all(), candidate.name
             else:  # sums of small integers are exact in any order
                 assert (y == exact).all(), candidate.name
@@ -133,11 +153,36 @@ def test_every_candidate_in_many_blocks(seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(deconv_terms, "WIDE", 8)
     monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
     monkeypatch.setattr(deconv_phases, "NARROW", 4)
+    monkeypatch.setattr(deconv_multiples, "BLOCK", 600)
     monkeypatch.setattr(deconv_winograd, "EVALUATED", 2000)
     monkeypatch.setattr(deconv_winograd, "NARROW", 4)
     monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
     monkeypatch.setattr(products, "SMALL", 600)
     check(draw(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(120, 150))
+def test_every_candidate_of_stride_one(seed: int) -> None:
+    windows = draw(seed)
+    ones = (1,) * windows.rank
+    sizes = tuple(o // s for o, s in zip(windows.sizes, windows.strides, strict=True))
+    dilations = windows.dilations if seed % 2 else (seed % 3 + 1,) * windows.rank
+    windows = replace(windows, strides=ones, dilations=dilations, sizes=sizes)
+    check(windows, seed)
+    if 0 not in (*windows.out_shape, *windows.shape):
+        names = [c.name.split()[0] for c in deconvolution_candidates(windows)]
+        assert "convolution" in names
+        dilated = zip(windows.kernel, dilations, strict=True)
+        every = " ".join(c.name for c in deconvolution_candidates(windows))
+        assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_multiples_where_no_taps_meet(channels: int) -> None:
+    windows = Windows((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
+    x, w = data(windows)
+    [kernel] = [c for c in deconvolution_candidates(windows) if c.name == "multiples"]
+    assert (run(windows, kernel, x, w) == expected(windows, x, w)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -162,15 +207,16 @@ def bilinear(channels: int, size: int, dtype: Any) -> Any:
 
 
 def test_bilinear_filters_are_separable() -> None:
-    windows = Windows((2, 3, 5, 4), 3, 3, (8, 8), (4, 4), (1, 1), (2, 2), (20, 16), "float32")
-    w = bilinear(3, 8, np.float32)
+    sizes = (256, 192)
+    windows = Windows((1, 3, 32, 24), 3, 3, (16, 16), (8, 8), (1, 1), (4, 4), sizes, "float32")
+    w = bilinear(3, 16, np.float32)
     x = np.random.default_rng(0).standard_normal(windows.shape).astype(np.float32)
     want = expected(windows, x, w)
     bias = np.ones(3, np.float32)
     for candidate in deconvolution_candidates(windows):
         y = run(windows, candidate, x, w, Added(bias, False))
         assert (np.abs(y - 1 - want) <= 2 * bound(windows, candidate.name, x, w)).all()
-    assert type(deconvolution_candidates(windows)[0].prepare(w)).__name__ == "_Separable"
+    assert deconvolution_candidates(windows)[0].prepare(w).name == "separable"
 
 
 def test_only_filters_of_rank_one_are_factorised() -> None:
@@ -231,15 +277,16 @@ def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
     assert not any(n.startswith("winograd") for n in names)
 
 
-def test_scratch_is_at_least_what_is_used() -> None:
-    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256))
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
+    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype)
     x, w = data(windows)
     for candidate in deconvolution_candidates(windows):
         team = Team(1)
         kernel = candidate.prepare(w)
         for _ in range(2):
             team.begin()
-            kernel(x, np.empty(windows.out_shape, np.float32), None, team)
+            kernel(x, np.empty(windows.out_shape, dtype), None, team)
         assert team.peak <= candidate.scratch, candidate.name
 
 

@@ -10,7 +10,7 @@ from plan_graphs import Builder, plans, randn, same
 import irdeconv as ird
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.core import ZeroInsertion
+from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
@@ -255,3 +255,14 @@ def test_random_graphs_fused_and_node_by_node(seed):
     many = ird.compile(graph, None, threads=3).run([data])
     for name, array in fused.run([data]).items():
         np.testing.assert_array_equal(many[name], array)
+
+
+def test_a_kernel_that_its_filter_decides_says_so():
+    row = np.concatenate([np.arange(1, 9), np.arange(8, 0, -1)]).astype(np.float32)
+    w = np.tile(np.outer(row, row), (3, 1, 1, 1, 1))
+    b = Builder()
+    pads = np.array([4, 4])
+    y = b.add(Deconvolution((8, 8), (1, 1)), b.input((1, 3, 32, 24)), w, pads, pads)
+    [step] = ird.compile(b.done(y), threads=1).steps
+    assert step.kernel == "deconvolution separable"
+    assert "rank 1" in step.why

@@ -7,6 +7,7 @@ import numpy as np
 from irdeconv.kernels import convolve_cost as cost
 from irdeconv.kernels import direct, fast
 from irdeconv.kernels.columns import Columns, Shifted, column_blocks, row_taps, shifted_blocks
+from irdeconv.kernels.decimated import decimated_candidates
 from irdeconv.kernels.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
@@ -36,6 +37,7 @@ def convolution_candidates(windows: Windows) -> list[Candidate]:
         found.append(_depthwise(v))
     if direct.applies(v) and fast.available():
         found.append(_direct(v))
+    found += decimated_candidates(windows, convolution_candidates)
     return sorted(found, key=lambda c: c.cost)
 
 

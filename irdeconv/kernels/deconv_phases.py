@@ -180,12 +180,12 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
     for block in blocks:
         width, row = _width(block), max(1, block.grid[-1])
         cost += g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
-        cost += batches * 2 * CALL * len(order)
+        cost += batches * CALL * len(order)
         for f in families:
             rows = len(f.members) * m
             single = product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
             cost += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
-            cost += g * rows * width * (0.35 + 15.0 / row) + batches * 2 * CALL * len(f.members)
+            cost += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
     scratch = windows.itemsize * (
         pitch(most, windows.dtype)
         * together

@@ -21,6 +21,7 @@ from irdeconv.kernels.products import (
     CACHED,
     CALL,
     aliases,
+    distant,
     lanes,
     matrix,
     multiply,
@@ -31,6 +32,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
+FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 WIDE = 1024  # columns from which on a product gains nothing by more
 
 
@@ -58,12 +60,23 @@ class _Layout:
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
         rows, columns = self.channels * self.windows.taps, products.COLUMNS
-        return rows * columns * self.in_channels > products.SMALL
+        packed = rows * columns * self.in_channels > products.SMALL
+        return packed or (rows > FEW and distant(self.windows.positions * self.windows.itemsize))
 
     @property
     def halo(self) -> bool:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
+
+    def edged(self, block: geo.Block) -> bool:
+        """Whether shifted planes are added flat, and what leaves their rows apart."""
+        return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
+
+    def beyond(self, block: geo.Block) -> int:
+        """Columns behind those of the product, for rows that only shifted planes reach."""
+        if self.padded or not self.edged(block):
+            return 0
+        return self.axes[0].halo * block.parts[1].inputs * block.count
 
     def width(self, block: geo.Block) -> int:
         """The columns of the product."""
@@ -158,25 +171,31 @@ class _Terms:
         if not block.covered:
             tile[...] = 0
         if source is not None:
-            w = self.filters[group][index]
-            terms = matrix(space, w.shape[0], source.shape[1], out.dtype)
-            multiply(w, source, terms)
-            count = chunk.stop - chunk.start
-            sums = self._sum(terms, block, count, space)
-            kinds = (len(a.counts) for a in self.layout.axes)
-            host = sums.reshape(*kinds, count, *sums.shape[1:])
-            for r in geo.residues(self.layout.axes):
-                geo.put(host[r], r, block, tile)
+            w, own = self.filters[group][index], source.shape[1]
+            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), out.dtype)
+            multiply(w, source, terms[:, :own])
+            self._place(terms, block, tile, space)
         geo.finish_block(out, block, channels, epilogue)
 
-    def _sum(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
-        """Add the shifts: `[residues * channels, images, *grid]`."""
-        if not self.layout.halo:
-            sizes = (p.inputs for p in block.parts)
-            return _images_first(terms.reshape(-1, *sizes, block.count))
+    def _place(self, terms: Array, block: geo.Block, tile: Array, space: Space) -> None:
+        """Add the shifts and write the residues into `tile [images, channels, *]`."""
+        count = tile.shape[1]
+        kinds = [len(a.counts) for a in self.layout.axes]
+        edge = None
         if self.layout.padded:
-            return self._sum_flat(terms, block, count)
-        return self._sum_rows(terms, block, count, space)
+            sums = self._sum_flat(terms, block, count)
+        elif self.layout.edged(block):
+            sums, edge = self._sum_edged(terms, block, count, space)
+        elif self.layout.halo:
+            sums = self._sum_rows(terms, block, count, space)
+        else:
+            sums = _images_first(terms.reshape(-1, *(p.inputs for p in block.parts), block.count))
+        host = sums.reshape(*kinds, count, *sums.shape[1:])
+        for r in geo.residues(self.layout.axes):
+            if edge is None:
+                geo.put(host[r], r, block, tile)
+            else:
+                geo.put_edged(host[r], edge[r], r, block, tile)
 
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
@@ -196,6 +215,41 @@ class _Terms:
             into = total[index]
             into += slab[..., : terms.shape[1] - offset]
         return total[..., : block.columns].reshape(-1, block.count, *block.grid)
+
+    def _sum_edged(
+        self, terms: Array, block: geo.Block, count: int, space: Space
+    ) -> tuple[Array, Array]:
+        """Add whole planes of two axes: the sums and what lies behind the end of their rows.
+
+        Shifted along its rows, a plane's last columns would run into the next row; they are moved
+        to the edge `[*residues, channels, images, rows, halo]`, and what is left can be added flat.
+        """
+        (rows, columns), n = (p.inputs for p in block.parts), block.count
+        line, (tall, wide) = columns * n, (a.halo for a in self.layout.axes)
+        slabs = dict(zip(self.shifts, self._slabs(terms, count), strict=True))
+        total = slabs[0, 0]
+        edge = space.array((*total.shape[:-1], rows + tall, wide, n), terms.dtype)
+        edge[...] = 0
+        vertical, horizontal = self.layout.axes
+        for j in range(horizontal.counts[0]):
+            plane = slabs[0, j]
+            plane[..., rows * line :] = 0
+            for i in range(1, vertical.counts[0]):
+                slab, down = slabs[i, j], i * vertical.shift * line
+                part = plane[: slab.shape[0], ..., down : down + rows * line]
+                part += slab[..., : rows * line]
+            if j:
+                right = j * horizontal.shift
+                kinds: Any = (slice(None), slice(plane.shape[1]))
+                cells = plane.reshape(*plane.shape[:-1], rows + tall, columns, n)
+                last = cells[..., columns - right :, :]
+                into = edge[(*kinds, ..., slice(right), slice(None))]
+                into += last
+                last[...] = 0
+                part = total[(*kinds, ..., slice(right * n, None))]
+                part += plane[..., : plane.shape[-1] - right * n]
+        sums = total.reshape(-1, rows + tall, columns, n)
+        return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
 
     def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
         axes = self.layout.axes
@@ -223,7 +277,8 @@ class _Terms:
 
 def _images_first(planes: Array) -> Array:
     """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
-    return np.moveaxis(planes, -1, 1)
+    last = planes.ndim - 1
+    return planes.transpose(0, last, *range(1, last))
 
 
 def _flat(part: Array) -> Array | None:
@@ -248,9 +303,12 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
         return 0.0, 1.0
     if layout.blocks[0].count > 1:
         return 0.8 * layout.in_channels * width, 1.0
-    if not aliases(layout.windows.positions * layout.windows.itemsize):
+    stride = layout.windows.positions * layout.windows.itemsize
+    if not aliases(stride):
         return 0.0, 1.0
-    return (0.3 * layout.in_channels * width, 1.0) if layout.copied else (0.0, 1.25)
+    if layout.copied:
+        return 0.6 * layout.in_channels * width, 1.0
+    return 0.0, 1.5 if distant(stride) else 1.05
 
 
 def _candidate(layout: _Layout) -> Candidate:
@@ -269,8 +327,12 @@ def _candidate(layout: _Layout) -> Candidate:
         if layout.padded:
             cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
-            inner = 0.03 if layout.padded else 22.0 / (row * block.count)
+            flat = layout.padded or layout.edged(block)
+            inner = 0.06 if flat else 22.0 / (row * block.count)
             cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            if layout.edged(block):
+                cells = m * kinds * block.count * block.grid[0] * layout.axes[1].halo
+                cost += chunks * CALL * (15 + 2 * terms) + 4.0 * cells
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (

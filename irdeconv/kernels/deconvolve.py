@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
+from irdeconv.kernels.convolve import convolution_candidates
+from irdeconv.kernels.deconv_multiples import multiples_candidates
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_terms import terms_candidates
@@ -17,13 +22,7 @@ from irdeconv.spec import Array
 
 def deconvolution_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernels for a deconvolution of floats, sorted by estimated cost; at least one."""
-    found = direct_candidates(windows)
-    if found[0].prepare is _no_terms:
-        return found
-    if _is_narrow(windows):
-        return sorted(narrow(windows, deconvolution_candidates), key=lambda c: c.cost)
-    found = [separable(windows, c) for c in [*found, *winograd_candidates(windows)]]
-    return sorted(found, key=lambda c: c.cost)
+    return _candidates(windows, deconvolution_candidates, direct=False)
 
 
 def direct_candidates(windows: Windows) -> list[Candidate]:
@@ -31,16 +30,47 @@ def direct_candidates(windows: Windows) -> list[Candidate]:
 
     Each sum has the definition's products and no others but zeros; only their order differs.
     """
+    return _candidates(windows, direct_candidates, direct=True)
+
+
+def _candidates(
+    windows: Windows, again: Callable[[Windows], list[Candidate]], direct: bool
+) -> list[Candidate]:
+    """List them; `again` lists those for f32, of which those for narrower floats are made."""
     if 0 in windows.shape or 0 in windows.out_shape or not windows.taps:
         return [Candidate("zeros", 0.0, 0, _no_terms)]
     if _is_narrow(windows):
-        return sorted(narrow(windows, direct_candidates), key=lambda c: c.cost)
+        return sorted(narrow(windows, again), key=lambda c: c.cost)
     found = [
         *terms_candidates(windows),
         *phases_candidates(windows),
         *wide_candidates(windows),
+        *multiples_candidates(windows),
     ]
+    if all(s == 1 for s in windows.strides):
+        found += as_convolution(windows, direct)
+    if not direct:
+        found = [separable(windows, c) for c in [*found, *winograd_candidates(windows)]]
     return sorted(found, key=lambda c: c.cost)
+
+
+def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
+    """Return the kernels for a deconvolution of stride 1, which is a convolution.
+
+    From the output's view y[o] is the sum of x[o + begin - k*D] * w[k]: the taps run backwards.
+    """
+    spans = [d * (k - 1) for d, k in zip(windows.dilations, windows.kernel, strict=True)]
+    begin = tuple(s - b for s, b in zip(spans, windows.begin, strict=True))
+
+    def wrap(c: Candidate) -> Candidate:
+        def prepare(w: Array) -> Kernel:
+            back = np.flip(w.swapaxes(1, 2), tuple(range(3, w.ndim)))
+            return c.prepare(np.ascontiguousarray(back))
+
+        return replace(c, name=f"convolution {c.name}", prepare=prepare)
+
+    found = convolution_candidates(replace(windows, begin=begin))
+    return [wrap(c) for c in found if not (direct and "winograd" in c.name)]
 
 
 def _is_narrow(windows: Windows) -> bool:

@@ -31,14 +31,17 @@ class _Narrow:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._space = Space()
+        for name in ("name", "why"):  # see Kernel
+            if hasattr(kernel, name):
+                setattr(self, name, getattr(kernel, name))
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        self._space.reset()
-        wide = self._space.array((1, *x.shape[1:]), "float32")
-        sums = self._space.array((1, *out.shape[1:]), "float32")
+        wide = team.space.array((1, *x.shape[1:]), "float32")
+        sums = team.space.array((1, *out.shape[1:]), "float32")
+        used = team.space.used
         for image in range(x.shape[0]):
+            team.space.release(used)
             _copy(wide[0], x[image], team)
             own = None if epilogue is None else _Shifted(epilogue, image)
             self.kernel(wide, sums, own, team)

@@ -78,7 +78,11 @@ class Epilogue(Protocol):
 
 
 class Kernel(Protocol):
-    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns."""
+    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns.
+
+    Where the filter's values decide, so that this is not the kernel that the candidate names, it
+    has attributes `name` and `why`.
+    """
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""

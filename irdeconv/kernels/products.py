@@ -81,6 +81,11 @@ def aliases(stride: int) -> bool:
     return stride % 2048 == 0
 
 
+def distant(stride: int) -> bool:
+    """Whether rows that many bytes apart compete for the same places even in a level 2 cache."""
+    return stride % 32768 == 0
+
+
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
     """Return scratch memory `[rows, columns]`, each row contiguous."""
     return space.array((rows, pitch(columns, dtype)), dtype)[:, :columns]

@@ -224,7 +224,30 @@ def put(plane: Array, r: Sequence[int], block: Block, tile: Array) -> None:
     There may be several axes of channels.
     """
     taken, where = block.reaches[tuple(r)]
-    tile[where] = np.moveaxis(plane[taken], -1 - len(block.parts), 0)
+    tile[where] = images_first(plane[taken], block)
+
+
+def put_edged(plane: Array, edge: Array, r: Sequence[int], block: Block, tile: Array) -> None:
+    """Write residue r, whose positions behind the inputs' last column lie in `edge`."""
+    (*lead, columns), (*above, into) = (index[1:] for index in block.reaches[tuple(r)])
+    width, step = block.parts[-1].inputs, block.parts[-1].axis.stride
+    inside = min(columns.stop, width) - columns.start
+    if inside > 0:
+        cut = slice(columns.start, columns.start + inside)
+        where = slice(into.start, into.start + (inside - 1) * step + 1, step)
+        tile[(..., *above, where)] = images_first(plane[(..., *lead, cut)], block)
+    if columns.stop > width:
+        first = max(columns.start, width)
+        cut = slice(first - width, columns.stop - width)
+        where = slice(into.start + (first - columns.start) * step, into.stop, step)
+        tile[(..., *above, where)] = images_first(edge[(..., *lead, cut)], block)
+
+
+def images_first(plane: Array, block: Block) -> Array:
+    """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
+    at = plane.ndim - len(block.parts) - 1
+    # moveaxis would cost as much as writing some thousand elements
+    return plane.transpose(at, *range(at), *range(at + 1, plane.ndim))
 
 
 def pad(x: Array, block: Block, out: Array) -> None:
@@ -236,7 +259,8 @@ def pad(x: Array, block: Block, out: Array) -> None:
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0
     own = trailing(out, (slice(p.inputs) for p in block.parts))
-    own[...] = np.moveaxis(x, 0, -1 - len(block.parts))
+    lead = x.ndim - len(block.parts)
+    own[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
 
 
 def group_filters(w: Array, group: int, q: Sequence[int], axes: Sequence[Axis]) -> Array:

@@ -59,6 +59,15 @@ class Space:
             self._buffer = _aligned(self.peak)
         self._used = 0
 
+    @property
+    def used(self) -> int:
+        """How many bytes are handed out."""
+        return self._used
+
+    def release(self, used: int) -> None:
+        """Take back what was handed out since `used` bytes were."""
+        self._used = used
+
     def array(self, shape: Sequence[int], dtype: Any) -> Array:
         """Return uninitialised memory for an array."""
         kind = np.dtype(dtype)

@@ -18,6 +18,17 @@ from irdeconv.spec import Array
 _POINTS = [Fraction(p) for p in ("0", "1", "-1", "1/2", "-1/2", "2", "-2")]
 
 
+def growth(tile: int, taps: int) -> float:
+    """Return what bounds a coefficient's intermediate sums for inputs and taps of size 1.
+
+    Rounding errors are at most this times the usual bound for the number of roundings; a direct sum
+    has `taps` instead. It is the largest row of |interpolation| (|evaluation| 1 * |transform| 1);
+    over several axes the values multiply.
+    """
+    evaluate, transform, interpolate = (abs(m) for m in matrices(tile, taps))
+    return float((interpolate @ (evaluate.sum(1) * transform.sum(1))).max())
+
+
 @lru_cache(maxsize=64)
 def matrices(tile: int, taps: int) -> tuple[Array, Array, Array]:
     """Return evaluation of the inputs [P, tile] and taps [P, taps], and interpolation [P, P]."""

@@ -103,7 +103,7 @@ def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _rounds_more(candidate: Candidate) -> bool:
-    return candidate.name.startswith("winograd")
+    return "winograd" in candidate.name
 
 
 SCHEMA = "irdeconv/kernels/1"

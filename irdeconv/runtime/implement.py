@@ -345,16 +345,17 @@ def _windows(
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:
         arguments += finish.arguments
-    name = f"{kind} {choice.candidate.name}" + (f" + {finish.name}" if finish else "")
+    prepared = None if weights is None else choice.candidate.prepare(weights)
+    name = f"{kind} {getattr(prepared, 'name', choice.candidate.name)}"
     return _Windows(
         tuple(arguments),
         _outputs(unit.last),
         *_memory(unit.last),
         writes=True,
-        kernel=name,
-        why=choice.why,
+        kernel=name + (f" + {finish.name}" if finish else ""),
+        why=getattr(prepared, "why", choice.why),
         scratch=choice.candidate.scratch,
-        prepared=None if weights is None else choice.candidate.prepare(weights),
+        prepared=prepared,
         candidate=choice.candidate,
         layer=layer,
         finish=finish,
