@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ import irdeconv as ird
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
 from irdeconv.op import REGISTRY
-from irdeconv.ops.activation import ReLU
+from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime import choice
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
@@ -121,3 +122,20 @@ def test_a_tuned_plan_computes_the_same():
     data = randn(1, 32, 40, 40)
     tuned = ird.compile(g, None, threads=1, tune=True)
     same(tuned.run([data]), ird.run(g, [data], None, fuse=False))
+
+
+def test_memory_of_outputs_is_used_again_only_where_nobody_sees_it():
+    b = Builder()
+    x = b.input((2, 3, 50))
+    plan = ird.compile(b.done(b.add(ReLU(), x), b.add(Sigmoid(), x)), None, threads=1)
+    data = np.abs(randn(2, 3, 50))
+    view = plan.run([data])["y0"][1, 1:]
+    buffer = memoryview(plan.run([data + 1])["y0"])
+    whole = plan.run([data + 2])["y0"]
+    fed = plan.run([plan.run([data + 3])["y0"]])["y0"]
+    for k in range(4, 8):
+        plan.run([data + k])
+    np.testing.assert_array_equal(view, data[1, 1:])
+    np.testing.assert_array_equal(np.asarray(buffer), data + 1)
+    np.testing.assert_array_equal(whole, data + 2)
+    np.testing.assert_array_equal(fed, data + 3)
