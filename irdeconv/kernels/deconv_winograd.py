@@ -26,6 +26,8 @@ from irdeconv.spec import Array
 
 EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
 PRODUCTS = 1 << 21  # bytes of one chunk's products
+SHARED = 1 << 20  # bytes of products from which on threads share them
+CHUNKS = 4  # parts of the channels, at least
 NARROW = 256  # positions; a block is not smaller
 TILES = (2, 3, 4)
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
@@ -226,7 +228,8 @@ def _layout(windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
     draft = _Layout(windows, axes, tiles, blocks, m)
     most = max(1, *(draft.columns(b) for b in blocks))
     row = math.prod(draft.points) * draft.residues * most * windows.itemsize
-    channels = max(1, min(m, PRODUCTS // row))
+    share = m if row * m < SHARED else -(-m // CHUNKS)
+    channels = max(1, min(share, PRODUCTS // row))
     return _Layout(windows, axes, tiles, blocks, -(-m // -(-m // channels)))
 
 

@@ -199,6 +199,7 @@ def split(windows: Windows, limit: int, overhead: int = 0) -> list[Block]:
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
         positions = max(1, min(extent, max(room, overhead * axis.halo)))
         pieces = max(1, -(-extent // positions))
+        pieces += pieces > 1 and pieces % 2  # an even number is shared better
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
     parts = [
