@@ -180,19 +180,6 @@ def test_what_is_not_bound() -> None:
     assert bind(op_of("ShapeOf"), [x], [Spec(dtypes.i64, (2,))]) is None
 
 
-def test_in_place_is_offered_where_type_and_shape_are_the_same() -> None:
-    x, row = Spec(dtypes.f32, (2, 3)), Spec(dtypes.f32, (3,))
-    add = op_of("Add")
-    found = [bind(add, pair, [x]) for pair in ([x, x], [x, row], [row, x])]
-    assert [f and f.in_place for f in found] == [(0, 1), (0,), (1,)]
-    a, b = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)
-    bound = found[1]
-    assert bound is not None
-    assert bound.call is not None
-    bound.call(a, b, out=a, team=Team())
-    assert a.tolist() == [[1, 2, 3], [4, 5, 6]]
-
-
 def test_two_binders_of_one_class() -> None:
     cls = next(iter(BINDERS))
     with pytest.raises(TypeError, match="two binders"):

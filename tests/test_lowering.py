@@ -18,6 +18,7 @@ from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import REGISTRY
 from irdeconv.ops import core
+from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Result
 from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
@@ -330,3 +331,21 @@ def test_empty_data(layer: Layer) -> None:
         y = ird.run(g, feeds, form=form, fuse=False)["y"]
         assert y.shape[2:] == layer.output_size
         assert not y.any()
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_deconvolution_that_no_output_needs_does_no_harm(form: str, behind: bool) -> None:
+    """What the source has beside its outputs stays; a lowering that nothing reads does not."""
+    layer = two_d()
+    x, w = (np.ones(s, F32) for s in (layer.data_shape, layer.filter_shape))
+    graph, _ = build(layer, x, w)
+    unread = Value(next(n.id for n in graph.nodes() if n.type == layer.op.type))
+    if behind:
+        graph.add(ReLU(), [unread], name="unread")
+    graph.remove(graph.results[0].id)
+    result(graph, Value(graph.parameters[0].id), "same")
+    lowered = ird.lower(ird.infer(graph), form).graph
+    kinds = types(lowered)
+    assert ("ReLU" in kinds) == bool(kinds & {"Convolution", "GroupConvolution"}) == behind
+    assert layer.op.type not in kinds

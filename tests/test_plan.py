@@ -8,6 +8,7 @@ from layers import expected, numbers, random_layer
 from plan_graphs import Builder, plans, randn, same
 
 import irdeconv as ird
+from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
@@ -35,6 +36,18 @@ def test_convolution_takes_in_what_surrounds_it():
         [[*back, "Add", "ReLU"], front],
     )
     same(outs, plain)
+
+
+def test_a_deconvolution_that_no_output_needs_is_left_out():
+    for behind in (False, True):
+        b = Builder()
+        x = b.input((1, 2, 5, 5))
+        unread = b.add(ConvolutionBackpropData(strides=(2, 2)), x, randn(2, 3, 2, 2))
+        if behind:
+            b.add(ReLU(), unread)
+        steps, outs, plain = plans(b.done(b.add(Sigmoid(), x)), [randn(1, 2, 5, 5)])
+        assert steps == [["Sigmoid"]]
+        same(outs, plain)
 
 
 def test_what_others_read_stays():
@@ -158,6 +171,20 @@ def test_what_is_added_in_place_is_read_anew_in_every_run(shape, kernel):
     plain = ird.compile(plan.graph, None, threads=1, fuse=False)
     for _ in range(2):
         data = [randn(1, 4, 6, 9), randn(*shape)]
+        same(plan.run(data), plain.run(data))
+
+
+@pytest.mark.parametrize("shape", [(7,), (6, 1), (5, 1, 1), (5, 6, 7), (3, 1, 1, 1)])
+def test_what_is_added_to_a_volume_by_fewer_axes_is_read_anew_in_every_run(shape):
+    b = Builder()
+    x, other = b.input((1, 2, 5, 6, 7)), b.input(shape, name="r")
+    y = b.add(Convolution(), x, randn(3, 2, 1, 1, 1))
+    y = b.add(Add(), y, b.add(ReLU(), other))
+    y = b.add(Convolution(), y, randn(3, 3, 1, 1, 1))
+    plan = ird.compile(b.done(y), None, threads=1)
+    plain = ird.compile(plan.graph, None, threads=1, fuse=False)
+    for _ in range(2):
+        data = [randn(1, 2, 5, 6, 7), randn(*shape)]
         same(plan.run(data), plain.run(data))
 
 

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import threading
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,8 +20,10 @@ from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime import choice
+from irdeconv.runtime import plan as plan_module
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
 from irdeconv.runtime.choice import Tuner
+from irdeconv.spec import Interval
 
 
 def test_memory_is_limited_before_running():
@@ -109,10 +114,17 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "_MEASURED", {})
     assert choose(Tuner(True, path)) == "kernel1500000"  # from the file
     assert len(measured) == 2
-    path.write_text("no JSON")
+    schema = '"schema": "irdeconv/kernels/1"'
+    for damaged in ("no JSON", f"{{{schema}}}", f'{{{schema}, "kernels": [1]}}'):
+        path.write_text(damaged)
+        monkeypatch.setattr(choice, "_MEASURED", {})
+        measured.clear()
+        assert choose(Tuner(True, path)) == "kernel1500000"
+        assert len(measured) == 2
     monkeypatch.setattr(choice, "_MEASURED", {})
-    assert choose(Tuner(True, path)) == "kernel1500000"
-    assert len(measured) == 4
+    with pytest.raises(OSError, match="directory"):
+        choose(Tuner(True, path.parent))
+    assert sorted(tmp_path.iterdir()) == [path.parent]  # nothing is left of the attempt
 
 
 def test_a_tuned_plan_computes_the_same():
@@ -139,3 +151,44 @@ def test_memory_of_outputs_is_used_again_only_where_nobody_sees_it():
     np.testing.assert_array_equal(np.asarray(buffer), data + 1)
     np.testing.assert_array_equal(whole, data + 2)
     np.testing.assert_array_equal(fed, data + 3)
+
+
+def test_threads_are_done_when_one_of_them_failed():
+    team, began, ended = Team(2), [], []
+    other = threading.Event()
+
+    def work(item, _):
+        began.append(item)
+        if item == 0:
+            assert other.wait(10)
+            raise ValueError("item 0")
+        other.set()
+        time.sleep(0.05)
+        ended.append(item)
+
+    with pytest.raises(ValueError, match="item 0"):
+        team.each(range(50), work)
+    assert sorted(began) == sorted([0, *ended])
+    assert len(began) < 50
+
+
+def test_programs_of_many_shapes_from_several_threads(monkeypatch):
+    """While one thread compiles for its shape, others may drop what it needs."""
+    monkeypatch.setattr(plan_module, "PROGRAMS", 1)
+    b = Builder()
+    x = b.input((Interval(1, None),))
+    compiled = ird.compile(b.done(b.add(ReLU(), x)), None, threads=1)
+    shared = compiled._programs
+
+    class Slow(type(shared)):
+        def move_to_end(self, key, last=True):
+            time.sleep(0.002)
+            super().move_to_end(key, last)
+
+    compiled._programs = Slow(shared)
+
+    def run(n):
+        return all(compiled.run([randn(n + k)])["y0"].shape == (n + k,) for k in (1, 2, 3))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(0, 40, 4)))

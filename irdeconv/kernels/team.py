@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
@@ -102,7 +102,10 @@ class Team:
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """Call `work(item, space)` for every item; items must not depend on each other."""
+        """Call `work(item, space)` for every item; items must not depend on each other.
+
+        Where one raises, no other is being worked on any more when this does.
+        """
         blocks = list(items)
         if self._pool is None or len(blocks) < 2:
             for item in blocks:
@@ -117,8 +120,14 @@ class Team:
                     space.reset()
                     work(item, space)
 
-        for future in [self._pool.submit(loop, s) for s in self._spaces[: len(blocks)]]:
-            future.result()
+        futures = [self._pool.submit(loop, s) for s in self._spaces[: len(blocks)]]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for _ in rest:  # after a failure nothing more is begun, and nobody writes any longer
+                pass
+            wait(futures)
 
     def begin(self) -> None:
         """Start a kernel: the shared memory is free again."""

@@ -68,7 +68,8 @@ def replace_node(graph: Graph, node: Node, build: Callable[..., Any]) -> Change:
     """Replace a node with one output by what `build(op, builder, *inputs)` makes.
 
     The last new node takes over the name and the tensor names; all of them inherit place and
-    origins. On Skip, or when `build` raises, the graph is as before.
+    origins. It stays where nothing read the node. On Skip, or when `build` raises, the graph is as
+    before.
     """
     builder = GraphBuilder(graph, node)
     try:
@@ -99,7 +100,7 @@ def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
         new.tensor_names = tuple(names)
     graph.replace_uses(Value(old.id), value)
     graph.remove(old.id)
-    sweep(graph, made)
+    sweep(graph, [i for i in made if i != value.node])
 
 
 def _undo(graph: Graph, made: list[int]) -> None:
@@ -115,9 +116,16 @@ def sweep(graph: Graph, candidates: list[int]) -> None:
 
 
 def remove_dead(graph: Graph, keep: set[int]) -> int:
-    """Remove the nodes that no Result needs, but for Parameters and `keep`; return how many."""
-    live = graph.live() | keep
-    dead = [n.id for n in graph.topological() if n.id not in live and n.type != "Parameter"]
+    """Remove the nodes that no Result needs, but for Parameters and `keep`; return how many.
+
+    What the nodes of `keep` read stays as well.
+    """
+    live = graph.live()
+    order = graph.topological()
+    for node in reversed(order):
+        if node.id in keep or any(i in live for i in graph.successors(node.id)):
+            live.add(node.id)
+    dead = [n.id for n in order if n.id not in live and n.type != "Parameter"]
     for i in reversed(dead):
         graph.remove(i)
     return len(dead)

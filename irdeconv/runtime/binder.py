@@ -15,14 +15,13 @@ class Bound:
     """An operation for exact shapes; one of the two is set.
 
     `call(*inputs, out=array, team=team)` writes into C-contiguous memory of the output's shape and
-    type, which may hold anything and overlaps no input (`in_place` lists inputs that it may be);
-    inputs have any strides. `view(*inputs)` returns the output, or a tuple of several, as views of
+    type, which may hold anything and overlaps no input; inputs have any
+    strides. `view(*inputs)` returns the output, or a tuple of several, as views of
     the first input; a copy where reshaping an input that is not contiguous needs one.
     """
 
     call: Callable[..., None] | None = None
     view: Callable[..., Any] | None = None
-    in_place: tuple[int, ...] = ()
 
 
 Binder = Callable[[Any, Sequence[Spec], Sequence[Spec]], Bound | None]

@@ -36,12 +36,11 @@ def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | Non
             if found is not None:
                 return found
     step = step_of(op, inputs)
-    return None if step is None else bind_step(step, inputs, outputs[0])
+    return None if step is None else bind_step(step, inputs)
 
 
-def bind_step(step: ChainStep, inputs: Sequence[Spec], output: Spec) -> Bound | None:
+def bind_step(step: ChainStep, inputs: Sequence[Spec]) -> Bound | None:
     """Bind an element-wise operation that stands alone."""
-    assert output.dtype is not None
     operands: list[Array | None] = []
     given: list[tuple[int, tuple[int, ...] | None]] = []
     for i, arg in enumerate(step.args):
@@ -63,9 +62,7 @@ def bind_step(step: ChainStep, inputs: Sequence[Spec], output: Spec) -> Bound | 
     def call(*arrays: Array, out: Array, team: Team) -> None:
         chain.run([arrays[n] if s is None else arrays[n].reshape(s) for n, s in plain], out, team)
 
-    full = output.shape, output.dtype
-    same = tuple(n for n, s in plain if s is None and (inputs[n].shape, inputs[n].dtype) == full)
-    return Bound(call, in_place=same)
+    return Bound(call)
 
 
 def _constant(arg: Port | Array, inputs: Sequence[Spec]) -> Array | None:

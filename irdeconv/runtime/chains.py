@@ -57,8 +57,8 @@ class ChainPlan:
 
     def follows(self, arrays: Sequence[Array]) -> bool:
         """Whether an epilogue sees what is written into the arrays later, having copied nothing."""
-        spaces = (a.shape[2 - len(self.out_shape) + a.ndim :] for a in self._seen(arrays))
         whole = self.out_shape[2:]
+        spaces = (a.shape[max(0, a.ndim - len(whole)) :] for a in self._seen(arrays))
         plain = all(math.prod(s) == 1 or s == whole for s in spaces)
         return plain and all(a.flags.c_contiguous for a in arrays)
 

@@ -78,7 +78,9 @@ class Tuner:
                 except (OSError, ValueError):
                     content = {}  # a damaged cache is an empty one
                 if isinstance(content, dict) and content.get("schema") == SCHEMA:
-                    self._stored = {str(k): str(v) for k, v in content["kernels"].items()}
+                    kernels = content.get("kernels")
+                    found = kernels.items() if isinstance(kernels, dict) else ()
+                    self._stored = {str(k): str(v) for k, v in found}
         return self._stored
 
     def _save(self, key: str, name: str) -> None:
@@ -88,9 +90,12 @@ class Tuner:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.path.parent, suffix=".json")
-        with os.fdopen(handle, "w") as file:
-            json.dump({"schema": SCHEMA, "kernels": stored}, file, indent=1, sort_keys=True)
-        Path(temporary).replace(self.path)
+        try:
+            with os.fdopen(handle, "w") as file:
+                json.dump({"schema": SCHEMA, "kernels": stored}, file, indent=1, sort_keys=True)
+            Path(temporary).replace(self.path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -125,8 +130,9 @@ def _time(candidate: Candidate, windows: Windows, filter: Array, team: Team) -> 
         team.begin()
         kernel(x, out, None, team)
 
-    once()
-    return min(_process_time(once) for _ in range(REPEATS))
+    with team.lock:  # another program of the plan may be running
+        once()
+        return min(_process_time(once) for _ in range(REPEATS))
 
 
 def _process_time(call: Callable[[], None]) -> float:

@@ -31,7 +31,7 @@ class Implementation:
 
     `arguments` are the values that `bind` gets slots of. `writes` says that the outputs are written
     into given memory, of `shapes` and `dtypes`. `view_of` names the value whose memory the outputs
-    share, `in_place` values whose memory the output may take over.
+    share.
     """
 
     arguments: tuple[Value, ...]
@@ -40,7 +40,6 @@ class Implementation:
     dtypes: tuple[np.dtype[Any], ...] = ()
     writes: bool = False
     view_of: Value | None = None
-    in_place: tuple[Value, ...] = ()
     kernel: str = ""
     why: str = ""
     scratch: int = 0
@@ -173,7 +172,6 @@ def _bound(
         writes=True,
         kernel=node.type,
         function=found.call,
-        in_place=tuple(arguments[i] for i in found.in_place),
     )
 
 

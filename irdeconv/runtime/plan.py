@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class Plan:
     exact: bool = False
     static: bool = True
     _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
+    _lock: RLock = field(default_factory=RLock, repr=False)
 
     def run(
         self, inputs: Feeds, trace: Trace | None = None, *, watch: Watch | None = None
@@ -111,13 +113,14 @@ class Plan:
         return self._kept("static", lambda: self._build(self.graph, fuse=True))
 
     def _kept(self, key: Any, build: Any) -> Program:
-        if key not in self._programs:
-            self._programs[key] = build()
+        with self._lock:
+            program: Program | None = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = build()
+            self._programs.move_to_end(key)
             while len(self._programs) > PROGRAMS:
                 self._programs.popitem(last=False)
-        self._programs.move_to_end(key)
-        program: Program = self._programs[key]
-        return program
+            return program
 
     def _specialized(self, shapes: Sequence[tuple[int, ...]]) -> Program:
         graph = self.graph.copy()
