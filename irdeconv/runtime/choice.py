@@ -24,7 +24,8 @@ from irdeconv.spec import Array
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
 REPEATS = 5
-SAVED = 50_000.0  # ns: a kernel that rounds more has to be faster by this much
+SAVED = 50_000.0  # ns: a kernel that rounds more has to be faster by this much ...
+FASTER = 1.1  # ... and by this factor
 
 _MEASURED: dict[tuple[str, Windows], str] = {}
 
@@ -104,7 +105,9 @@ def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
     So small layers of integral values are exact.
     """
     plain = min((c.cost for c in candidates if not _rounds_more(c)), default=math.inf)
-    return [c for c in candidates if not _rounds_more(c) or c.cost + SAVED < plain]
+    return [
+        c for c in candidates if not _rounds_more(c) or max(c.cost + SAVED, c.cost * FASTER) < plain
+    ]
 
 
 def _rounds_more(candidate: Candidate) -> bool:
