@@ -32,6 +32,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
+SHARED = 1 << 26  # products from which on two threads share the channels of a single block
 FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 WIDE = 1024  # columns from which on a product gains nothing by more
 
@@ -94,6 +95,8 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
+    if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED:
+        channels = min(channels, -(-m // 2))
     channels = -(-m // -(-m // channels))
     return _Layout(windows, axes, blocks, channels, padded)
 
