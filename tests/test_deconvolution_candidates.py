@@ -80,6 +80,7 @@ def expected(windows: Windows, x: Any, w: Any) -> Any:
     return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
 
 
+@np.errstate(all="ignore")  # as the engine does
 def run(windows: Windows, candidate: Candidate, x: Any, w: Any, epilogue: Any = None) -> Any:
     """Run twice on one thread and on three; all four must give the same bits."""
     kernel = candidate.prepare(w)
@@ -248,6 +249,7 @@ def test_interpolation_gives_the_product_of_polynomials(tile: int, taps: int) ->
     ("m", "k", "n"), [(1, 1, 1), (7, 3, 130), (50, 9, 5), (33, 5, 70), (3, 40, 9), (40, 200, 90)]
 )
 @pytest.mark.parametrize("small", [1, 500, 20_000])
+@np.errstate(all="ignore")  # as the engine does
 def test_products_in_tiles(
     m: int, k: int, n: int, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +280,7 @@ def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
+@np.errstate(all="ignore")  # as the engine does
 def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
     windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype)
     x, w = data(windows)

@@ -81,6 +81,7 @@ class Shifts:
         return (flat * self.factor if self.positional else flat).reshape(y.shape)
 
 
+@np.errstate(all="ignore")  # as the engine does
 def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Team:
     team = Team(threads)
     team.begin()

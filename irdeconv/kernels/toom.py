@@ -18,6 +18,7 @@ from irdeconv.spec import Array
 _POINTS = [Fraction(p) for p in ("0", "1", "-1", "1/2", "-1/2", "2", "-2")]
 
 
+@np.errstate(all="ignore")
 def growth(tile: int, taps: int) -> float:
     """Return what bounds a coefficient's intermediate sums for inputs and taps of size 1.
 

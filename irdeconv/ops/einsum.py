@@ -79,7 +79,8 @@ class Einsum(Op):
         dtype = inputs[0].dtype
         narrow = dtype.kind not in "iu" and dtype.itemsize < 4
         wide = [x.astype(np.float32) for x in inputs] if narrow else inputs
-        summed = np.einsum(f"{','.join(terms)}->{out}", *wide, optimize=True)
+        with np.errstate(all="ignore"):
+            summed = np.einsum(f"{','.join(terms)}->{out}", *wide, optimize=True)
         return np.asarray(summed, dtype)
 
 

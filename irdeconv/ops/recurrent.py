@@ -102,9 +102,9 @@ class Recurrent(Op):
         wide = np.result_type(x.dtype, np.float32)
         w, r, bias = (a.astype(wide, copy=False) for a in weights)
         step, bias = self.step(r, bias)
-        projected = x.astype(wide, copy=False) @ w.T + bias
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
+            projected = x.astype(wide, copy=False) @ w.T + bias
             outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
         return [out.astype(x.dtype, copy=False) for out in outs]
 

@@ -81,6 +81,7 @@ def examine(graph: Graph, node: Node) -> Spread | None:
     )
 
 
+@np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
 def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = None) -> Array:
     """Return which outputs [M, *O] of finite data are spoilt.
 
@@ -100,6 +101,7 @@ def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = 
     return spoilt
 
 
+@np.errstate(all="ignore")  # as above
 def input_footprint(form: str, site: Site, data: Array) -> Array:
     """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
     found: Array = data.astype(np.float32)

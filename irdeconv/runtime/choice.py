@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.team import Team, arithmetic
 from irdeconv.spec import Array
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
@@ -125,7 +125,6 @@ def _key(kind: str, windows: Windows) -> str:
 
 def _time(candidate: Candidate, windows: Windows, filter: Array, team: Team) -> float:
     """Return the least CPU time of a few runs in seconds."""
-    kernel = candidate.prepare(filter)
     x = np.ones(windows.shape, filter.dtype)
     out = np.empty(windows.out_shape, filter.dtype)
 
@@ -133,7 +132,8 @@ def _time(candidate: Candidate, windows: Windows, filter: Array, team: Team) -> 
         team.begin()
         kernel(x, out, None, team)
 
-    with team.lock:  # another program of the plan may be running
+    with team.lock, arithmetic():  # another program of the plan may be running
+        kernel = candidate.prepare(filter)
         once()
         return min(_process_time(once) for _ in range(REPEATS))
 

@@ -108,7 +108,8 @@ def _refuse_unsupported(order: list[Node]) -> None:
 
 def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
     """Compile an inferred graph; LimitError where its memory is above the limit."""
-    return _Scheduler(graph, folded, settings).build()
+    with np.errstate(all="ignore"):  # filters are transformed here
+        return _Scheduler(graph, folded, settings).build()
 
 
 @dataclass

@@ -214,6 +214,7 @@ def _apart(x: Array, y: Array) -> Array:
     return np.asarray(apart)
 
 
+@np.errstate(all="ignore")
 def _cosine(x: Array, y: Array) -> float:
     both = np.isfinite(x) & np.isfinite(y)
     p, q = x[both], y[both]

@@ -56,6 +56,7 @@ def matmul(a: Array, b: Array) -> Array:
     return total
 
 
+@np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
 def _matmul(a: Array, b: Array) -> Array:
     left, sums = a.astype(np.float64), None
     for shift in (2 * PART, PART, 0):
