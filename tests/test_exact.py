@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from eager import convolution
 from forms_grid import ALL, form_layer
 from ir_text import write_ir
 from layers import Layer, build, expected, numbers
@@ -15,7 +16,6 @@ from layers import Layer, build, expected, numbers
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.kernels import exact
-from irdeconv.kernels.convolution import convolution
 
 FLOATS = (np.float32, np.float64, np.float16)
 

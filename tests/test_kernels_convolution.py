@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import oracle
 import pytest
+from eager import convolution
 
-from irdeconv.kernels import arithmetic, convolution
+from irdeconv.kernels import arithmetic
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def wrapped(exact: Any, dtype: Any) -> Any:
 def test_integers_are_exact(seed: int, dtype: Any) -> None:
     s = draw(seed)
     x, w = data(s, dtype, 0 if np.dtype(dtype).kind == "u" else -9)
-    y = convolution.convolution(x, w, *s.window)
+    y = convolution(x, w, *s.window)
     want = wrapped(oracle.convolution(x, w, *s.window), dtype)
     assert y.dtype == dtype
     assert y.shape == want.shape
@@ -78,7 +79,7 @@ def test_output_may_be_a_strided_view(seed: int) -> None:
     want = oracle.convolution(x, w, *s.window)
     host = np.full((*want.shape[:2], *(2 * n + 1 for n in want.shape[2:])), np.nan, np.float32)
     y = host[(..., *(slice(1, None, 2) for _ in s.sizes))]
-    assert convolution.convolution(x, w, *s.window, out=y) is y
+    assert convolution(x, w, *s.window, out=y) is y
     assert (y == want).all()
     assert np.isnan(host).sum() == host.size - y.size
 
@@ -86,7 +87,7 @@ def test_output_may_be_a_strided_view(seed: int) -> None:
 def test_sums_beyond_64_bits_wrap() -> None:
     x = np.full((1, 3, 2), 2**40 + 1, np.int64)
     w = np.full((1, 1, 3, 2), 2**30 + 3, np.int64)
-    y = convolution.convolution(x, w, [1], [1], [0], [0])
+    y = convolution(x, w, [1], [1], [0], [0])
     assert y.item() == (6 * (2**40 + 1) * (2**30 + 3) + 2**63) % 2**64 - 2**63
 
 
@@ -103,7 +104,7 @@ def test_accumulator_is_the_narrowest_exact_one() -> None:
 def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
     # 2048 + 1 + 1: in f16 each addition alone would be lost.
     x = np.array([2048 if dtype == np.float16 else 256, 1, 1], dtype).reshape(1, 3, 1)
-    y = convolution.convolution(x, np.ones((1, 1, 3, 1), dtype), [1], [1], [0], [0])
+    y = convolution(x, np.ones((1, 1, 3, 1), dtype), [1], [1], [0], [0])
     assert y.dtype == dtype
     assert float(y.item()) == (2050 if dtype == np.float16 else 258)
 
@@ -111,22 +112,22 @@ def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
 def test_ungrouped_filter_and_hand_worked_sums() -> None:
     x = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
     w = np.array([[1, 0], [0, -1]], np.float32).reshape(1, 1, 2, 2)
-    y = convolution.convolution(x, w, [1, 1], [1, 1], [0, 0], [0, 0])
+    y = convolution(x, w, [1, 1], [1, 1], [0, 0], [0, 0])
     assert y.tolist() == [[[[-4, -4], [-4, -4]]]]
-    y = convolution.convolution(x, w, [2, 2], [1, 1], [1, 1], [1, 1])
+    y = convolution(x, w, [2, 2], [1, 1], [1, 1], [1, 1])
     assert y.tolist() == [[[[-1, -3], [-7, -4]]]]
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 5), (1, 2, 0), (2, 2, 1)])
 def test_empty_output(shape: tuple[int, ...]) -> None:
     x = np.ones(shape, np.float32)
-    y = convolution.convolution(x, np.ones((1, 3, 2, 3), np.float32), [1], [1], [0], [0])
+    y = convolution(x, np.ones((1, 3, 2, 3), np.float32), [1], [1], [0], [0])
     assert y.shape == (shape[0], 3, max(shape[2] - 2, 0))
 
 
 def test_windows_wholly_in_padding_are_zero() -> None:
     x = np.ones((1, 1, 2, 2), np.float32)
     w = np.ones((1, 1, 1, 2, 2), np.float32)
-    y = convolution.convolution(x, w, [1, 1], [1, 1], [4, 0], [0, 4])
+    y = convolution(x, w, [1, 1], [1, 1], [4, 0], [0, 4])
     assert y.shape == (1, 1, 5, 5)
     assert y[0, 0].sum(axis=1).tolist() == [0, 0, 0, 3, 6]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from eager import convolution, deconvolution
 from test_kernels_convolution import Shape, data, draw, wrapped
 
-from irdeconv.kernels import deconvolution, resampling
-from irdeconv.kernels.convolution import convolution
+from irdeconv.kernels import resampling
 
 
 def case(seed: int, dtype: Any) -> tuple[Shape, Any, Any, list[int]]:
@@ -29,7 +29,7 @@ def case(seed: int, dtype: Any) -> tuple[Shape, Any, Any, list[int]]:
 @pytest.mark.parametrize("seed", range(25))
 def test_integers_are_exact(seed: int, dtype: Any) -> None:
     s, x, w, sizes = case(seed, dtype)
-    y = deconvolution.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
+    y = deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
     want = wrapped(oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes), dtype)
     assert y.dtype == dtype
     assert y.shape == want.shape
@@ -42,14 +42,14 @@ def test_inputs_of_one_position(dilation: int, begin: int) -> None:
     r = np.random.default_rng(0)
     x, w = r.integers(-9, 9, (2, 4, 1, 1)), r.integers(-9, 9, (2, 2, 3, 3, 2))
     args = [2, 1], [dilation, 1], [begin, -1], [6, 4]
-    assert (deconvolution.deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
+    assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
 def test_wide_depthwise_stride() -> None:
     r = np.random.default_rng(0)
     x, w = r.integers(-9, 9, (2, 3, 3, 2)), r.integers(-9, 9, (3, 1, 1, 5, 32))
     args = [4, 16], [1, 1], [1, 8], [12, 32]
-    assert (deconvolution.deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
+    assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
 @pytest.mark.parametrize(("c", "m"), [(1, 8), (8, 1), (4, 4)])
@@ -59,21 +59,17 @@ def test_every_choice_of_kernel_agrees_with_the_oracle(c: int, m: int) -> None:
     for strides in ([1, 1], [2, 2], [2, 1], [5, 5]):
         args = strides, [1, 1], [1, 1], [12, 11]
         want = oracle.deconvolution(x, w, *args)
-        assert (deconvolution.deconvolution(x, w, *args) == want).all()
+        assert (deconvolution(x, w, *args) == want).all()
 
 
 def test_by_hand() -> None:
     # full = 1*[1,2,3] at 0, 10*[1,2,3] at 2 -> 1 2 13 20 30
     x, w = np.array([[[1, 10]]]), np.array([[[[1, 2, 3]]]])
-    y = deconvolution.deconvolution(x, w, [2], [1], [0], [5])
+    y = deconvolution(x, w, [2], [1], [0], [5])
     assert y.tolist() == [[[1, 2, 13, 20, 30]]]
-    assert deconvolution.deconvolution(x, w, [2], [1], [-1], [8]).tolist() == [
-        [[0, 1, 2, 13, 20, 30, 0, 0]]
-    ]
-    assert deconvolution.deconvolution(x, w, [2], [1], [4], [2]).tolist() == [[[30, 0]]]
-    assert deconvolution.deconvolution(x, w, [2], [2], [0], [7]).tolist() == [
-        [[1, 0, 12, 0, 23, 0, 30]]
-    ]
+    assert deconvolution(x, w, [2], [1], [-1], [8]).tolist() == [[[0, 1, 2, 13, 20, 30, 0, 0]]]
+    assert deconvolution(x, w, [2], [1], [4], [2]).tolist() == [[[30, 0]]]
+    assert deconvolution(x, w, [2], [2], [0], [7]).tolist() == [[[1, 0, 12, 0, 23, 0, 30]]]
 
 
 def test_output_into_a_strided_view() -> None:
@@ -81,21 +77,21 @@ def test_output_into_a_strided_view() -> None:
     want = oracle.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
     host = np.zeros((*want.shape, 2), np.float32)
     y = host[..., 1]
-    assert deconvolution.deconvolution(x, w, s.strides, s.dilations, s.begin, sizes, out=y) is y
+    assert deconvolution(x, w, s.strides, s.dilations, s.begin, sizes, out=y) is y
     assert (y == want).all()
     assert not host[..., 0].any()
 
 
 def test_without_input_there_are_zeros() -> None:
     x, w = np.ones((1, 2, 0)), np.ones((1, 2, 3, 2))
-    y = deconvolution.deconvolution(x, w, [2], [1], [0], [3])
+    y = deconvolution(x, w, [2], [1], [0], [3])
     assert y.tolist() == [[[0, 0, 0]] * 3]
 
 
 def test_an_infinite_input_stays_where_the_scatter_puts_it() -> None:
     x, w = np.zeros((1, 1, 4), np.float32), np.ones((1, 1, 1, 2), np.float32)
     x[0, 0, 1] = np.inf
-    y = deconvolution.deconvolution(x, w, [2], [1], [0], [8])
+    y = deconvolution(x, w, [2], [1], [0], [8])
     assert np.isinf(y[0, 0]).tolist() == [False, False, True, True, False, False, False, False]
 
 

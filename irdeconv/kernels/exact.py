@@ -18,9 +18,12 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from irdeconv.kernels.prepared import Windows
 from irdeconv.kernels.resampling import trailing
-from irdeconv.kernels.scatter import reach
 from irdeconv.spec import Array
+
+Tap = tuple[tuple[int, ...], list[tuple[slice, slice]]]
+"""A tap and, per axis, the inputs it reads and the outputs they belong to."""
 
 _IN_ORDER: ContextVar[bool] = ContextVar("irdeconv_in_order", default=False)
 
@@ -40,64 +43,42 @@ def accumulate_in_order(wanted: bool = True) -> Iterator[None]:
         _IN_ORDER.reset(token)
 
 
-def convolve_in_order(
-    x: Array,
-    w: Array,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads_begin: Sequence[int],
-    out: Array,
-) -> None:
+def convolve_in_order(x: Array, w: Array, windows: Windows, out: Array) -> None:
     """Write the convolution of `x [N,C,*I]` with `w [g,M/g,C/g,*K]` into `out`, all of one type.
 
     A tap outside the data contributes no term, as a zero would.
     """
-    axes = list(zip(x.shape[2:], strides, pads_begin, out.shape[2:], strict=True))
-
-    def rows(k: tuple[int, ...]) -> Iterator[tuple[int, int, tuple[int, int, int, int]]]:
-        return zip(k, dilations, axes, strict=True)
-
-    _accumulate(
-        x,
-        w.swapaxes(1, 2),
-        out,
-        (
-            (k, [_reads(i, s, a * d - p, o) for a, d, (i, s, p, o) in rows(k)])
-            for k in np.ndindex(*w.shape[3:])
-        ),
-    )
+    taps = [
+        (k, [_reads(i, s, t, o) for i, s, t, o in _rows(windows, k)])
+        for k in np.ndindex(*windows.kernel)
+    ]
+    _accumulate(x, w.swapaxes(1, 2), out, taps)
 
 
-def deconvolve_in_order(
-    x: Array,
-    w: Array,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads_begin: Sequence[int],
-    out: Array,
-) -> None:
+def deconvolve_in_order(x: Array, w: Array, windows: Windows, out: Array) -> None:
     """Write the deconvolution of `x [N,C,*I]` with `w [g,C/g,M/g,*K]` into `out`, all of one type.
 
     Along an axis a higher tap reads a lower input position, so the taps descend.
     """
-    axes = list(zip(x.shape[2:], strides, pads_begin, out.shape[2:], strict=True))
+    taps = [
+        (k, [_reads(o, s, t, i)[::-1] for i, s, t, o in _rows(windows, k)])
+        for k in np.ndindex(*windows.kernel)
+    ]
+    _accumulate(x, w, out, taps[::-1])
 
-    def rows(k: tuple[int, ...]) -> Iterator[tuple[int, int, tuple[int, int, int, int]]]:
-        return zip(k, dilations, axes, strict=True)
 
-    _accumulate(
-        x,
-        w,
-        out,
-        (
-            (k, [reach(0, i, a * d - p, s, o) for a, d, (i, s, p, o) in rows(k)])
-            for k in list(np.ndindex(*w.shape[3:]))[::-1]
-        ),
-    )
+def _rows(windows: Windows, tap: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield per axis (input size, stride, shift of the tap, output size)."""
+    places = zip(tap, windows.dilations, windows.begin, strict=True)
+    shifts = (k * d - p for k, d, p in places)
+    return zip(windows.shape[2:], windows.strides, shifts, windows.sizes, strict=True)
 
 
 def _reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, slice]:
-    """Return (inputs, outputs) of a tap: output o reads o*stride + shift where 0 <= that < size."""
+    """Return (inputs, outputs) of a tap: output o reads o*stride + shift where 0 <= that < size.
+
+    A deconvolution is the same with inputs and outputs exchanged.
+    """
     lo = max(0, -(shift // stride))
     hi = min(outputs, (size - 1 - shift) // stride + 1)
     if lo >= hi:
@@ -106,12 +87,7 @@ def _reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, sli
     return slice(first, first + (hi - lo - 1) * stride + 1, stride), slice(lo, hi)
 
 
-def _accumulate(
-    x: Array,
-    w: Array,
-    out: Array,
-    taps: Iterator[tuple[tuple[int, ...], list[tuple[slice, slice]]]],
-) -> None:
+def _accumulate(x: Array, w: Array, out: Array, taps: Sequence[Tap]) -> None:
     """Add every tap's products of a filter `[g,C/g,M/g,*K]` to contiguous `out`, by channel.
 
     Channels are the outer order, so `taps` is walked once for each of them.
@@ -121,9 +97,8 @@ def _accumulate(
     data = x.reshape(x.shape[0], g, channels, *x.shape[2:])
     total = out.reshape(out.shape[0], g, m, *out.shape[2:])
     ones = (1,) * (x.ndim - 2)
-    walk = list(taps)
     for c in range(channels):
-        for k, pairs in walk:
+        for k, pairs in taps:
             terms = trailing(data[:, :, c, None], (p[0] for p in pairs))
             factor = trailing(w[:, c], k).reshape(1, g, m, *ones)
             view = trailing(total, (p[1] for p in pairs))

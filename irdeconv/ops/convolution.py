@@ -13,6 +13,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad
 from irdeconv.kernels.convolution import convolution
+from irdeconv.kernels.prepared import Windows
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.ops.core import equal_lengths, positive
@@ -141,13 +142,14 @@ class ConvolutionBase(Op):
 
     def evaluate(self, data: Array, filter: Array) -> Array:
         axes = data.ndim - 2
-        groups = filter.shape[0] if self.grouped else 1
         self._channels(data.shape[1], filter.shape, known=True)
         strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
         kernel = filter.shape[2 + self.grouped :]
-        begin, end = self.effective_pads(data.shape[2:], kernel)
-        for a, row in enumerate(zip(data.shape[2:], kernel, dilations, strict=True)):
-            padded, reach = row[0] + begin[a] + end[a], geometry_conv.extent(*row[1:])
+        pads = self.effective_pads(data.shape[2:], kernel)
+        sizes = []
+        rows = zip(data.shape[2:], kernel, strides, dilations, *pads, strict=True)
+        for a, (i, k, s, d, begin, end) in enumerate(rows):
+            padded, reach = i + begin + end, geometry_conv.extent(k, d)
             if padded + 1 < reach:
                 raise OpError(
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
@@ -155,7 +157,25 @@ class ConvolutionBase(Op):
                     code="E306",
                     port=1,
                 )
-        return convolution(data, filter, strides, dilations, begin, end, groups)
+            sizes.append(max(0, geometry_conv.steps(i, reach, s, (begin, end))))
+        windows = self.windows(data.shape, filter.shape, tuple(sizes), data.dtype.name)
+        return convolution(data, filter, windows)
+
+    def windows(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> Windows:
+        """Return the layer at exact shapes of data and filter and output sizes."""
+        axes = len(sizes)
+        kernel = filter[2 + self.grouped :]
+        return Windows(
+            data,
+            math.prod(filter[: 1 + self.grouped]),
+            filter[0] if self.grouped else 1,
+            kernel,
+            filled(self.strides, axes, 1),
+            filled(self.dilations, axes, 1),
+            self.effective_pads(data[2:], kernel)[0],
+            sizes,
+            dtype,
+        )
 
     def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
         """Return (pads_begin, pads_end) after auto_pad, for exact spatial sizes."""

@@ -16,6 +16,7 @@ from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import resampling
 from irdeconv.kernels.deconvolution import deconvolution
+from irdeconv.kernels.prepared import Windows
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import want_type
 from irdeconv.spec import (
@@ -127,9 +128,13 @@ class Deconvolution(Op):
         end = geometry.IntVector(tuple(int(p) for p in pads_end))
         size: geometry.IntVector = full - geometry.IntVector(begin) - end
         _not_negative(size.values)
-        return deconvolution(
-            np.asarray(data), filter, self.strides, self.dilations, begin, size.values
-        )
+        windows = self.windows(data.shape, filter.shape, begin, size.values, data.dtype.name)
+        return deconvolution(np.asarray(data), filter, windows)
+
+    def windows(self, data: Ints, filter: Ints, begin: Ints, sizes: Ints, dtype: str) -> Windows:
+        """Return the layer at exact shapes of data and filter, pads_begin and output sizes."""
+        lists = (filter[3:], self.strides, self.dilations, begin, sizes)
+        return Windows(data, filter[0] * filter[2], filter[0], *lists, dtype)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return the products of the scatter: N * C * M/g * prod(K) * prod(I)."""

@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-from irdeconv.geometry import filled
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.prepared import Windows
 from irdeconv.ops.convolution import ConvolutionBase
@@ -81,8 +80,7 @@ def _direct(
     if begin not in constants or not (is_static(x) and is_static(w) and is_static(y)):
         return None
     pads = tuple(int(v) for v in constants[begin])
-    lists = (op.strides, op.dilations, pads)
-    windows = Windows(x, y[1], w[0], w[3:], *lists, y[2:], _type_name(specs[0]))
+    windows = op.windows(x, w, pads, y[2:], _type_name(specs[0]))
     return Layer((node,), True, windows, data, filter) if windows.rank in AXES else None
 
 
@@ -94,22 +92,9 @@ def _convolution(
     assert is_static(x)
     assert is_static(w)
     assert is_static(y)
-    rank = len(x) - 2
-    if rank not in AXES:
+    if len(x) - 2 not in AXES:
         return None
-    kernel = w[2 + op.grouped :]
-    begin, _ = op.effective_pads(x[2:], kernel)
-    windows = Windows(
-        x,
-        y[1],
-        w[0] if op.grouped else 1,
-        kernel,
-        filled(op.strides, rank, 1),
-        filled(op.dilations, rank, 1),
-        begin,
-        y[2:],
-        _type_name(specs[0]),
-    )
+    windows = op.windows(x, w, y[2:], _type_name(specs[0]))
     return Layer((node,), False, windows, data, filter)
 
 
