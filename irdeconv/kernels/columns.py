@@ -16,8 +16,17 @@ from functools import cached_property
 import numpy as np
 
 from irdeconv.kernels.prepared import Epilogue
-from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import COLUMN, ROW, Frame, Volume, deliver, frame, overlapping
+from irdeconv.kernels.team import Space
+from irdeconv.kernels.volume import (
+    COLUMN,
+    ROW,
+    Blockwise,
+    Frame,
+    Volume,
+    deliver,
+    frame,
+    overlapping,
+)
 from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 22  # what is gathered for a block
@@ -101,18 +110,10 @@ def column_blocks(v: Volume) -> list[Block]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Blockwise[Block]):
     """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
-    v: Volume
-    blocks: Sequence[Block]
     matrix: Array
-
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
-        data = self.v.data(x)
-        y = out.reshape(*out.shape[:2], self.v.plane)
-        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
@@ -232,7 +233,7 @@ def shifted_blocks(v: Volume, stacked: bool) -> list[Block]:
 
 
 @dataclass(frozen=True)
-class Shifted:
+class Shifted(Blockwise[Block]):
     """Gather all taps but those of the row axis, whose products are added.
 
     `matrices` are `[taps, g, M/g, C/g * other taps]`, one for each of `row_taps`. `stacked`: one
@@ -240,16 +241,8 @@ class Shifted:
     taps for rows that they do not need.
     """
 
-    v: Volume
-    blocks: Sequence[Block]
     matrices: Sequence[Array]
     stacked: bool
-
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
-        data = self.v.data(x)
-        y = out.reshape(*out.shape[:2], self.v.plane)
-        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     @cached_property
     def _taps(self) -> list[Taps]:

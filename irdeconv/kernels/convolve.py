@@ -102,6 +102,6 @@ def _winograd(v: Volume, m: int) -> Candidate:
     work = cost.winograd_work(v, m, blocks)
 
     def prepare(w: Array) -> Kernel:
-        return Winograd(v, m, blocks, transformed(v, m, w))
+        return Winograd(v, blocks, m, transformed(v, m, w))
 
     return cost.candidate(f"winograd{m}", v, work, prepare, CLEARLY if m == 4 else 1)

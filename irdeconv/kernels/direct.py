@@ -17,7 +17,7 @@ from irdeconv.kernels import products
 from irdeconv.kernels.fast import SLACK, compiled, frame_shape, offsets
 from irdeconv.kernels.prepared import Epilogue
 from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import Volume, deliver
+from irdeconv.kernels.volume import Volume, contiguous, deliver
 from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
@@ -108,14 +108,14 @@ class Direct:
         """See `Kernel`."""
         v = self.v
         data = v.data(x)
-        if not data.flags.c_contiguous:
-            given, data = data, team.space.array(data.shape, v.compute)
-            data[...] = given
         y = out.reshape(v.images, v.outputs, v.plane)
         flat = out.reshape(-1)
         frames = None if v.plain else team.space.array((v.channels, frame_size(v)), v.compute)
+        used = team.space.used
         for n in range(v.images):
-            source = data[n].reshape(-1) if frames is None else self._fill(data[n], frames)
+            team.space.release(used)
+            own = contiguous(data[n], v.compute, team.space)
+            source = own.reshape(-1) if frames is None else self._fill(own, frames)
             base = n * v.outputs * v.plane
 
             def work(

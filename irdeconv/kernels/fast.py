@@ -7,7 +7,7 @@ the processor's cache. Everything else is matrix products, where NumPy has nothi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.jit import available as available
-from irdeconv.kernels.prepared import Epilogue, Fix, repeated
-from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import COLUMN, Volume, deliver
+from irdeconv.kernels.prepared import Epilogue, Fix
+from irdeconv.kernels.team import Space
+from irdeconv.kernels.volume import COLUMN, FixedBlockwise, Volume, contiguous, deliver
 from irdeconv.spec import Array
 
 SLACK = 32  # elements behind a frame that whole vectors may read
@@ -45,61 +45,47 @@ def strips(v: Volume) -> list[Strip]:
 
 
 @dataclass(frozen=True)
-class Depthwise:
+class Depthwise(FixedBlockwise[Strip]):
     """One input channel per group; `weights` are `[M, taps]`, `offsets` see below."""
 
-    v: Volume
-    blocks: Sequence[Strip]
     weights: Array
     offsets: Array
 
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
-        v = self.v
-        data = v.data(x)
-        if not data.flags.c_contiguous or data.dtype != v.compute:
-            given, data = data, team.space.array(data.shape, v.compute)
-            data[...] = given
-        y = out.reshape(*out.shape[:2], v.plane)
-        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+    def _fixed(self, x: Array, out: Array, b: Strip, finish: Fix) -> Callable[[Space], None]:
+        target = out[b.image, b.channels]
+        done = finish(target, b.image, b.channels, slice(0, self.v.plane))
+        sums = self._sums(x[b.image], target, b.channels.start, self.weights)
 
-    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
-        """Return the call for arrays that stay where they are; None where they need a copy."""
-        v = self.v
-        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
-            return None
-        data, y = v.data(x), out.reshape(*out.shape[:2], v.plane)
-        work = []
-        for b in self.blocks:
-            target = y[b.image, b.channels]
-            done = finish(target, b.image, b.channels, slice(0, v.plane))
-            work.append(self._sums(data[b.image], target, b, done))
-        return repeated(work)
+        def work(space: Space) -> None:
+            sums(space)
+            if done is not None:
+                done()
+
+        return work if done is not None else sums
 
     def _block(
         self, x: Array, out: Array, b: Strip, epilogue: Epilogue | None, space: Space
     ) -> None:
-        target = out[b.image, b.channels]
-        total = target if self.v.direct else space.array(target.shape, self.v.compute)
-        self._sums(x[b.image], total, b, None)(space)
-        deliver(total, target, epilogue, b.image, b.channels, slice(0, self.v.plane))
+        v, target = self.v, out[b.image, b.channels]
+        total = target if v.direct else space.array(target.shape, v.compute)
+        first, stop = b.channels.start // v.outputs, -(-b.channels.stop // v.outputs)
+        part = contiguous(x[b.image, first:stop], v.compute, space)
+        left = first * v.outputs
+        self._sums(part, total, b.channels.start - left, self.weights[left:])(space)
+        deliver(total, target, epilogue, b.image, b.channels, slice(0, v.plane))
 
-    def _sums(
-        self, x: Array, total: Array, b: Strip, done: Callable[[], None] | None
-    ) -> Callable[[Space], None]:
-        v, weights, taps = self.v, self.weights, self.offsets
+    def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
+        """Return the call that computes the channels from `first` on of those of `weights`."""
+        v, taps = self.v, self.offsets
         shape, kind = self._shape, v.compute
         size = math.prod(shape) + SLACK
         axes = tuple((s, a.begin) for s, a in zip(shape, v.axes, strict=False))
         lanes, places = self._vectors
-        more = total.reshape(-1, *v.sizes), b.channels.start, v.outputs, axes, places, lanes
+        more = total.reshape(-1, *v.sizes), first, v.outputs, axes, places, lanes
         depthwise = compiled().depthwise
 
         def work(space: Space) -> None:
-            frame = space.array((size,), kind)
-            depthwise(x, weights, taps, frame, shape, *more)
-            if done is not None:
-                done()
+            depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
 
         return work
 

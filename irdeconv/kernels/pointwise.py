@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.kernels.columns import pieces
-from irdeconv.kernels.prepared import Epilogue, Fix, repeated
-from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import Volume, deliver, flat_planes
+from irdeconv.kernels.prepared import Epilogue, Fix
+from irdeconv.kernels.team import Space
+from irdeconv.kernels.volume import FixedBlockwise, Volume, contiguous, deliver, flat_planes
 from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 20
@@ -41,34 +41,20 @@ def pointwise_blocks(v: Volume) -> list[Part]:
 
 
 @dataclass(frozen=True)
-class Pointwise:
+class Pointwise(FixedBlockwise[Part]):
     """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
 
     `matrix` is `[g, M/g, C/g]`.
     """
 
-    v: Volume
-    blocks: Sequence[Part]
     matrix: Array
 
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
+    def _data(self, x: Array, space: Space) -> Array:
+        """Return `[N, g, C/g, positions]`."""
         v = self.v
-        data = flat_planes(x, team.space).reshape(v.images, v.groups, v.channels, v.plane)
-        y = out.reshape(*out.shape[:2], v.plane)
-        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+        return flat_planes(x, space).reshape(v.images, v.groups, v.channels, v.plane)
 
-    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
-        """Return the call for arrays that stay where they are; None where they need a copy."""
-        v = self.v
-        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
-            return None
-        data = x.reshape(v.images, v.groups, v.channels, v.plane)
-        y = out.reshape(*out.shape[:2], v.plane)
-        work = [self._fixed_block(data, y, b, finish) for b in self.blocks]
-        return repeated(work)
-
-    def _fixed_block(self, x: Array, out: Array, b: Part, finish: Fix) -> Callable[[Space], None]:
+    def _fixed(self, x: Array, out: Array, b: Part, finish: Fix) -> Callable[[Space], None]:
         v = self.v
         channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
         target = out[b.image, channels, b.positions]
@@ -93,9 +79,8 @@ class Pointwise:
         channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
         target = out[b.image, channels, b.positions]
         right = x[b.image, b.groups, :, b.positions]
-        if right.dtype != v.compute:
-            narrow, right = right, space.array(right.shape, v.compute)
-            right[...] = narrow
+        if not v.direct:
+            right = contiguous(right, v.compute, space)
         shape = (right.shape[0], v.outputs, right.shape[2])
         total = target.reshape(shape) if v.direct else space.array(shape, v.compute)
         if v.channels == 1:

@@ -7,19 +7,21 @@ The axes are named depth, row and column; where a convolution has fewer, the mis
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from irdeconv.kernels.prepared import Epilogue, Windows
-from irdeconv.kernels.team import Space
+from irdeconv.kernels.prepared import Epilogue, Fix, Windows, repeated
+from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 ROW, COLUMN = 1, 2  # places in the tuples of three axes
+B = TypeVar("B")  # a block
 
 
 @dataclass(frozen=True)
@@ -226,3 +228,52 @@ def deliver(
         epilogue(tile, image, channels, at)
     if tile is not out:
         out[...] = tile
+
+
+def contiguous(x: Array, dtype: np.dtype[Any], space: Space) -> Array:
+    """Return `x` itself if it is C-contiguous and of that type, else a copy that is."""
+    if x.flags.c_contiguous and x.dtype == dtype:
+        return x
+    copy = space.array(x.shape, dtype)
+    copy[...] = x
+    return copy
+
+
+@dataclass(frozen=True)
+class Blockwise(ABC, Generic[B]):
+    """A `Kernel` whose blocks are computed and finished one by one."""
+
+    v: Volume
+    blocks: Sequence[B]
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See `Kernel`."""
+        data, y = self._data(x, team.space), self._planes(out)
+        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
+
+    def _data(self, x: Array, space: Space) -> Array:
+        """Return what blocks read; `[N, C, depth, row, column]` unless said otherwise."""
+        return self.v.data(x)
+
+    def _planes(self, out: Array) -> Array:
+        return out.reshape(*out.shape[:2], self.v.plane)
+
+    @abstractmethod
+    def _block(self, x: Array, out: Array, b: B, epilogue: Epilogue | None, space: Space) -> None:
+        """Compute a block of `out [N, M, positions]`."""
+
+
+class FixedBlockwise(Blockwise[B]):
+    """One that is also a `FixedKernel`: it reads contiguous input where it lies."""
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """Return the call for arrays that stay where they are; None where they need a copy."""
+        v = self.v
+        if not (v.direct and x.flags.c_contiguous and x.dtype == v.compute):
+            return None
+        data, y = self._data(x, Space()), self._planes(out)
+        return repeated([self._fixed(data, y, b, finish) for b in self.blocks])
+
+    @abstractmethod
+    def _fixed(self, x: Array, out: Array, b: B, finish: Fix) -> Callable[[Space], None]:
+        """Return the call that computes a block."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from irdeconv.kernels.columns import Block
 from irdeconv.kernels.prepared import Epilogue
-from irdeconv.kernels.team import Space, Team
-from irdeconv.kernels.volume import COLUMN, ROW, Volume, deliver, frame
+from irdeconv.kernels.team import Space
+from irdeconv.kernels.volume import COLUMN, ROW, Blockwise, Volume, deliver, frame
 from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 22  # transformed inputs and outputs of a block
@@ -147,19 +147,11 @@ def _tiles(v: Volume, m: int, image: int, d: int, h: int, rows: int) -> Block:
 
 
 @dataclass(frozen=True)
-class Winograd:
+class Winograd(Blockwise[Block]):
     """F(m x m, 3 x 3), `m` being 2 or 4; `matrices` come from `transformed`."""
 
-    v: Volume
     m: int
-    blocks: Sequence[Block]
     matrices: Array
-
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
-        data = self.v.data(x)
-        y = out.reshape(*out.shape[:2], self.v.plane)
-        team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _block(
         self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space

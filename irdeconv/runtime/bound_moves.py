@@ -148,17 +148,11 @@ def _shuffle(
     return _permuted(inputs[0], split, (0, 2, 1, 3), (outer, c // op.group, op.group, inner))
 
 
-@binder(channels.DepthToSpace)
-def _depth_to_space(
-    op: channels.DepthToSpace, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Bound:
-    split, order = op.rearrangement(shape_of(inputs[0]))
-    return _permuted(inputs[0], split, order, [split[i] for i in order])
-
-
-@binder(channels.SpaceToDepth)
-def _space_to_depth(
-    op: channels.SpaceToDepth, inputs: Sequence[Spec], outputs: Sequence[Spec]
+@binder(channels.DepthToSpace, channels.SpaceToDepth)
+def _depth_and_space(
+    op: channels.DepthToSpace | channels.SpaceToDepth,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
 ) -> Bound:
     split, order = op.rearrangement(shape_of(inputs[0]))
     return _permuted(inputs[0], split, order, [split[i] for i in order])
