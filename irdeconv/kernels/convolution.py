@@ -14,12 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.convolve import convolution_candidates
-from irdeconv.kernels.eager import evaluate, once
+from irdeconv.kernels.eager import MOST_AXES, evaluate, once
 from irdeconv.kernels.exact import convolve_in_order, in_order
 from irdeconv.kernels.prepared import Windows
 from irdeconv.spec import Array
-
-MOST_AXES = 3  # spatial axes that the kernels know
 
 
 def convolution(x: Array, w: Array, windows: Windows, out: Array | None = None) -> Array:

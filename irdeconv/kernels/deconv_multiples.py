@@ -33,15 +33,13 @@ class _Multiples:
         """See Kernel."""
         m = self.filters.shape[1]
 
-        def work(item: tuple[geo.Block, slice], _: Space) -> None:
+        def work(item: tuple[geo.Block, slice], space: Space) -> None:
             block, some = item
             channels = slice(some.start * m, some.stop * m)
-            tile = block.box(out)[:, channels]
-            if not block.covered:
-                tile[...] = 0
+            tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
                 self._multiply(block.inputs(x[:, some]), self.filters[some], block, tile)
-            geo.finish_block(out, block, channels, epilogue)
+            geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, self.pieces), work)
 
@@ -69,7 +67,7 @@ def multiples_candidates(windows: Windows) -> list[Candidate]:
     for block in blocks:
         row, terms = max(1, block.grid[-1]), windows.outputs * windows.taps * block.columns
         cost += pieces * CALL * (3 + 1.5 * windows.taps) + terms * (0.45 + 15.0 / row)
-    scratch = size * windows.outputs * windows.taps
+    scratch = size * windows.outputs * windows.taps + geo.tile_bytes(windows, blocks, step * m)
 
     def prepare(w: Array) -> Kernel:
         return _Multiples(windows, blocks, step, w)

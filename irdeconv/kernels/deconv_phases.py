@@ -21,6 +21,7 @@ from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 1 << 20  # bytes of shifted copies
+TILE = 1 << 22  # bytes of sums that are rounded to a narrower type
 DEEP = 600  # rows of the copies
 NARROW = 128  # columns; a block is not narrower
 Shift = tuple[int, ...]
@@ -93,15 +94,13 @@ class _Phases:
         def work(item: tuple[geo.Block, slice], space: Space) -> None:
             block, some = item
             channels = slice(some.start * self.m, some.stop * self.m)
-            tile = block.box(out)[:, channels]
-            if not block.covered:
-                tile[...] = 0
+            tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
                 copies = self._copies(x, block, some, space)
                 tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
                 for family, w in zip(self.families, self.filters, strict=True):
                     self._family(copies, family, w[some], block, tiles, space)
-            geo.finish_block(out, block, channels, epilogue)
+            geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, groups), work)
 
@@ -109,7 +108,7 @@ class _Phases:
         """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
         g, c, own = groups.stop - groups.start, self.c, block.columns
         width = _width(block)
-        host = matrix(space, g * len(self.order) * c, width, x.dtype)
+        host = matrix(space, g * len(self.order) * c, width, self.windows.compute)
         copies = host.reshape(g, len(self.order), c, width)
         origin = self.order.index((0,) * len(self.axes))
         part = block.inputs(x[:, groups.start * c : groups.stop * c])
@@ -172,6 +171,8 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
     room = BLOCK // windows.itemsize // rows
     if rows > DEEP:  # products that deep are packed, which pays from more columns on
         room *= 4
+    if windows.narrow:  # a tile of sums is needed besides the residues
+        room = min(room, TILE // windows.itemsize // (m * math.prod(windows.strides)))
     blocks = geo.split(windows, max(room, NARROW), overhead=2)
     most = max(1, *(_width(b) for b in blocks))
     together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
@@ -187,7 +188,7 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
             cost += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
             cost += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
     scratch = windows.itemsize * (
-        pitch(most, windows.dtype)
+        pitch(most, windows.compute)
         * together
         * (c * len(order) + sum(len(f.members) for f in families) * m)
         + g * c * m * windows.taps
@@ -196,4 +197,5 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
     def prepare(w: Array) -> Kernel:
         return _Phases(windows, blocks, together, w)
 
+    scratch += geo.tile_bytes(windows, blocks, together * m)
     return [Candidate("phases", cost, scratch, prepare)]

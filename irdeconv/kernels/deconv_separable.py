@@ -16,6 +16,7 @@ from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import CALL
 from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.volume import deliver
 from irdeconv.spec import Array
 
 BLOCK = 1 << 20  # bytes of output per block
@@ -74,15 +75,14 @@ class _Separable:
         def work(item: tuple[int, slice], space: Space) -> None:
             image, some = item
             part = x[image, some.start // per : some.stop // per]
-            host = space.array((some.stop - some.start, *part.shape[1:]), x.dtype)
+            host = space.array((some.stop - some.start, *part.shape[1:]), self.rows.dtype)
             host.reshape(len(part), per, *part.shape[1:])[...] = part[:, None]
-            between = space.array((len(host), sizes[0], part.shape[2]), x.dtype)
+            between = space.array((len(host), sizes[0], part.shape[2]), host.dtype)
             np.matmul(self.rows[some], host, out=between)
-            tile = out[image, some]
-            np.matmul(between, self.columns[some], out=tile)
-            if epilogue is not None:
-                span = slice(0, math.prod(sizes))
-                epilogue(tile.reshape(len(host), -1), image, some, span)
+            target = out[image, some].reshape(len(host), -1)
+            tile = target if x.dtype == host.dtype else space.array(target.shape, host.dtype)
+            np.matmul(between, self.columns[some], out=tile.reshape(len(host), *sizes))
+            deliver(tile, target, epilogue, image, some, slice(0, target.shape[1]))
 
         team.each(items, work)
 
@@ -99,7 +99,8 @@ def separable(windows: Windows, candidate: Candidate) -> Candidate:
         return candidate.prepare(w) if found is None else _Separable(windows, found, w.dtype)
 
     per = sum(o * i for o, i in zip(windows.sizes, windows.shape[2:], strict=True))
-    block = 2 * max(BLOCK, math.prod(windows.sizes) * windows.itemsize)
+    tiles = 3 if windows.narrow else 2
+    block = tiles * max(BLOCK, math.prod(windows.sizes) * windows.itemsize)
     scratch = windows.outputs * per * windows.itemsize + block
     return replace(candidate, prepare=prepare, scratch=max(candidate.scratch, scratch))
 

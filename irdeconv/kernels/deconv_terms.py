@@ -92,6 +92,8 @@ def _layout(windows: Windows, padded: bool) -> _Layout:
     room = max(1, BLOCK // windows.itemsize)
     c = windows.shape[1] // windows.groups
     columns = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
+    if windows.narrow:  # the inputs are converted, not read where they lie
+        columns = min(columns, max(WIDE, room // c))
     blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
@@ -133,7 +135,9 @@ class _Terms:
         def work(item: tuple[geo.Block, int, list[int]], space: Space) -> None:
             block, group, chunks = item
             source = None if block.empty else self._gather(x, block, group, space)
+            used = space.used
             for i in chunks:
+                space.release(used)
                 self._chunk(source, block, group, i, out, space, epilogue)
 
         team.each(items, work)
@@ -142,18 +146,18 @@ class _Terms:
         """Return the inputs `[C/g, columns]`."""
         c = self.layout.in_channels
         part = block.inputs(x[:, group * c : (group + 1) * c])
+        dtype = self.layout.windows.compute
         if self.layout.padded:
-            host = matrix(space, c, self.layout.width(block), x.dtype)
+            host = matrix(space, c, self.layout.width(block), dtype)
             host[:, block.columns :] = 0
             own = host[:, : block.columns].reshape(c, block.count, *block.grid)
             geo.pad(part, block, own)
             return host
-        if block.count == 1 and part.strides[-1] == x.itemsize:
+        if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
             flat = _flat(part[0])
             if flat is not None and not (self.layout.copied and aliases(flat.strides[0])):
                 return flat
-        width = self.layout.width(block)
-        host = matrix(space, c, width, x.dtype)
+        host = matrix(space, c, self.layout.width(block), dtype)
         # Images last: where maps are small, rows of all images are still long.
         host.reshape(c, *part.shape[2:], part.shape[0])[...] = np.moveaxis(part, 0, -1)
         return host
@@ -170,15 +174,13 @@ class _Terms:
     ) -> None:
         chunk, base = self.chunks[index], group * self.layout.out_channels
         channels = slice(base + chunk.start, base + chunk.stop)
-        tile = block.box(out)[:, channels]
-        if not block.covered:
-            tile[...] = 0
+        tile = geo.open_tile(out, block, channels, space)
         if source is not None:
             w, own = self.filters[group][index], source.shape[1]
-            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), out.dtype)
+            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), source.dtype)
             multiply(w, source, terms[:, :own])
             self._place(terms, block, tile, space)
-        geo.finish_block(out, block, channels, epilogue)
+        geo.close_tile(tile, out, block, channels, epilogue)
 
     def _place(self, terms: Array, block: geo.Block, tile: Array, space: Space) -> None:
         """Add the shifts and write the residues into `tile [images, channels, *]`."""
@@ -339,10 +341,11 @@ def _candidate(layout: _Layout) -> Candidate:
         cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
     cost *= windows.groups
     scratch = windows.itemsize * (
-        pitch(most, windows.dtype) * layout.channels * taps * 2
-        + c * pitch(most, windows.dtype)
+        pitch(most, windows.compute) * layout.channels * taps * 2
+        + c * pitch(most, windows.compute)
         + windows.groups * c * m * taps
     )
+    scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
 
     def prepare(w: Array) -> Kernel:

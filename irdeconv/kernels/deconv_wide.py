@@ -43,20 +43,18 @@ class _Wide:
         def work(item: tuple[geo.Block, int], space: Space) -> None:
             block, group = item
             channels = slice(group * self.m, (group + 1) * self.m)
-            tile = block.box(out)[:, channels]
-            if not block.covered:
-                tile[...] = 0
+            tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
                 part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
                 self._place(self._product(part, group, block, space), block, tile, space)
-            geo.finish_block(out, block, channels, epilogue)
+            geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, range(self.windows.groups)), work)
 
     def _product(self, part: Array, group: int, block: geo.Block, space: Space) -> Array:
         """Return all residues `[images, *grid, M/g, *S]` of inputs `[images, C/g, *]`."""
         width = block.columns
-        copies = space.array((len(self.shifts), self.c, width), part.dtype)
+        copies = space.array((len(self.shifts), self.c, width), self.windows.compute)
         geo.pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
         for i, q in enumerate(self.shifts):
             if i:
@@ -64,7 +62,7 @@ class _Wide:
                 copies[i, :, :offset] = 0
                 copies[i, :, offset:] = copies[0, :, : width - offset]
         w = self.filters[group]
-        host = space.array((width, w.shape[1]), part.dtype)
+        host = space.array((width, w.shape[1]), copies.dtype)
         np.matmul(copies.reshape(-1, width).T, w, out=host)
         return host.reshape(block.count, *block.grid, self.m, *(a.stride for a in self.axes))
 
@@ -106,6 +104,7 @@ def wide_candidates(windows: Windows) -> list[Candidate]:
         cost += product_cost(m * residues, shifts * c, width)
         cost += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
     scratch = windows.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * windows.taps)
+    scratch += geo.tile_bytes(windows, blocks, m)
 
     def prepare(w: Array) -> Kernel:
         return _Wide(windows, blocks, w)

@@ -110,7 +110,8 @@ class _Winograd:
         team: Team,
     ) -> None:
         columns = self.layout.columns(block)
-        values = team.space.array((len(self.evaluate), self.c, pitch(columns, x.dtype)), x.dtype)
+        dtype = self.layout.windows.compute
+        values = team.space.array((len(self.evaluate), self.c, pitch(columns, dtype)), dtype)
         if not block.empty:
             part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
             step = max(16, -(-self.c // 8))
@@ -120,14 +121,12 @@ class _Winograd:
         def work(i: int, space: Space) -> None:
             chunk = self.chunks[i]
             channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
-            tile = block.box(out)[:, channels]
-            if not block.covered:
-                tile[...] = 0
+            tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
                 self._chunk(
                     values[:, :, : lanes(columns)], self.filters[group][i], block, tile, space
                 )
-            geo.finish_block(out, block, channels, epilogue)
+            geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(range(len(self.chunks)), work)
 
@@ -255,10 +254,11 @@ def _candidate(layout: _Layout) -> Candidate:
             chunks * inputs * (rows * columns * (0.40 + 22.0 / row) + layout.residues * 2 * CALL)
         )
     scratch = windows.itemsize * (
-        points * pitch(most, windows.dtype) * (c + 2 * rows)
-        + inputs * pitch(most, windows.dtype) * max(16, c // 8)
+        points * pitch(most, windows.compute) * (c + 2 * rows)
+        + inputs * pitch(most, windows.compute) * max(16, c // 8)
         + windows.groups * points * layout.residues * m * c
     )
+    scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
 
     def prepare(w: Array) -> Kernel:
         return _Winograd(layout, w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,15 +14,16 @@ from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_terms import terms_candidates
 from irdeconv.kernels.deconv_wide import wide_candidates
 from irdeconv.kernels.deconv_winograd import winograd_candidates
-from irdeconv.kernels.narrow import narrow
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
+CONVERT = 0.7  # ns per element read or written
+
 
 def deconvolution_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernels for a deconvolution of floats, sorted by estimated cost; at least one."""
-    return _candidates(windows, deconvolution_candidates, direct=False)
+    return _candidates(windows, direct=False)
 
 
 def direct_candidates(windows: Windows) -> list[Candidate]:
@@ -30,17 +31,12 @@ def direct_candidates(windows: Windows) -> list[Candidate]:
 
     Each sum has the definition's products and no others but zeros; only their order differs.
     """
-    return _candidates(windows, direct_candidates, direct=True)
+    return _candidates(windows, direct=True)
 
 
-def _candidates(
-    windows: Windows, again: Callable[[Windows], list[Candidate]], direct: bool
-) -> list[Candidate]:
-    """List them; `again` lists those for f32, of which those for narrower floats are made."""
+def _candidates(windows: Windows, direct: bool) -> list[Candidate]:
     if 0 in windows.shape or 0 in windows.out_shape or not windows.taps:
         return [Candidate("zeros", 0.0, 0, _no_terms)]
-    if _is_narrow(windows):
-        return sorted(narrow(windows, again), key=lambda c: c.cost)
     found = [
         *terms_candidates(windows),
         *phases_candidates(windows),
@@ -51,7 +47,22 @@ def _candidates(
         found += as_convolution(windows, direct)
     if not direct:
         found = [separable(windows, c) for c in [*found, *winograd_candidates(windows)]]
+    if windows.narrow:
+        found = [_converting(windows, c) for c in found]
     return sorted(found, key=lambda c: c.cost)
+
+
+def _converting(windows: Windows, candidate: Candidate) -> Candidate:
+    """Add what converting costs, block by block, where floats narrower than f32 are summed in it.
+
+    A kernel gets its filter in the type of sums; it converts what it reads and rounds sums once.
+    """
+    elements = math.prod(windows.shape) + math.prod(windows.out_shape)
+
+    def prepare(w: Array) -> Kernel:
+        return candidate.prepare(w.astype(windows.compute))
+
+    return replace(candidate, cost=candidate.cost + CONVERT * elements, prepare=prepare)
 
 
 def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
@@ -71,10 +82,6 @@ def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
 
     found = convolution_candidates(replace(windows, begin=begin))
     return [wrap(c) for c in found if not (direct and "winograd" in c.name)]
-
-
-def _is_narrow(windows: Windows) -> bool:
-    return np.dtype(windows.dtype).itemsize < 4
 
 
 def _no_terms(_: Array) -> Kernel:

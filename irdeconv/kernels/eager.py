@@ -12,9 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.arithmetic import accumulator, store
+from irdeconv.kernels.exact import in_order
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
+
+MOST_AXES = 3  # spatial axes that the kernels know
 
 Sums = Callable[[Array, Array, Windows, Array], None]
 """Writes the sums of `(x, w, windows)` into a contiguous output; all of one type, nothing empty."""
@@ -48,7 +51,9 @@ def evaluate(
     if 0 in y.shape or 0 in w.shape or 0 in x.shape:
         y[...] = 0
         return y
-    dtype = accumulator(x, w, terms)
+    # Kernels sum narrow floats in f32 themselves, tile by tile.
+    itself = x.dtype.kind not in "iub" and windows.rank <= MOST_AXES and not in_order()
+    dtype = x.dtype if itself else accumulator(x, w, terms)
     total = y if dtype == y.dtype and y.flags.c_contiguous else np.empty(y.shape, dtype)
     typed = replace(windows, dtype=dtype.name)
     sums(x.astype(dtype, copy=False), w.astype(dtype, copy=False), typed, total)

@@ -9,12 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
+
+
+def type_of_sums(dtype: Any) -> np.dtype[Any]:
+    """Return the type that is computed with: types of less than 32 bits are summed in f32."""
+    kind = np.dtype(dtype)
+    return kind if kind.itemsize >= 4 else np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,20 @@ class Windows:
         """The product of I."""
         return math.prod(self.shape[2:])
 
+    @cached_property
+    def compute(self) -> np.dtype[Any]:
+        """The type of sums."""
+        return type_of_sums(self.dtype)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether sums are rounded to a narrower type when they are stored."""
+        return np.dtype(self.dtype).itemsize < 4
+
     @property
     def itemsize(self) -> int:
         """Bytes of an element that is computed with."""
-        return max(4, np.dtype(self.dtype).itemsize)
+        return self.compute.itemsize
 
 
 class Epilogue(Protocol):

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.kernels.prepared import Epilogue, Windows, type_of_sums
 from irdeconv.kernels.resampling import trailing
+from irdeconv.kernels.team import Space
 from irdeconv.spec import Array
 
 
@@ -275,21 +276,54 @@ def shifts(axes: Sequence[Axis]) -> list[tuple[int, ...]]:
     return list(np.ndindex(*(a.counts[0] for a in axes)))
 
 
-def finish_block(out: Array, block: Block, channels: slice, epilogue: Epilogue | None) -> None:
-    """Apply an epilogue to the block of `out [N, M, *O]`, run by run of adjacent positions."""
-    if epilogue is None:
-        return
-    sizes = out.shape[2:]
+def open_tile(out: Array, block: Block, channels: slice, space: Space) -> Array:
+    """Return where sums of a block of `out [N, M, *O]` are written: `[images, channels, *]`.
+
+    It is the block itself, or scratch memory where the sums have a wider type. Where not every
+    position is reached it is zero.
+    """
+    tile = block.box(out)[:, channels]
+    dtype = type_of_sums(out.dtype)
+    if dtype != out.dtype:
+        tile = space.array(tile.shape, dtype)
+    if not block.covered:
+        tile[...] = 0
+    return tile
+
+
+def close_tile(
+    tile: Array, out: Array, block: Block, channels: slice, epilogue: Epilogue | None
+) -> None:
+    """Apply an epilogue to a tile, run by run of adjacent positions of `out`, and store it."""
+    if epilogue is not None:
+        _finish(tile, out.shape[2:], block, channels, epilogue)
+    if tile.dtype != out.dtype:
+        block.box(out)[:, channels] = tile
+
+
+def _finish(
+    tile: Array, sizes: Sequence[int], block: Block, channels: slice, epilogue: Epilogue
+) -> None:
     whole = [p.lo == 0 and p.hi == o for p, o in zip(block.parts, sizes, strict=True)]
     axis = next((a for a in range(len(sizes)) if all(whole[a + 1 :])), 0)
     rest = math.prod(sizes[axis + 1 :])
-    flat = out.reshape(*out.shape[:2], -1)
     run = block.parts[axis]
-    for image in range(block.images.start, block.images.stop):
-        for lead in itertools.product(*(range(p.lo, p.hi) for p in block.parts[:axis])):
-            at = 0
-            for i, o in zip(lead, sizes, strict=False):
-                at = at * o + i
-            base = at * sizes[axis] * rest
-            span = slice(base + run.lo * rest, base + run.hi * rest)
-            epilogue(flat[image, channels, span], image, channels, span)
+    origin = [p.lo for p in block.parts[:axis]]
+    for lead in np.ndindex(*(p.hi - p.lo for p in block.parts[:axis])):
+        at = 0
+        for i, lo, o in zip(lead, origin, sizes, strict=False):
+            at = at * o + lo + i
+        base = at * sizes[axis] * rest
+        span = slice(base + run.lo * rest, base + run.hi * rest)
+        runs = tile[(slice(None), slice(None), *lead)]
+        runs = runs.reshape(*tile.shape[:2], span.stop - span.start, copy=False)
+        for i, part in enumerate(runs, block.images.start):
+            epilogue(part, i, channels, span)
+
+
+def tile_bytes(windows: Windows, blocks: Sequence[Block], channels: int) -> int:
+    """Return the scratch memory of `open_tile` for so many channels."""
+    if not windows.narrow:
+        return 0
+    most = max(b.count * math.prod(p.hi - p.lo for p in b.parts) for b in blocks)
+    return most * channels * windows.itemsize

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from irdeconv.kernels.prepared import Epilogue, Fix, Windows, repeated
+from irdeconv.kernels.prepared import Epilogue, Fix, Windows, repeated, type_of_sums
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
@@ -82,8 +82,8 @@ class Volume:
 
     @cached_property
     def compute(self) -> np.dtype[Any]:
-        """The type of sums: types of less than 32 bits are summed in f32."""
-        return np.dtype(self.dtype if self.dtype[-2:] in ("32", "64") else "float32")
+        """The type of sums."""
+        return type_of_sums(self.dtype)
 
     @cached_property
     def itemsize(self) -> int:
