@@ -280,9 +280,11 @@ def test_other_float_types(seed: int, dtype: str) -> None:
             assert (y == want.astype(np.float32).astype(kind)).all(), c.name
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("seed", range(340, 400))
-def test_scratch_memory_is_what_the_candidate_says(seed: int) -> None:
+def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> None:
     w, _ = draw(seed)
+    w = replace(w, dtype=dtype)
     x, f = data(w)
     for c in convolution_candidates(w):
         team = run(c, x, f, np.empty(w.out_shape, w.dtype))
@@ -293,6 +295,20 @@ def test_scratch_memory_is_what_the_candidate_says(seed: int) -> None:
 def test_a_large_layer_works_in_blocks() -> None:
     w = Windows((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
     assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
+
+
+@pytest.mark.parametrize(
+    ("groups", "kernel", "stride"), [(1, 3, 1), (1, 1, 1), (1, 5, 2), (64, 3, 1), (64, 3, 2)]
+)
+def test_narrow_floats_are_converted_block_by_block(groups: int, kernel: int, stride: int) -> None:
+    size = 128 // stride
+    shape, squares = (4, 64, 128, 128), ((kernel,) * 2, (stride,) * 2, (1, 1), (kernel // 2,) * 2)
+    w = Windows(shape, 64, groups, *squares, (size, size), "float16")
+    x, f = data(w)
+    for c in convolution_candidates(w):
+        team = run(c, x, f, np.empty(w.out_shape, w.dtype))
+        assert team.peak <= c.scratch + 64 * 16, c.name
+        assert team.peak < 4 * x.size, c.name  # the input in f32, and that is not all of it
 
 
 @pytest.mark.parametrize("stride", [2, 7, 16, 20])

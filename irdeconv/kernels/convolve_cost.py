@@ -38,6 +38,12 @@ def framed(w: Work, v: Volume, frame: int, blocks: int) -> bool:
     return needed
 
 
+def converted(w: Work, v: Volume, inputs: int, outputs: int) -> None:
+    """Count the memory of a block that is converted, where sums have a wider type."""
+    if not v.direct:
+        w.scratch += inputs + outputs
+
+
 def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
     """Count gathering every tap and one product per block and group."""
     w, first = Work(), blocks[0]
@@ -45,6 +51,7 @@ def columns_work(v: Volume, blocks: Sequence[Block]) -> Work:
     depth = v.channels * v.taps
     w.blocks = len(blocks)
     size = first.rows * column.out * first.images
+    converted(w, v, 0, first.count * v.outputs * size if first.images == 1 else 0)
     w.product(v.outputs, depth, size, len(blocks) * first.count)
     everything = len(blocks) * first.count * size * depth
     copied = framed(w, v, first.frame.elements, len(blocks))
@@ -82,6 +89,7 @@ def shifted_work(v: Volume, blocks: Sequence[Block], stacked: bool) -> Work:
     n = len(blocks)
     w.blocks = n
     size = first.rows * column.out
+    converted(w, v, 0, first.count * v.outputs * size)
     framed(w, v, first.frame.elements, n)
     begun = 0
     for taps in row_taps(v):
@@ -114,7 +122,9 @@ def pointwise_work(v: Volume, blocks: Sequence[Part]) -> Work:
     w, first = Work(), blocks[0]
     groups, at = first.groups, first.positions
     w.blocks = len(blocks)
-    size, count = at.stop - at.start, len(blocks) * (groups.stop - groups.start)
+    size, together = at.stop - at.start, groups.stop - groups.start
+    count = len(blocks) * together
+    converted(w, v, together * v.channels * size, together * v.outputs * size)
     if v.channels == 1:
         w.added = v.outputs * size * count
     else:
@@ -133,6 +143,7 @@ def winograd_work(v: Volume, m: int, blocks: Sequence[Block]) -> Work:
     channels = v.channels * v.axes[0].kernel
     w.product(v.outputs, channels, tiles * pitch, n * (m + 2) ** 2)
     framed(w, v, first.frame.elements, n)
+    converted(w, v, 0, v.outputs * first.rows * v.sizes[COLUMN])
     plane = n * channels * (tiles + 1) * pitch
     w.copy(plane * m * m, pitch, True)
     enter, leave = (4, 4) if m == 2 else (17, 13)
@@ -158,6 +169,9 @@ def depthwise_work(v: Volume, blocks: Sequence[Strip]) -> Work:
     shape = frame_shape(v)
     frame = math.prod(shape)
     w.scratch += frame + SLACK
+    channels = max(b.channels.stop - b.channels.start for b in blocks)
+    inputs = min(v.groups, -(-channels // v.outputs) + 1)
+    converted(w, v, inputs * math.prod(a.size for a in v.axes), channels * v.plane)
     w.groups += planes
     w.looped += 0.3 * v.images * v.groups * math.prod(shape[:5])
     w.copy(v.images * v.groups * frame, shape[5])

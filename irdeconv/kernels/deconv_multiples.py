@@ -15,6 +15,7 @@ from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import CALL
 from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.volume import contiguous
 from irdeconv.spec import Array
 
 BLOCK = 1 << 19  # bytes of outputs
@@ -38,7 +39,10 @@ class _Multiples:
             channels = slice(some.start * m, some.stop * m)
             tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
-                self._multiply(block.inputs(x[:, some]), self.filters[some], block, tile)
+                part = block.inputs(x[:, some])
+                if part.dtype != tile.dtype:
+                    part = contiguous(part, tile.dtype, space)
+                self._multiply(part, self.filters[some], block, tile)
             geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, self.pieces), work)
@@ -68,6 +72,8 @@ def multiples_candidates(windows: Windows) -> list[Candidate]:
         row, terms = max(1, block.grid[-1]), windows.outputs * windows.taps * block.columns
         cost += pieces * CALL * (3 + 1.5 * windows.taps) + terms * (0.45 + 15.0 / row)
     scratch = size * windows.outputs * windows.taps + geo.tile_bytes(windows, blocks, step * m)
+    if windows.narrow:
+        scratch += size * step * most
 
     def prepare(w: Array) -> Kernel:
         return _Multiples(windows, blocks, step, w)
