@@ -148,8 +148,8 @@ def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
 
 
-@pytest.mark.parametrize("seed", range(60, 120))
-def test_every_candidate_in_many_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deconv_terms, "BLOCK", 2000)
     monkeypatch.setattr(deconv_terms, "WIDE", 8)
     monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
@@ -159,6 +159,11 @@ def test_every_candidate_in_many_blocks(seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(deconv_winograd, "NARROW", 4)
     monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
     monkeypatch.setattr(products, "SMALL", 600)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(60, 120))
+def test_every_candidate_in_many_blocks(seed: int) -> None:
     check(draw(seed), seed)
 
 
@@ -197,6 +202,28 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
         y = run(windows, candidate, x, w).astype(np.float64)
         limit = bound(windows, candidate.name, x.astype("f8"), w.astype("f8"), "float32")
         assert (np.abs(y - exact) <= np.abs(exact) * UNIT[dtype] + limit).all(), candidate.name
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("seed", range(212, 232))
+def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) -> None:
+    windows = draw(seed, dtype)
+    x, w = data(windows, seed)
+    r = np.random.default_rng(seed)
+    plane = (windows.shape[0], windows.outputs, math.prod(windows.sizes))
+    bias = r.integers(-99, 99, windows.outputs).astype(np.float32)
+    other = r.integers(-99, 99, plane).astype(np.float32)
+    sums = expected(windows, x, w)
+    cases = (
+        (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in windows.sizes))),
+        (Added(other, True), sums + other.reshape(windows.out_shape)),
+    )
+    for candidate in deconvolution_candidates(windows):
+        if "winograd" not in candidate.name:  # sums of small integers are exact in f32
+            for epilogue, exact in cases:
+                y = run(windows, candidate, x, w, epilogue)
+                assert (y == exact.astype(np.float32).astype(dtype)).all(), candidate.name
 
 
 def bilinear(channels: int, size: int, dtype: Any) -> Any:
