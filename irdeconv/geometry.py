@@ -218,14 +218,17 @@ def tensorrt(
     return Window(begin, total - begin)
 
 
-def zero_insertion_pads(window: Window, kernel: Vector, dilations: Vector) -> tuple[Vector, Vector]:
+def zero_insertion_pads(
+    window: Window, kernel: Vector, dilations: Vector, surplus: Vector
+) -> tuple[Vector, Vector]:
     """Return what to pad (negative: crop) around the zero-inserted data before the convolution.
 
     The zero-inserted data has S(I-1)+1 elements; a stride-1 convolution with the flipped kernel,
-    over it padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad.
+    over it padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad, and
+    the end less the `surplus` of zeros that the data has there already.
     """
     reach = dilated_kernel(kernel, dilations) - 1
-    return reach - window.pads_begin, reach - window.pads_end
+    return reach - window.pads_begin, reach - window.pads_end - surplus
 
 
 def filled(values: Sequence[int], axes: int, default: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ir_text import write_ir
-from layers import EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
+from layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
 
@@ -228,6 +228,27 @@ def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     graph, feeds = build(layer, x, w)
     ird.write(ird.lower(graph, form).graph, tmp_path / "net.xml")
     assert run_ov(tmp_path / "net.xml", list(feeds.values())).shape == expected(layer, x, w).shape
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("open_sizes", [True, False])
+@pytest.mark.parametrize("layer", EMPTY_DATA)
+def test_the_size_that_empty_data_gives(
+    tmp_path: Path, layer: Layer, open_sizes: bool, form: str
+) -> None:
+    """Sizes only: OpenVINO leaves unwritten what its Pad makes of nothing."""
+    x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
+    shape = (None, layer.data_shape[1], *(None,) * layer.axes) if open_sizes else None
+    graph, _ = build(layer, x, w, data_shape=shape)
+    low = ird.lower(graph, form)
+    ird.write(low.graph, tmp_path / "net.xml")
+    model = CORE.read_model(tmp_path / "net.xml")
+    if open_sizes and low.report.layers[0].form == "gemm":
+        with pytest.raises(RuntimeError, match=r"data shape after padding \(dim: 0\)"):
+            model.reshape(list(x.shape))  # its Convolution refuses data without positions
+        return
+    model.reshape(list(x.shape))
+    assert tuple(model.output(0).shape) == expected(layer, x, w).shape
 
 
 def test_the_layout_of_an_input_stays(tmp_path: Path) -> None:

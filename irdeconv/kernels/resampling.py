@@ -17,15 +17,17 @@ def trailing(x: Array, parts: Iterable[Any]) -> Array:
     return view
 
 
-def zero_insert(x: Array, strides: Sequence[int], out: Array | None = None) -> Array:
+def zero_insert(x: Array, strides: Sequence[int], trailing: bool = False) -> Array:
     """Put S-1 zeros between neighbours: `[N,C,*I]` -> `[N,C,*S(I-1)+1]` (0 stays 0).
 
-    `strides` has one entry per spatial axis. The result has the element type of `x`.
+    `strides` has one entry per spatial axis. With `trailing` zeros follow the last element as well:
+    `[N,C,*S*I]`. The result has the element type of `x`.
     """
-    sizes = tuple(s * (i - 1) + 1 if i else 0 for i, s in zip(x.shape[2:], strides, strict=True))
-    y = np.empty((*x.shape[:2], *sizes), x.dtype) if out is None else out
-    y[...] = 0
-    trailing(y, (slice(None, None, s) for s in strides))[...] = x
+    rows = zip(x.shape[2:], strides, strict=True)
+    sizes = tuple(s * i if trailing or not i else s * (i - 1) + 1 for i, s in rows)
+    y = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    places: Any = (..., *(slice(None, None, s) for s in strides))
+    y[places] = x
     return y
 
 

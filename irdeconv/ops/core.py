@@ -40,10 +40,12 @@ VERSION = "irdeconv_1"
 class ZeroInsertion(Op):
     """Put S-1 zeros between neighbours: (N, C, *I) -> (N, C, *(S(I-1)+1)), any element type.
 
-    `strides` has one S >= 1 per spatial axis. An empty axis stays empty.
+    `strides` has one S >= 1 per spatial axis. An empty axis stays empty. With `trailing` S-1 zeros
+    follow the last element as well: (N, C, *(S*I)), a size that is linear down to I = 0.
     """
 
     strides: Ints
+    trailing: bool = False
 
     def check(self) -> Iterator[Problem]:
         yield from positive("strides", self.strides)
@@ -58,11 +60,12 @@ class ZeroInsertion(Op):
                 code="E301",
                 port=0,
             )
-        spatial = (_spread(d, s) for d, s in zip(data.shape[2:], self.strides, strict=True))
+        rows = zip(data.shape[2:], self.strides, strict=True)
+        spatial = (d * s if self.trailing else _spread(d, s) for d, s in rows)
         return Spec(data.dtype, (*data.shape[:2], *spatial))
 
     def evaluate(self, data: Array) -> Array:
-        return resampling.zero_insert(data, self.strides)
+        return resampling.zero_insert(data, self.strides, self.trailing)
 
 
 def _spread(size: Dim, stride: int) -> Dim:

@@ -12,6 +12,7 @@ from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import subpixel
 from irdeconv.passes.emit import convolve, flip, pad_spatial
 from irdeconv.passes.rewrite import Rule, rewrite
+from irdeconv.spec import Shape, bounds
 
 
 @rewrite(core.Deconvolution)
@@ -22,16 +23,24 @@ def zero_insertion(
     axes = len(op.strides)
     window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
     kernel = sizes(b, w, 3, axes)
-    begin, end = geometry.zero_insertion_pads(window, kernel, IntVector(op.dilations))
-    size = sizes(b, x, 2, axes)
-    if isinstance(size, IntVector) and 0 in size.values:
-        # Zero-insertion cannot be shorter than nothing, the scatter of S(I-1)+1 places is.
-        lacking = (IntVector(op.strides) - 1) * IntVector(tuple(int(i == 0) for i in size.values))
-        end = end - lacking
+    trailing = _may_be_empty(b.spec(x).shape, op.strides)
+    surplus = (IntVector(op.strides) - 1) * int(trailing)
+    begin, end = geometry.zero_insertion_pads(window, kernel, IntVector(op.dilations), surplus)
     if any(s != 1 for s in op.strides):
-        x = b.add(core.ZeroInsertion(op.strides), x)
+        x = b.add(core.ZeroInsertion(op.strides, trailing), x)
     x = pad_spatial(b, x, begin, end)
     return convolve(b, x, flip(b, w, axes), op.dilations)
+
+
+def _may_be_empty(shape: Shape | None, strides: tuple[int, ...]) -> bool:
+    """Whether an axis that is spread may have no element.
+
+    Nothing is shorter than nothing, but S(I-1)+1 is for I = 0. S*I is not, and a crop of S-1
+    behind it makes one formula of all sizes.
+    """
+    if shape is None:
+        return any(s > 1 for s in strides)
+    return any(s > 1 and bounds(n)[0] == 0 for n, s in zip(shape[2:], strides, strict=True))
 
 
 FORMS: dict[str, Rule] = {

@@ -22,13 +22,16 @@ from irdeconv.passes.rewrite import replace_node, sweep
 from irdeconv.spec import Array, is_static
 
 MARK = "irdeconv_zero_insertion"
-_MARKED = re.compile(rf'<attribute name="{MARK}" version="0" strides="([0-9,]+)"')
+_MARKED = re.compile(
+    rf'<attribute name="{MARK}" version="0" strides="([0-9,]+)"( trailing="true")?'
+)
 
 
-def mark(strides: tuple[int, ...]) -> str:
+def mark(strides: tuple[int, ...], trailing: bool) -> str:
     """Return the rt_info that marks a spelled zero-insertion."""
     text = ",".join(map(str, strides))
-    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}" /></rt_info>'
+    more = ' trailing="true"' if trailing else ""
+    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}"{more} /></rt_info>'
 
 
 def recognise(graph: Graph) -> int:
@@ -37,11 +40,25 @@ def recognise(graph: Graph) -> int:
     for node in list(graph.nodes("Reshape")):
         found = _MARKED.search(node.rt_info or "")
         if found:
-            count += _recognise(graph, node, tuple(map(int, found[1].split(","))))
+            strides = tuple(map(int, found[1].split(",")))
+            read = _recognise_trailing if found[2] else _recognise
+            count += read(graph, node, strides)
     for node in graph.nodes() if count else ():
         if node.specs is not None:
             node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
     return count
+
+
+def _recognise_trailing(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
+    """Replace a spelling whose zeros behind the last element are wanted; a Pad behind it stays."""
+    source = _spread_source(graph, reshape, strides)
+    if source is None:
+        return False
+    before = _upstream(graph, reshape)
+    reshape.rt_info = None
+    replace_node(graph, reshape, lambda op, b, *_: b.add(core.ZeroInsertion(strides, True), source))
+    sweep(graph, sorted(before))
+    return True
 
 
 def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:

@@ -92,14 +92,17 @@ def _standardize(graph: Graph, node: Node) -> None:
 
 def _zero_insertion(graph: Graph, node: Node) -> None:
     """Spell zero-insertion; the surplus zeros at the end go into a Pad that follows."""
+    if node.op.trailing:  # type: ignore[attr-defined]
+        _mark(graph, replace_node(graph, node, _spread).made, node.op)
+        return
     users = graph.users(Value(node.id))
     surplus = tuple(s - 1 for s in node.op.strides)  # type: ignore[attr-defined]
     pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
     if pad is None or not isinstance(pad.op, Pad12) or not _pads_zeros(graph, pad):
         made = replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus)).made
-        _mark(graph, made, surplus)
+        _mark(graph, made, node.op)
         return
-    _mark(graph, replace_node(graph, node, _spread).made, surplus)
+    _mark(graph, replace_node(graph, node, _spread).made, node.op)
 
     def shorter(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *value: Any) -> Any:
         less = b.const(np.array((0, 0, *surplus), np.int64))
@@ -108,11 +111,11 @@ def _zero_insertion(graph: Graph, node: Node) -> None:
     replace_node(graph, pad, shorter)
 
 
-def _mark(graph: Graph, made: tuple[int, ...], surplus: tuple[int, ...]) -> None:
+def _mark(graph: Graph, made: tuple[int, ...], op: Any) -> None:
     """Mark the spelling, so that reading it back gives ZeroInsertion again."""
     for node in map(graph.node, made):
         if isinstance(node.op, Reshape):
-            node.rt_info = mark(tuple(s + 1 for s in surplus))
+            node.rt_info = mark(op.strides, op.trailing)
 
 
 def _pads_zeros(graph: Graph, pad: Node) -> bool:

@@ -210,7 +210,8 @@ def _broadcast(op: Any, x: Array, shape: Array, *mapping: Array) -> Array:
 
 
 def _zero_insertion(op: Any, x: Array) -> Array:
-    sizes = [s * (i - 1) + 1 if i else 0 for i, s in zip(x.shape[2:], op.strides, strict=True)]
+    rows = zip(x.shape[2:], op.strides, strict=True)
+    sizes = [s * i if op.trailing or not i else s * (i - 1) + 1 for i, s in rows]
     out = np.zeros((*x.shape[:2], *sizes), x.dtype)
     every = [slice(None, None, s) for s in (1, 1, *op.strides)]
     out[tuple(every)] = x

@@ -166,11 +166,11 @@ def strided(
     return read(view, strided_places(op, view.shape, begin, end, step))
 
 
-def spread(view: View, strides: Sequence[int]) -> View:
-    """Put S-1 zeros between the neighbours of every spatial axis."""
+def spread(view: View, strides: Sequence[int], trailing: bool) -> View:
+    """Put S-1 zeros between the neighbours of every spatial axis; `trailing`: behind each."""
     places = [np.arange(n) for n in view.shape[:2]]
     for n, s in zip(view.shape[2:], strides, strict=True):
-        at = np.arange(s * (n - 1) + 1 if n else 0)
+        at = np.arange(s * n if trailing or not n else s * (n - 1) + 1)
         places.append(np.where(at % s == 0, at // s, NOTHING))
     return read(view, places)
 

@@ -129,7 +129,8 @@ def _pad(op: Any, x: Product, begin: Array, end: Array, *fill: Array) -> Product
 def _spread(op: Any, x: Product) -> Product:
     factors = list(x.factors)
     for a, s in enumerate(op.strides, 2):
-        wide = np.zeros(s * (factors[a].size - 1) + 1 if factors[a].size else 0, np.int64)
+        size = factors[a].size
+        wide = np.zeros(s * size if op.trailing or not size else s * (size - 1) + 1, np.int64)
         wide[::s] = factors[a]
         factors[a] = wide
     return Product(tuple(factors))

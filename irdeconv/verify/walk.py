@@ -247,7 +247,7 @@ class Walk:
 
     def _spread(self, node: Node, inputs: tuple[Value, ...]) -> View:
         op: Any = node.op
-        return axes.spread(self.view(inputs[0]), op.strides)
+        return axes.spread(self.view(inputs[0]), op.strides, op.trailing)
 
     def _depth_to_space(self, node: Node, inputs: tuple[Value, ...]) -> View:
         return axes.depth_to_space(self._movable(inputs[0]), node.op)

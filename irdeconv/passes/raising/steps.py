@@ -58,7 +58,7 @@ class Steps:
             if isinstance(digit, Pattern):
                 raise Unreadable(f'ZeroInsertion "{node.name}" spreads no axis of its source')
             wide = digit.spread((0, *(None,) * (stride - 1)))
-            axes[a] = (wide.padded(0, 1 - stride),)
+            axes[a] = (wide if op.trailing else wide.padded(0, 1 - stride),)
         return Tensor(tuple(axes))
 
     def reshape(self, node: Node, inputs: Sequence[Value], tensor: Tensor) -> Tensor:
