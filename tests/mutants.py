@@ -140,6 +140,9 @@ def insertions(g: Graph) -> Iterator[Mutant]:
                     yield f"insertion stride axis {a} {step:+}", with_op(g, node, strides=other)
         if len(set(strides)) > 1:
             yield "insertion strides rolled", with_op(g, node, strides=strides[1:] + strides[:1])
+        if max(strides) > 1:
+            other = not node.op.trailing  # type: ignore[attr-defined]
+            yield "insertion with other trailing zeros", with_op(g, node, trailing=other)
         yield "insertion dropped", bypassed(g, node)
 
 

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ir_text import write_ir
-from layers import (
-    EMPTY_DATA,
-    Layer,
-    build,
-    constant,
-    expected,
-    numbers,
-    parameter,
-    random_layer,
-    result,
-)
+from layers import Layer, build, constant, expected, numbers, parameter, random_layer, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
@@ -310,43 +300,6 @@ def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
     with pytest.raises(ird.LoweringError) as raised:
         ird.lower(g)
     assert [(d.code, d.layer) for d in raised.value.diagnostics] == [("E400", "a"), ("E400", "b")]
-
-
-@pytest.mark.parametrize("fuse", [True, False])
-@pytest.mark.parametrize("open_sizes", [True, False])
-@pytest.mark.parametrize("layer", EMPTY_DATA)
-def test_empty_data(layer: Layer, open_sizes: bool, fuse: bool) -> None:
-    """S(I-1) + D(K-1) + 1 also holds for I = 0: nothing is scattered, the output is zero."""
-    x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
-    shape = (None, layer.data_shape[1], *(None,) * layer.axes) if open_sizes else None
-    g, feeds = build(layer, x, w, data_shape=shape)
-    assert expected(layer, x, w).shape[2:] == layer.output_size
-    for form in (None, *FORMS):
-        y = ird.run(g, feeds, form=form, fuse=fuse)["y"]
-        assert y.shape == expected(layer, x, w).shape, form
-        assert not y.any(), form
-
-
-@pytest.mark.parametrize(
-    ("shape", "trailing"),
-    [
-        ((1, 1, 4, 4), False),
-        ((1, 1, None, 4), True),
-        ((1, 1, 4, None), False),  # of stride 1
-        ((None, 1, Interval(1, None), 4), False),
-        ((1, 1, Interval(0, 7), Interval(1, 2)), True),
-        ((1, 1, 0, 4), True),
-    ],
-)
-def test_only_axes_that_may_be_empty_get_trailing_zeros(shape: Any, trailing: bool) -> None:
-    layer = Layer(1, (4, 4), None, 1, 1, (3, 3), (2, 1), (1, 1), (1, 0), (0, 0), (0, 0))
-    x, w = arrays(layer)
-    low = ird.lower(build(layer, x, w, data_shape=shape)[0]).graph
-    (insertion,), (pad,) = low.nodes("ZeroInsertion"), low.nodes("Pad")
-    assert insertion.op == core.ZeroInsertion((2, 1), trailing)
-    _, begin, end = (low.node(v.node) for v in low.inputs_of(pad.id))
-    assert values(low, begin).tolist() == [0, 0, 1, 2]
-    assert values(low, end).tolist() == [0, 0, 2 - trailing, 2]
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

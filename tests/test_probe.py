@@ -136,6 +136,7 @@ def test_movements_keep_products_or_take_all_elements() -> None:
     cases: list[tuple[Any, tuple[Any, ...], bool]] = [
         (Pad12("constant"), (np.array([0, 0, -1, 2]), np.array([0, 0, 3, -1])), True),
         (ZeroInsertion((2, 3)), (), True),
+        (ZeroInsertion((2, 3), trailing=True), (), True),
         (Transpose(), (np.array([0, 2, 3, 1]),), True),
         (Reshape(special_zero=True), (np.array([0, 2, 3, 1, 4]),), True),
         (Reshape(special_zero=True), (np.array([0, 2, -1]),), True),
