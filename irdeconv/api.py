@@ -24,9 +24,10 @@ from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
+from irdeconv.io.atomic import Files
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
-from irdeconv.io.xml_writer import write_ir
+from irdeconv.io.xml_writer import stage_ir, write_ir
 from irdeconv.kernels.exact import accumulate_in_order
 from irdeconv.kernels.team import Team, processors
 from irdeconv.ops.basic import Parameter
@@ -283,7 +284,19 @@ def write(graph: Graph, path: str | PathLike[str]) -> None:
     a standard spelling, InputError where constants have no data (E120), FileAccessError where the
     files cannot be written.
     """
-    write_ir(inferred(standardize(inferred(graph))), Path(path))
+    write_ir(_writable(graph), Path(path))
+
+
+def stage(graph: Graph, path: str | PathLike[str], files: Files) -> tuple[Path, Path]:
+    """Write as `write` does; the files take their places with all others of `files`.
+
+    Returns where the `.xml` and the `.bin` stand until then. Raises what `write` raises.
+    """
+    return stage_ir(_writable(graph), Path(path), files)
+
+
+def _writable(graph: Graph) -> Graph:
+    return inferred(standardize(inferred(graph)))
 
 
 def compare(

@@ -10,6 +10,7 @@ from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, rate
 from irdeconv.benchmark.measure import Times, Timing
 from irdeconv.benchmark.steps import StepReport
 from irdeconv.inspection.table import scaled, table
+from irdeconv.plural import count
 
 SCHEMA = "irdeconv/bench/1"
 TOP = 20
@@ -145,15 +146,15 @@ class BenchReport:
         load = "" if c.load is None else f", load {c.load:g}"
         every = f", {limits.gemm_all:.1f} on {limits.cores}" if limits.cores > 1 else ""
         executed = "fused" if self.fused else "node by node"
-        rounds = f"{_count(self.rounds, 'round')} of {self.seconds:g} s"
+        rounds = f"{count(self.rounds, 'round')} of {self.seconds:g} s"
         return (
-            f"{c.cpu}, {_count(c.cores, 'core')}{load}; {c.date}\n"
+            f"{c.cpu}, {count(c.cores, 'core')}{load}; {c.date}\n"
             f"irdeconv {c.irdeconv}, Python {c.python} on {c.system}, NumPy {c.numpy}, "
             f"BLAS {c.blas}, numba {c.numba or 'none'}\n"
             f"SGEMM {SIDE} cubed {limits.gemm:.1f} GF/s on one thread{every}; "
             f"copying {limits.copy:.1f} GB/s\n"
             f"{self.name}: form {self.form or 'none'}, {executed}, "
-            f"{_count(self.threads, 'thread')}, {rounds}"
+            f"{count(self.threads, 'thread')}, {rounds}"
         )
 
     def _network(self) -> str:
@@ -180,7 +181,7 @@ class BenchReport:
             )
             rows.append((str(step.index), step.layer, step.types, *cells, step.kernel, step.why))
         what = "processor" if self.clock == "cpu" else "wall"
-        shown = f"{len(rows)} slowest of {_count(len(self.steps), 'step')}"
+        shown = f"{len(rows)} slowest of {count(len(self.steps), 'step')}"
         title = f"{shown}, least {what} time, {self.total * 1e3:.3f} ms in all"
         return f"{title}\n{table(head, rows, ('step', *right))}"
 
@@ -212,10 +213,6 @@ class BenchReport:
 def _milliseconds(times: Times) -> tuple[str, ...]:
     values = (times.minimum, times.median, times.p90, times.p99)
     return tuple(f"{v * 1e3:.3f}" for v in values)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _percent(value: float | None) -> str:

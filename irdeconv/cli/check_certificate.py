@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,19 +90,37 @@ def read_certificates(path: str) -> list[Certificate]:
         raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
 
 
-def certify(source: Graph, lowered: Graph, to: str, console: Console) -> list[Certificate]:
-    """Certify the layers of `source` that `lowered` decomposes; into a file unless `to` is `-`."""
-    from irdeconv.verify.certificate import certify as prove
+def write_proved(
+    graph: Graph,
+    args: argparse.Namespace,
+    console: Console,
+    prove: Callable[[Graph], list[Certificate]],
+) -> list[Certificate]:
+    """Write what -o and --certify name, all of it or nothing; return the certificates.
 
-    made = prove(source, lowered)
-    if to != "-":
-        write_certificates(to, made, console)
+    `prove` makes them of the graph as it is read back from what -o writes.
+    """
+    from irdeconv import api
+    from irdeconv.cli.model import read_file
+    from irdeconv.cli.output import stage_bytes
+    from irdeconv.io.atomic import together
+
+    made: list[Certificate] = []
+    wrote = [args.output] if args.output else []
+    with together() as files:
+        if args.output:
+            xml, weights = api.stage(graph, args.output, files)
+        if args.certify:
+            made = prove(read_file(str(xml), str(weights)) if args.output else graph)
+        if args.certify and args.certify != "-":
+            stage_bytes(Path(args.certify), certificates_text(made).encode("utf-8"), files)
+            wrote.append(args.certify)
+    for path in wrote:
+        console.log(f"wrote {path}")
     return made
 
 
-def write_certificates(path: str, made: Sequence[Certificate], console: Console) -> None:
-    """Write certificates as JSON, atomically."""
-    from irdeconv.cli.output import write_text
-
+def certificates_text(made: Sequence[Certificate]) -> str:
+    """Return certificates as the JSON of a file that `read_certificates` reads."""
     content = {"schema": SCHEMA, "certificates": [c.to_dict() for c in made]}
-    write_text(path, json.dumps(content, indent=1) + "\n", console)
+    return json.dumps(content, indent=1) + "\n"

@@ -25,6 +25,7 @@ from irdeconv.cli.options import (
     add_shapes,
     add_target,
 )
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.errors import Diagnostic
@@ -116,7 +117,8 @@ def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Arra
     from irdeconv.cli.model import usage
 
     if len(graph.inputs) != len(inputs):
-        raise usage(f"{file} has {len(graph.inputs)} inputs, the first model has {len(inputs)}")
+        has = count(len(graph.inputs), "input")
+        raise usage(f"{file} has {has}, the first model has {len(inputs)}")
     if set(graph.inputs) == set(inputs):
         return {name: inputs[name] for name in graph.inputs}
     return dict(zip(graph.inputs, inputs.values(), strict=True))

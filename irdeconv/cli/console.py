@@ -122,8 +122,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(v) for v in value]
     return value
-
-
-def count(number: int, noun: str) -> str:
-    """Return `1 error`, `2 errors`, ..."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

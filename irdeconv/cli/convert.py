@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irdeconv.cli.console import Console, count
+from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_format, add_output, add_semantics, add_shapes, seed
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph

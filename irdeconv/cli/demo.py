@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irdeconv.cli.console import Console, count
+from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_form, add_format, add_inputs, add_target
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph

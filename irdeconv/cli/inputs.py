@@ -14,6 +14,7 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input, usage
 from irdeconv.dtypes import ElementType
 from irdeconv.graph import Graph
+from irdeconv.plural import count
 from irdeconv.spec import Array, Spec, is_static
 from irdeconv.suggest import did_you_mean
 
@@ -168,10 +169,9 @@ def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
     if named:
         return named
     if len(arrays) != len(graph.inputs):
-        raise usage(
-            f"{path} has {len(arrays)} arrays ({', '.join(arrays)}), none of which is named like "
-            f"an input, and the model has {len(graph.inputs)} inputs ({', '.join(graph.inputs)})"
-        )
+        has = f"{count(len(arrays), 'array')} ({', '.join(arrays)})"
+        inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
+        raise usage(f"{path} has {has}, none named like an input, and the model has {inputs}")
     return dict(zip(graph.inputs, arrays.values(), strict=True))
 
 

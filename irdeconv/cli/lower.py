@@ -8,9 +8,10 @@ Exit code 4 where a deconvolution stays, 1 where one is not proved.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from irdeconv.cli.console import Console, count
+from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     Parser,
     add_certify,
@@ -21,6 +22,7 @@ from irdeconv.cli.options import (
     add_shapes,
     add_target,
 )
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.passes.lower_deconv import Lowered
@@ -40,21 +42,16 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     from irdeconv import api
-    from irdeconv.cli.check_certificate import certify
+    from irdeconv.cli.check_certificate import write_proved
     from irdeconv.cli.diagnostics import parts
-    from irdeconv.cli.model import inferred, protect, protect_certificates, read, read_file
+    from irdeconv.cli.model import inferred, protect, protect_certificates, read
+    from irdeconv.verify.certificate import certify
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     protect_certificates(args)
     source = inferred(read(args), args.shape)
     low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)
-    if args.output:
-        api.write(low.graph, args.output)
-        console.log(f"wrote {args.output}")
-    certificates = []
-    if args.certify:
-        written = read_file(args.output) if args.output else low.graph
-        certificates = certify(source, written, args.certify, console)
+    certificates = write_proved(low.graph, args, console, partial(certify, source))
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **low.report.to_dict()}
         if args.certify:
@@ -101,7 +98,7 @@ def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
     done = sum(r.form is not None for r in report)
     target = f" for {report.target}" if report.form == "auto" else ""
     verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}{target}"
-    console.text(f"{args.file}: {verdict}; {len(low.graph)} layers")
+    console.text(f"{args.file}: {verdict}; {count(len(low.graph), 'layer')}")
 
 
 def _costs(low: Lowered) -> str:

@@ -12,7 +12,10 @@ from irdeconv import api
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
+from irdeconv.io.atomic import require_writable
 from irdeconv.io.limits import Limits
+from irdeconv.io.xml_writer import require_model_path
+from irdeconv.plural import count
 from irdeconv.runtime import feeds
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
@@ -99,7 +102,7 @@ def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
     out: dict[str, Shape | None] = {}
     for name, shape in parse_shapes(texts).items():
         if not name and len(graph.inputs) != 1:
-            raise usage(f"--shape needs a name: the model has {len(graph.inputs)} inputs")
+            raise usage(f"--shape needs a name: the model has {count(len(graph.inputs), 'input')}")
         target = known.get(name) if name else graph.inputs[0]
         if target is None:
             raise unknown_input(name, graph)
@@ -120,7 +123,7 @@ def protect(
     model: bool = False,
     option: str = "-o",
 ) -> None:
-    """Refuse an output that is one of the inputs, also through links.
+    """Refuse an output that is one of the inputs, also through links, or cannot be written.
 
     With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
     is what names the output.
@@ -140,6 +143,7 @@ def protect(
             if path.resolve() in targets:
                 message = f"{option} {output} would overwrite the input {path}"
                 raise usage(message, "--force allows it")
+    (require_model_path if model else require_writable)(Path(output))
 
 
 def protect_certificates(args: argparse.Namespace) -> None:

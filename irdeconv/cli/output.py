@@ -13,8 +13,7 @@ import numpy as np
 
 from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
-from irdeconv.errors import Diagnostic, FileAccessError
-from irdeconv.io.atomic import replacement
+from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.spec import Array
 
 
@@ -27,18 +26,23 @@ def write_bytes(path: str, data: bytes) -> None:
         except BrokenPipeError:
             discard(sys.stdout)
         return
-    target = Path(path)
-    if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
-        target.write_bytes(data)
-        return
-    try:
-        with replacement(target) as new:
-            new.file.write(data)
-            new.finish()
-            new.put()
-    except OSError as e:
-        message = f"{path} cannot be written: {e.strerror or e}"
-        raise FileAccessError(Diagnostic("E701", "error", message)) from e
+    with together() as files:
+        stage_bytes(Path(path), data, files)
+
+
+def stage_bytes(target: Path, data: bytes, files: Files) -> None:
+    """Write a file that takes its place with all others of `files`; FileAccessError.
+
+    A device or a pipe cannot be replaced: it gets the data now.
+    """
+    require_writable(target)
+    with failures(target):
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+            return
+        new = files.open(target)
+        new.file.write(data)
+        new.finish()
 
 
 def write_text(path: str | None, text: str, console: Console) -> None:

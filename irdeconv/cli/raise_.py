@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irdeconv.cli.console import Console, count
+from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     Parser,
     add_certify,
@@ -20,6 +20,7 @@ from irdeconv.cli.options import (
     add_output,
     add_shapes,
 )
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
@@ -44,20 +45,17 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     from irdeconv import api
-    from irdeconv.cli.check_certificate import certify
-    from irdeconv.cli.model import inferred, protect, protect_certificates, read, read_file
+    from irdeconv.cli.check_certificate import write_proved
+    from irdeconv.cli.model import inferred, protect, protect_certificates, read
+    from irdeconv.verify.certificate import certify
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     protect_certificates(args)
     source = inferred(read(args), args.shape)
     raised = api.raise_(source, args.only)
-    if args.output:
-        api.write(raised.graph, args.output)
-        console.log(f"wrote {args.output}")
-    certificates = []
-    if args.certify:
-        written = api.infer(read_file(args.output)) if args.output else raised.graph
-        certificates = certify(written, source, args.certify, console)
+    certificates = write_proved(
+        raised.graph, args, console, lambda written: certify(api.infer(written), source)
+    )
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **raised.report.to_dict()}
         if args.certify:
@@ -99,4 +97,4 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
         elif r.note:
             console.text(f"{r.name}: {r.note}")
     verdict = count(len(done), "decomposition") + f" of {len(report)} raised"
-    console.text(f"{args.file}: {verdict}; {len(raised.graph)} layers")
+    console.text(f"{args.file}: {verdict}; {count(len(raised.graph), 'layer')}")

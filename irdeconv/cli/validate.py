@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from irdeconv.cli.console import Console, count
+from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_format, add_semantics, add_shapes
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.errors import Diagnostic

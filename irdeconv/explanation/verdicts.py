@@ -9,6 +9,7 @@ from irdeconv.errors import OpError
 from irdeconv.explanation.frameworks import FRAMEWORKS
 from irdeconv.explanation.setting import Setting
 from irdeconv.explanation.systems import DIALECTS, OTHERS, Cannot, Crop, System
+from irdeconv.plural import count
 from irdeconv.spec import Dim, Shape
 
 Kind = Literal["same", "shift", "longer", "shorter", "size", "rejected", "inexpressible", "unknown"]
@@ -166,11 +167,9 @@ def _axis_words(own: Crop, other: Crop, axis: int, kind: Kind) -> str:
     if longer and shift:
         parts.append(f"size {other.size[axis]} instead of {own.size[axis]}")
     elif longer:
-        parts.append(f"{_rows(abs(longer))} {'extra' if longer > 0 else 'missing'} at the end")
+        parts.append(
+            f"{count(abs(longer), 'row')} {'extra' if longer > 0 else 'missing'} at the end"
+        )
     if kind == "unknown":
         parts.append("depends on sizes that are not known")
     return ", ".join(parts)
-
-
-def _rows(count: int) -> str:
-    return f"{count} row{'s' if count > 1 else ''}"

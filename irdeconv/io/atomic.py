@@ -1,14 +1,17 @@
-"""Files that appear whole or not at all: written beside their target, then renamed onto it."""
+"""Files that appear whole or not at all: written beside their targets, then renamed onto them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
+
+from irdeconv.errors import Diagnostic, FileAccessError
 
 
 @dataclass(frozen=True)
@@ -20,30 +23,82 @@ class Replacement:
     file: BinaryIO
 
     def finish(self) -> None:
-        """Bring everything written so far to the disk, and close."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
+        """Bring everything written so far to the disk, and close; once is enough."""
+        if not self.file.closed:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+
+
+@dataclass(frozen=True)
+class Files:
+    """New files that take their places together; see `together`."""
+
+    opened: list[Replacement] = field(default_factory=list)
+
+    def open(self, target: Path) -> Replacement:
+        """Open a file in the target's folder; OSError where that cannot be written."""
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".irdeconv-")
+        made = Replacement(target, Path(name), os.fdopen(handle, "wb"))
+        self.opened.append(made)
+        made.name.chmod(0o666 & ~_umask())  # mkstemp lets only the owner read
+        return made
 
     def put(self) -> None:
-        """Take the target's place; only after `finish`."""
-        os.replace(self.name, self.target)
+        """Finish all files, then let each take its place, in the order of opening."""
+        for one in self.opened:
+            with failures(one.target):
+                one.finish()
+        for one in self.opened:
+            with failures(one.target):
+                os.replace(one.name, one.target)
 
 
 @contextmanager
-def replacement(target: Path) -> Iterator[Replacement]:
-    """Open a file in the target's folder; it is deleted at the end unless it was put in place.
+def together() -> Iterator[Files]:
+    """Collect files that are put in place at the end: all of them, or none where anything fails.
 
-    Raises OSError where the folder cannot be written.
+    Raises FileAccessError where one cannot be finished or put.
     """
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".irdeconv-")
-    made = Path(name)
+    files = Files()
     try:
-        with os.fdopen(handle, "wb") as file:
-            made.chmod(0o666 & ~_umask())  # mkstemp lets only the owner read
-            yield Replacement(target, made, file)
+        yield files
+        files.put()
     finally:
-        made.unlink(missing_ok=True)
+        for one in files.opened:
+            with suppress(OSError):  # what is not finished is not wanted
+                one.file.close()
+            one.name.unlink(missing_ok=True)
+
+
+@contextmanager
+def failures(path: Path) -> Iterator[None]:
+    """Turn an OSError of writing into a FileAccessError (E701) that names the path."""
+    try:
+        yield
+    except OSError as e:
+        raise _refused(path, e.strerror or str(e)) from e
+
+
+def require_writable(target: Path) -> None:
+    """Raise FileAccessError (E701) where a regular file cannot be put at `target`.
+
+    What is neither a folder nor a regular file (a device, a pipe) has to be writable itself.
+    """
+    special = target.exists() and not target.is_file()
+    if target.name in ("", "..") or target.is_dir():
+        problem = EISDIR
+    elif not special and not target.parent.is_dir():
+        problem = ENOTDIR if target.parent.exists() else ENOENT
+    elif not os.access(target if special else target.parent, os.W_OK):
+        problem = EACCES
+    else:
+        return
+    raise _refused(target, os.strerror(problem))
+
+
+def _refused(path: Path, reason: str) -> FileAccessError:
+    return FileAccessError(Diagnostic("E701", "error", f"{path} cannot be written: {reason}"))
 
 
 def _umask() -> int:

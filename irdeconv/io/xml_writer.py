@@ -14,7 +14,7 @@ from lxml import etree
 from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, FileAccessError, InputError, UsageError
 from irdeconv.graph import Graph, Node
-from irdeconv.io.atomic import replacement
+from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Interval, Spec
@@ -43,34 +43,46 @@ class _Blobs:
 
 
 def write_ir(graph: Graph, path: Path) -> None:
-    """Write an inferred graph of standard operations; each file appears whole or not at all.
+    """Write an inferred graph of standard operations; both files appear whole, or neither.
 
     The `.bin` replaces its predecessor before the `.xml` does. Raises UsageError for a path that
     cannot be a model's, InputError where constants have no data, FileAccessError where writing
     fails.
     """
+    with together() as files:
+        stage_ir(graph, path, files)
+
+
+def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
+    """Write as `write_ir` does, but leave it to `files` when the IR takes its place.
+
+    Returns where the `.xml` and the `.bin` stand until then. Raises what `write_ir` raises.
+    """
     _require_data(graph)
+    require_model_path(path)
+    with failures(path):
+        weights, xml = files.open(path.with_suffix(".bin")), files.open(path)
+        for part in _document(graph, _Blobs(weights.file)):
+            xml.file.write(part.encode("utf-8"))
+        weights.finish()
+        xml.finish()
+    return xml.name, weights.name
+
+
+def require_model_path(path: Path) -> None:
+    """Raise where a path cannot be that of an `.xml` with its `.bin`: UsageError, FileAccessError.
+
+    Neither file may be a folder or a device, and their folder has to be writable.
+    """
+    require_writable(path)
     if path.suffix == ".bin":
-        raise UsageError(
-            Diagnostic(
-                "E700",
-                "error",
-                f"{path} would be overwritten by its own weights; name an .xml file",
-            )
-        )
-    _refuse_special(path)
-    try:
-        with replacement(path.with_suffix(".bin")) as weights, replacement(path) as xml:
-            for part in _document(graph, _Blobs(weights.file)):
-                xml.file.write(part.encode("utf-8"))
-            weights.finish()
-            xml.finish()
-            weights.put()
-            xml.put()
-    except OSError as e:
-        raise FileAccessError(
-            Diagnostic("E701", "error", f"{path} cannot be written: {e.strerror or e}")
-        ) from e
+        message = f"{path} would be overwritten by its own weights; name an .xml file"
+        raise UsageError(Diagnostic("E700", "error", message))
+    for target in (path, path.with_suffix(".bin")):
+        require_writable(target)
+        if target.exists() and not target.is_file():
+            message = f"{target} cannot be written: it is not a regular file"
+            raise FileAccessError(Diagnostic("E701", "error", message))
 
 
 def _require_data(graph: Graph) -> None:
@@ -97,19 +109,6 @@ def _has_data(op: Op) -> bool:
     if not isinstance(op, Opaque) or (op.weights is not None and op.weights.available):
         return True
     return not any(list(_stored(_parsed(s))) for s in op.sections if s.tag.endswith("body"))
-
-
-def _refuse_special(path: Path) -> None:
-    """Raise where a path names a folder or a device, which must not be replaced by a file."""
-    if path.name not in ("", ".."):
-        targets = (path, path.with_suffix(".bin"))
-        special = [p for p in targets if p.exists() and not p.is_file()]
-        if not special:
-            return
-        path = special[0]
-    raise FileAccessError(
-        Diagnostic("E701", "error", f"{path} cannot be written: it is not a regular file")
-    )
 
 
 def file_order(graph: Graph) -> list[Node]:

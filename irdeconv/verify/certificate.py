@@ -8,18 +8,20 @@ source, the nodes from the lowered graph, and the equality is proved anew (check
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node
+from irdeconv.plural import count
 from irdeconv.spec import Array
 from irdeconv.verify import sizes
 from irdeconv.verify.arrays import Constants
 from irdeconv.verify.checker import prove
-from irdeconv.verify.definition import Unproved, exact_shape
+from irdeconv.verify.definition import Unproved, exact_shape, is_defined
 from irdeconv.verify.layer import Layer, Place, region, source_layer
 from irdeconv.verify.matching import Matching, match
 from irdeconv.verify.probe import TRIALS, error_probability, probe
@@ -27,6 +29,7 @@ from irdeconv.verify.probe import TRIALS, error_probability, probe
 SCHEMA = "irdeconv/certificate/1"
 MOST_PROBED = 10  # sizes of one layer
 LISTED = 64  # longer vectors are given by their hash
+SHOWN = 80  # characters of a value in a message
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Certificate:
         """Read the JSON form; ValueError where it is none."""
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
             raise ValueError(f"this is no {SCHEMA}")
+        unknown = set(content) - {"schema", *(f.name for f in fields(Certificate))}
+        if unknown:
+            raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
         try:
             layer, type, form = (str(content[k]) for k in ("layer", "type", "form"))
             source, nodes = dict(content["source"]), tuple(dict(n) for n in content["nodes"])
@@ -79,11 +85,36 @@ class Certificate:
         return f"proved {self.layer}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
 
     def differs(self, other: Certificate) -> str | None:
-        """Return the first thing that the other one states differently."""
-        for name in ("type", "form", "source", "nodes"):
-            if getattr(self, name) != getattr(other, name):
-                return f"the certificate states another {name}"
+        """Return the first field that it states differently from the other one, both values."""
+        found = _unlike("", self.to_dict(), other.to_dict())
+        if found is None:
+            return None
+        name, here, there = found
+        return f"the certificate states another {name}: {_short(here)} instead of {_short(there)}"
+
+
+def _unlike(name: str, own: Any, other: Any) -> tuple[str, Any, Any] | None:
+    """Return where two JSON values first differ, as `source.strides`, and what stands there."""
+    if own == other:
         return None
+    if isinstance(own, Mapping) and isinstance(other, Mapping):
+        prefix = f"{name}." if name else ""
+        keys = dict.fromkeys([*own, *other])
+        return _first(_unlike(f"{prefix}{k}", own.get(k), other.get(k)) for k in keys)
+    if isinstance(own, list) and isinstance(other, list) and len(own) == len(other):
+        pairs = enumerate(zip(own, other, strict=True))
+        inside = _first(_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
+        return inside or (name, own, other)
+    return name, own, other
+
+
+def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any] | None:
+    return next((f for f in found if f is not None), None)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 @dataclass(frozen=True)
@@ -203,7 +234,17 @@ def check(
         layers.append(LayerCheck(c.layer, c.type, c.form, c.holds_for, reason))
     more = [name for name, left in (given or {}).items() if left]
     problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
+    if problems and not made and not matching.kept:
+        problems = [*_swapped(lowered), *problems]
     return CheckReport(tuple(layers), tuple(problems), tuple(matching.kept), matching.others)
+
+
+def _swapped(lowered: Graph) -> list[str]:
+    """Tell that the second model is the one with deconvolutions, which the first has none of."""
+    there = sum(map(is_defined, lowered.nodes()))
+    what = count(there, "deconvolution")
+    order = "the original comes first, then the lowered one; are they swapped?"
+    return [f"the first model has no deconvolution, the second has {what}: {order}"] * (there > 0)
 
 
 def probe_layers(
@@ -238,17 +279,17 @@ def _probe_sizes(
     layer: Layer, lowered: Graph, place: Place, seed: tuple[int, ...], trials: int
 ) -> str:
     """Probe at every chosen size; returns how many there were."""
-    count = 0
+    done = 0
     every = list(sizes.choices(layer))
     for chosen in every[:: -(-len(every) // MOST_PROBED)]:
         if min(layer.output(chosen.data, chosen.filter, chosen.output_shape)) < 0:
             continue
         for trial in range(trials):
-            probe(layer, lowered, place, chosen, (*seed, count, trial))
-        count += 1
-    if not count:
+            probe(layer, lowered, place, chosen, (*seed, done, trial))
+        done += 1
+    if not done:
         raise Unproved("no size was found for which the layer has an output")
-    return f"{trials} random points at {count} size{'s' if count > 1 else ''}"
+    return f"{count(trials, 'random point')} at {count(done, 'size')}"
 
 
 def _rewritten(source: Graph, matching: Matching) -> Iterator[tuple[Node, Place | str]]:

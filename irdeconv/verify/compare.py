@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.errors import Diagnostic
+from irdeconv.plural import count
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify.difference import TensorDifference
@@ -63,7 +64,7 @@ class Comparison:
         """One line: the same or different, and what was compared."""
         first = self.first_difference
         layers = sum(not t.output for t in self.tensors)
-        counts = f"{_count(len(self.outputs), 'output')}, {_count(layers, 'layer')} compared"
+        counts = f"{count(len(self.outputs), 'output')}, {count(layers, 'layer')} compared"
         if self.alone:
             counts += f", {self.alone} without a counterpart"
         if self.passed:
@@ -73,10 +74,6 @@ class Comparison:
         if not self.tensors:
             return "different: there is nothing to compare"
         return f"different: outputs are missing; {counts}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def compare_plan(

@@ -1,0 +1,188 @@
+"""Certificates on the command line: `--certify` and `check-certificate`, files that fit or not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deconv_chain import chain
+
+import irdeconv as ird
+
+
+def command(*args: object) -> int:
+    from irdeconv.cli.main import main
+
+    return main([str(a) for a in args])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A model, its lowering and the certificates in one folder."""
+    ird.write(chain(), tmp_path / "a.xml")
+    made = command(
+        "lower", tmp_path / "a.xml", "-o", tmp_path / "b.xml", "--certify", tmp_path / "c.json"
+    )
+    assert made == 0
+    return tmp_path
+
+
+def test_certificates_on_the_command_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = files / "a.xml", files / "b.xml", files / "c.json"
+    held = json.loads(c.read_text())
+    assert held["schema"] == "irdeconv/certificates/1"
+    assert [x["layer"] for x in held["certificates"]] == ["first", "up/ConvolutionBackpropData"]
+    capsys.readouterr()
+    assert command("check-certificate", a, b, "--certificate", c, "--probe") == 0
+    out = capsys.readouterr().out
+    assert "2 of 2 rewritten layers equal, 2 others unchanged" in out
+    assert "probability of at most" in out
+    assert command("check-certificate", a, b, "--probe", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "irdeconv/check-certificate/1"
+    assert found["passed"] is found["proof"]["passed"] is found["probe"]["passed"] is True
+    assert found["probe"]["error_probability"] < 1e-15
+
+
+def test_certificates_without_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("lower", files / "a.xml", "--certify") == 0
+    assert "proved first: ConvolutionBackpropData = ZeroInsertion, Pad" in capsys.readouterr().out
+    assert command("lower", files / "a.xml", "--certify", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [x["schema"] for x in found["certificates"]] == ["irdeconv/certificate/1"] * 2
+
+
+def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = files / "a.xml", files / "b.xml"
+    weights_file = b.with_suffix(".bin")
+    held = bytearray(weights_file.read_bytes())
+    at = max(held.find(np.float32(v).tobytes()) for v in (7, -7))
+    held[at + 1] ^= 1
+    weights_file.write_bytes(held)
+    assert command("check-certificate", a, b) == 1
+    assert "FAIL first: the weight of output channel" in capsys.readouterr().out
+    assert command("check-certificate", a, b, "--probe", "--format", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["proof"]["passed"]
+    assert not found["probe"]["passed"]
+
+
+def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("{}", "[{}]", "no json", '{"certificates": 1}', "[" * 100_000):
+        (files / "c.json").write_text(text)
+        given = ("--certificate", files / "c.json")
+        assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
+        assert "holds no certificates" in capsys.readouterr().err
+
+
+# What is written is written as a whole ------------------------------------------------------------
+
+
+def names(folder: Path) -> set[str]:
+    """The files in a folder, hidden ones as well."""
+    return {p.name for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
+def test_no_ir_without_its_certificates(
+    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names(files)
+    for proof, reason in [
+        (files / "no" / "proof.json", "No such file or directory"),
+        (files / "a.xml" / "proof.json", "Not a directory"),
+        (files, "Is a directory"),
+        (Path("/dev/full"), "No space left on device"),
+    ]:
+        code = command(verb, files / model, "-o", files / "new.xml", "--certify", proof)
+        assert code == 6, proof
+        captured = capsys.readouterr()
+        assert captured.err.startswith(f"error[E701]: {proof} cannot be written: {reason}")
+        assert names(files) == before, proof
+
+
+def test_a_model_is_not_replaced_where_the_proof_fails(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure behind the writing of the IR leaves the files of an earlier run as they were."""
+    before = {p.name: p.read_bytes() for p in files.iterdir()}
+
+    def fails(*args: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("irdeconv.verify.certificate.certify", fails)
+    given = ("-o", files / "b.xml", "--certify", files / "c.json", "--form", "phases")
+    assert command("lower", files / "a.xml", *given) == 5
+    assert {p.name: p.read_bytes() for p in files.iterdir()} == before
+
+
+def test_certificates_to_a_device(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("-o", files / "new.xml", "--certify", "/dev/null")
+    assert command("lower", files / "a.xml", *given) == 0
+    assert command("check-certificate", files / "a.xml", files / "new.xml") == 0
+
+
+# Every field of a certificate is compared ---------------------------------------------------------
+
+
+def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
+    *way, last = path.split(".")
+    inner: Any = certificate
+    for key in way:
+        inner = inner[int(key) if key.isdecimal() else key]
+    inner[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        ("type", "Deconvolution", 'type: "Deconvolution" instead of "ConvolutionBackpropData"'),
+        ("form", "gemm", 'form: "gemm" instead of "zero-insertion"'),
+        ("source.strides", [1, 2], "source.strides: [1, 2] instead of [2, 2]"),
+        ("source.bias", [1.5], "source.bias: [1.5] instead of null"),
+        ("nodes.1.name", "up", 'nodes[1].name: "up" instead of "first/Pad"'),
+        ("nodes.0.attributes.x", "3", 'nodes[0].attributes.x: "3" instead of null'),
+        ("nodes", [], "nodes: [] instead of "),
+        ("holds_for", "all sizes", 'holds_for: "all sizes" instead of "the size [1, 3, 4, 5]"'),
+        ("holds_for", None, 'holds_for: null instead of "the size [1, 3, 4, 5]"'),
+        ("reason", "it is not", 'reason: "it is not" instead of null'),
+    ],
+)  # fmt: skip
+def test_the_field_that_differs_is_named(
+    files: Path, path: str, value: Any, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = json.loads((files / "c.json").read_text())
+    changed(held["certificates"][0], path, value)
+    (files / "c.json").write_text(json.dumps(held))
+    given = ("--certificate", files / "c.json")
+    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
+    out = capsys.readouterr().out
+    assert f"FAIL first: the certificate states another {named}" in out
+    assert "ok   up/ConvolutionBackpropData" in out
+
+
+def test_a_field_that_no_certificate_has(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = json.loads((files / "c.json").read_text())
+    held["certificates"][0]["comment"] = "trust me"
+    (files / "c.json").write_text(json.dumps(held))
+    given = ("--certificate", files / "c.json")
+    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
+    assert "a certificate has no field comment" in capsys.readouterr().err
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def test_swapped_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = files / "a.xml", files / "b.xml"
+    hint = "the first model has no deconvolution, the second has 2 deconvolutions"
+    for given in ((), ("--certificate", files / "c.json"), ("--probe",)):
+        assert command("check-certificate", b, a, *given) == 1
+        first = capsys.readouterr().out.split("\n")[0]
+        assert first.startswith(f"FAIL {hint}: the original comes first")
+    ird.write(ird.lower(ird.read(a), "phases").graph, files / "other.xml")
+    assert command("check-certificate", b, files / "other.xml") == 1  # neither has any
+    assert "deconvolution," not in capsys.readouterr().out
