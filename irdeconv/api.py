@@ -13,7 +13,7 @@ import numpy as np
 
 import irdeconv.dialects
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
-from irdeconv.benchmark import BenchReport
+from irdeconv.benchmark import BenchReport, require_measurable
 from irdeconv.benchmark import bench as _bench
 from irdeconv.benchmark.peers import Source, peers
 from irdeconv.errors import Diagnostic, InferenceError, InputError, UsageError
@@ -268,9 +268,7 @@ def bench(
     `source`, the file that the graph was read or converted from, where it is given. Raises
     UsageError for a peer that is unknown or not installed, and for peers beside several threads.
     """
-    if against and threads != 1:
-        message = f"peers run on one thread, irdeconv would on {threads}"
-        raise UsageError(Diagnostic("E700", "error", message, hint="threads=1 or --threads 1"))
+    require_measurable(rounds, seconds, against, threads)
     origin = Source(graph, *(None if p is None else Path(p) for p in (source, weights)))
     with peers(against, origin, inputs) as ready:
         plan = compile(graph, form, threads, fuse=fuse, tune=tune, max_memory=max_memory)

@@ -328,7 +328,7 @@ def test_folders_and_devices_are_not_replaced(tmp_path, monkeypatch, name):
         (tmp_path / "work" / "pipe").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ird.FileAccessError, match="not a regular file|Is a directory"):
+    with pytest.raises(ird.FileAccessError, match=r"not a regular file|Is a directory"):
         ird.write(sample()[0], name)
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -60,14 +60,15 @@ class _Impossible(Exception):
 def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[Peer]]:
     """Yield the peers by name; UsageError for an unknown name or a package that is missing."""
     for name in names:
-        _check(name)
+        require_peer(name)
     binder = Binder.of(source.graph)
     arrays = dict(zip(binder.inputs, binder.bind(inputs), strict=True))
     with TemporaryDirectory() as folder:
         yield [_peer(name, source, arrays, Path(folder)) for name in names]
 
 
-def _check(name: str) -> None:
+def require_peer(name: str) -> None:
+    """Raise UsageError for a name that is unknown, and where one of its packages is missing."""
     if name not in PEERS:
         message = f'there is no peer "{name}": {", ".join(PEERS)}'
         raise UsageError(Diagnostic("E700", "error", message, hint=did_you_mean(name, PEERS)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from irdeconv.benchmark.machine import Ceilings, Conditions, measure_ceilings
 from irdeconv.benchmark.measure import Call, Clock, Sample, Timing, interleaved
-from irdeconv.benchmark.peers import Peer, difference
+from irdeconv.benchmark.peers import Peer, difference, require_peer
 from irdeconv.benchmark.report import BenchReport, Memory, PeerReport
 from irdeconv.benchmark.steps import StepTimer, report_steps
 from irdeconv.errors import Diagnostic, UsageError
@@ -35,7 +35,7 @@ def bench(
     about `seconds` each. `ceilings` are measured first where they are not given. Raises UsageError
     for a bad number and what `Plan.run` raises.
     """
-    _check(rounds, seconds)
+    require_measurable(rounds, seconds, peers=(), threads=1)
     clock = clock or Clock()
     outputs = plan.run(inputs)  # failures come with names of layers here
     conditions, limits = Conditions.now(), ceilings or measure_ceilings(clock)
@@ -65,10 +65,19 @@ def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -
     return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
 
 
-def _check(rounds: int, seconds: float) -> None:
+def require_measurable(rounds: int, seconds: float, peers: Sequence[str], threads: int) -> None:
+    """Raise UsageError for numbers that no measurement can have, and for peers that are not there.
+
+    Peers run on one thread, so irdeconv must as well.
+    """
     if rounds < 1 or not 0 <= seconds <= 3600:
         message = f"{rounds} rounds of {seconds:g} seconds: at least 1 round of 0 to 3600 seconds"
         raise UsageError(Diagnostic("E700", "error", message))
+    if peers and threads != 1:
+        message = f"peers run on one thread, irdeconv would on {threads}"
+        raise UsageError(Diagnostic("E700", "error", message, hint="threads=1 or --threads 1"))
+    for name in peers:
+        require_peer(name)
 
 
 def _memory(program: Program) -> Memory:

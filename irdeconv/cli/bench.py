@@ -20,6 +20,9 @@ from irdeconv.cli.options import (
     add_semantics,
     add_shapes,
     execution,
+    real,
+    rounds,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -41,17 +44,17 @@ def configure(parser: Parser) -> None:
     add_form(parser, none=True)
     add_execution(parser, default_threads=1)
     parser.add_argument(
-        "--rounds", type=int, default=5, metavar="N", help="rounds (default: %(default)s)"
+        "--rounds", type=rounds, default=5, metavar="N", help="rounds (default: %(default)s)"
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=real(0, 3600),
         default=0.5,
         metavar="S",
         help="seconds of a round for each thing that is measured (default: %(default)s)",
     )
     parser.add_argument(
-        "--top", type=int, default=20, metavar="N", help="steps to show (default: %(default)s)"
+        "--top", type=whole(1), default=20, metavar="N", help="steps to show (default: %(default)s)"
     )
     parser.add_argument(
         "--against",
@@ -71,16 +74,16 @@ def _names(text: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Measure and report; the exit code says nothing about times."""
     from irdeconv import api
+    from irdeconv.benchmark import require_measurable
     from irdeconv.cli.console import printable
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, usage
+    from irdeconv.cli.model import inferred
 
-    if args.top < 1:
-        raise usage("--top is at least 1")
+    require_measurable(args.rounds, args.seconds, args.against, args.threads)
     graph = inferred(_read(args), args.shape)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console)
     seconds = args.rounds * args.seconds * (2 + len(args.against))
-    console.log(f"measuring for about {max(seconds, 0):.0f} s")
+    console.log(f"measuring for about {seconds:.0f} s")
     dump = args.file == "-" or Path(args.file).suffix == ".json"
     report = api.bench(
         specialize(graph, inputs),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_model, add_shapes
+from irdeconv.cli.options import Parser, add_format, add_model, add_shapes, seed
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -33,7 +33,7 @@ def configure(parser: Parser) -> None:
         "--probe", action="store_true", help="also evaluate both modulo a prime on random data"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the probe (default: %(default)s)"
+        "--seed", type=seed, default=0, help="seed of the probe (default: %(default)s)"
     )
     add_shapes(parser)
     add_format(parser)
@@ -44,8 +44,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.model import inferred, read, read_file, usage
     from irdeconv.verify.certificate import check, probe_layers
 
-    if args.seed < 0:
-        raise usage("--seed is at least 0")
     if args.file == args.lowered == "-":
         raise usage("stdin holds one model; name a file for the other")
     given = None if args.certificate is None else read_certificates(args.certificate)

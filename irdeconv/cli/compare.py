@@ -12,11 +12,11 @@ n counts the terms of a sum; gamma~_n takes roundings of many terms as independe
 from __future__ import annotations
 
 import argparse
-import math
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
+    DEFAULT_FORM,
     Parser,
     add_form,
     add_format,
@@ -24,6 +24,7 @@ from irdeconv.cli.options import (
     add_model,
     add_shapes,
     add_target,
+    real,
 )
 from irdeconv.plural import count
 
@@ -47,9 +48,10 @@ def configure(parser: Parser) -> None:
     add_shapes(parser)
     add_form(parser, none=False)
     add_target(parser, costs=False)
+    parser.set_defaults(form=None)  # whether it is given counts
     parser.add_argument(
         "--tolerance",
-        type=float,
+        type=real(0),
         help="allowed difference relative to a tensor's largest value (default: what rounding "
         "explains, layer by layer)",
     )
@@ -62,21 +64,35 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read, usage
 
-    if args.tolerance is not None and not 0 <= args.tolerance < math.inf:
-        raise usage("--tolerance is a finite number of at least 0")
     if args.file == args.other == "-":
         raise usage("stdin holds one model; name a file for the other")
+    _refuse_idle(args)
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
     if console.wants_json:
-        names = {"a": args.file, "b": args.other or f"lowered ({args.form})"}
+        names = {"a": args.file, "b": args.other or f"lowered ({args.form or DEFAULT_FORM})"}
         found = [d.to_dict() for d in _diagnostics(result)]
         content = {**names, "seed": args.seed, **result.to_dict(), "diagnostics": found}
         console.json("compare", content)
     else:
         _text(result, console, everything=args.all)
     return 0 if result.passed else 1
+
+
+def _refuse_idle(args: argparse.Namespace) -> None:
+    """Refuse options that say nothing about the comparison that is asked for."""
+    from irdeconv.cli.model import usage
+
+    options = {"--form": args.form, "--target": args.target}
+    given = [name for name, value in options.items() if value is not None]
+    if args.other is not None and given:
+        message = f"{' and '.join(given)}: with OTHER nothing is lowered"
+        hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
+        raise usage(message, hint)
+    model = args.other is not None and not args.other.endswith(".npz") and args.other != OPENVINO
+    if args.other_weights is not None and not model:
+        raise usage("--other-weights goes with the .xml of a second model")
 
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
@@ -86,7 +102,7 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
 
     other = args.other
     if other is None:
-        b = api.lower(a, args.form, args.target).graph
+        b = api.lower(a, args.form or DEFAULT_FORM, args.target).graph
         return api.compare(a, b, inputs, tolerance=args.tolerance)
     system, _, file = other.partition(":")
     if system == OPENVINO:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_form, add_format, add_inputs, add_target
 from irdeconv.plural import count
@@ -40,6 +41,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
     from irdeconv.cli.samples import is_broken
 
+    if args.output is not None:
+        require_folder(Path(args.output))
     chosen = _choose(args.samples)
     if args.list:
         for name, path in chosen.items():

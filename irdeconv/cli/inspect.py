@@ -23,6 +23,7 @@ def configure(parser: Parser) -> None:
     add_shapes(parser)
     parser.add_argument("--lower", action="store_true", help="compare with the lowered graph")
     add_form(parser, none=False)
+    parser.set_defaults(form=None)  # whether it is given counts
     parser.add_argument("--constants", action="store_true", help="list constants as well")
     add_output(parser, "write the result here instead of stdout")
     add_format(parser, "dot", "html", "ir")
@@ -31,12 +32,14 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     from irdeconv import api
-    from irdeconv.cli.model import protect, read
+    from irdeconv.cli.model import protect, read, usage
     from irdeconv.cli.output import write_text
 
+    if args.form is not None and not args.lower:
+        raise usage("--form: without --lower nothing is lowered")
     protect(args.output, (args.file, args.weights), force=args.force)
     graph = _infer(read(args), args, console)
-    lowered = api.lower(graph, form=args.form).graph if args.lower else None
+    lowered = api.lower(graph, args.form or api.DEFAULT_FORM).graph if args.lower else None
     inspection = api.inspect(graph, lowered)
     write_text(args.output, _render(inspection, args, console), console)
     return 0

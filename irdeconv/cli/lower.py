@@ -12,16 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    Parser,
-    add_certify,
-    add_form,
-    add_format,
-    add_model,
-    add_output,
-    add_shapes,
-    add_target,
-)
+from irdeconv.cli.options import Parser, add_form, add_model, add_rewriting, add_target
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -33,10 +24,7 @@ def configure(parser: Parser) -> None:
     add_model(parser)
     add_form(parser, none=False)
     add_target(parser)
-    add_shapes(parser)
-    add_output(parser, "write the lowered IR here (.xml, .bin beside it)")
-    add_certify(parser, "rewritten")
-    add_format(parser)
+    add_rewriting(parser, "lowered", "rewritten")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from irdeconv import __version__
+from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser
 
@@ -89,6 +90,7 @@ def _run_verb(verb: str, args: list[str]) -> int:
         return e.code if isinstance(e.code, int) else 2
     console = Console(getattr(options, "format", "text"), quiet=options.quiet)
     try:
+        check_options(options)
         return int(module.run(options, console))
     except Exception as e:
         if options.debug:

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-
-def seed(text: str) -> int:
-    """Parse the value of --seed: an integer from 0 on."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > 40:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 0 on')
-    return int(text)
+DEFAULT_FORM = "zero-insertion"
 
 
-def threads(text: str) -> int:
-    """Parse the value of --threads: an integer from 1 to 1024."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 to 1024')
-    return int(text)
+def whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a parser of integers from `low` to `high`; without `high` they have 40 digits."""
+
+    def parse(text: str) -> int:
+        plain = text.isascii() and text.isdecimal() and len(text) <= 40
+        if not plain or int(text) < low or (high is not None and int(text) > high):
+            upper = "on" if high is None else f"to {high}"
+            raise argparse.ArgumentTypeError(f'"{text}" is not a number from {low} {upper}')
+        return int(text)
+
+    return parse
+
+
+def real(low: float, high: float = math.inf) -> Callable[[str], float]:
+    """Return a parser of finite numbers from `low` to `high`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high or math.isinf(value):
+            upper = "on" if math.isinf(high) else f"to {high:g}"
+            message = f'"{text}" is not a finite number from {low:g} {upper}'
+            raise argparse.ArgumentTypeError(message)
+        return value
+
+    return parse
+
+
+seed = whole(0)
+threads = whole(1, 1024)
+rounds = whole(1, 100_000)
 
 
 def size(text: str) -> int:
@@ -158,6 +183,17 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def add_rewriting(parser: Parser, adjective: str, layers: str) -> None:
+    """Add what verbs share that rewrite a model: --shape, -o, --force, --certify and --format.
+
+    `adjective` names the new IR, `layers` says which ones are proved.
+    """
+    add_shapes(parser)
+    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)")
+    add_certify(parser, layers)
+    add_format(parser)
+
+
 def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
     """Add -o and --force."""
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
@@ -176,10 +212,11 @@ def add_certify(parser: Parser, what: str) -> None:
 
 
 def add_form(parser: Parser, *, none: bool) -> None:
-    """Add --form; `lower` itself knows the forms and refuses others."""
+    """Add --form; `check_options` refuses a name that no form has."""
+    parser.set_defaults(form_none=none)
     parser.add_argument(
         "--form",
-        default="zero-insertion",
+        default=DEFAULT_FORM,
         help="how deconvolutions are lowered: zero-insertion (default), phases, stacked, gemm "
         "(kernel equal to the stride), or auto: each in the cheapest form; a form that does not "
         "apply to a layer falls back to zero-insertion" + ("; none: not at all" if none else ""),

@@ -12,14 +12,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import (
-    Parser,
-    add_certify,
-    add_format,
-    add_model,
-    add_output,
-    add_shapes,
-)
+from irdeconv.cli.options import Parser, add_model, add_rewriting
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -36,10 +29,7 @@ def configure(parser: Parser) -> None:
         help="look for this pattern only (repeatable): zero-insertion, phases, depth-to-space, "
         "resize",
     )
-    add_shapes(parser)
-    add_output(parser, "write the raised IR here (.xml, .bin beside it)")
-    add_certify(parser, "raised")
-    add_format(parser)
+    add_rewriting(parser, "raised", "raised")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -64,7 +64,7 @@ def lower(
     InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
     be lowered (all of them are listed).
     """
-    _check_form(form)
+    require_form(form)
     profile = load_profile(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
@@ -85,7 +85,8 @@ def lower(
     return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
 
 
-def _check_form(form: str) -> None:
+def require_form(form: str) -> None:
+    """Raise UsageError where there is no lowering form of that name."""
     names = (*FORMS, AUTO)
     if form not in names:
         message = f'there is no lowering form "{form}": {", ".join(names)}'

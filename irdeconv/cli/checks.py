@@ -1,0 +1,69 @@
+"""What can be said of options before anything is read or computed: names, numbers, places."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse values of shared options that cannot be right; UsageError, FileAccessError.
+
+    The verbs need not think of it: an option is checked where a verb has it.
+    """
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    if given.get("shape"):
+        from irdeconv.cli.model import parse_shapes
+
+        parse_shapes(given["shape"])
+    if "form" in given and not (given["form"] == "none" and given["form_none"]):
+        _check_form(given["form"])
+    if "target" in given:
+        from irdeconv.passes.profile import load_profile
+
+        load_profile(given["target"])
+    if isinstance(given.get("tune"), str):
+        _check_measurements(Path(given["tune"]), args.file)
+    if "dump_dir" in given:
+        require_folder(Path(given["dump_dir"]))
+
+
+def _check_form(form: str) -> None:
+    from irdeconv.cli.options import DEFAULT_FORM
+
+    if form != DEFAULT_FORM:  # which needs no import
+        from irdeconv.passes.lower_deconv import require_form
+
+        require_form(form)
+
+
+def _check_measurements(path: Path, model: str) -> None:
+    """Refuse a file of --tune that cannot be written, or that holds something else."""
+    from irdeconv.cli.model import usage
+    from irdeconv.io.atomic import require_writable
+    from irdeconv.runtime.choice import SCHEMA
+
+    require_writable(_first_missing(path))
+    if not path.is_file():
+        return
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise usage(f"--tune {path} would overwrite a file that holds no measurements")
+
+
+def require_folder(path: Path) -> None:
+    """Raise FileAccessError where `path` is no folder to write into and none can be made of it."""
+    from irdeconv.io.atomic import require_writable
+
+    require_writable(path / "file" if path.exists() else _first_missing(path))
+
+
+def _first_missing(path: Path) -> Path:
+    """Return the part of a path that would have to be made first, or the path itself."""
+    while not path.parent.exists():
+        path = path.parent
+    return path
