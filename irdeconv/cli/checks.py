@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 from pathlib import Path
+
+from irdeconv.errors import Diagnostic, FileAccessError
+
+RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -13,6 +19,11 @@ def check_options(args: argparse.Namespace) -> None:
     The verbs need not think of it: an option is checked where a verb has it.
     """
     given = {name: value for name, value in vars(args).items() if value is not None}
+    for name in ("weights", "lowered_weights", "other_weights"):
+        if given.get(name) not in (None, RANDOM) and not Path(given[name]).exists():
+            reason = os.strerror(errno.ENOENT)
+            message = f"cannot read the weights file {given[name]}: {reason}"
+            raise FileAccessError(Diagnostic("E100", "error", message))
     if given.get("shape"):
         from irdeconv.cli.model import parse_shapes
 
@@ -59,7 +70,13 @@ def require_folder(path: Path) -> None:
     """Raise FileAccessError where `path` is no folder to write into and none can be made of it."""
     from irdeconv.io.atomic import require_writable
 
-    require_writable(path / "file" if path.exists() else _first_missing(path))
+    if not path.exists():
+        require_writable(_first_missing(path))
+    elif not path.is_dir():
+        message = f"{path} cannot be written into: it is not a folder"
+        raise FileAccessError(Diagnostic("E701", "error", message))
+    else:
+        require_writable(path / "file")
 
 
 def _first_missing(path: Path) -> Path:

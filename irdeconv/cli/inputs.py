@@ -120,6 +120,9 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         return dict(_npz(path, graph, known))
     if "=" in item and not Path(path).exists():
         raise unknown_input(item.split("=")[0], graph)
+    if not Path(path).exists():
+        message = f'"{item}" is neither NAME=VALUE nor a file nor one of {", ".join(GENERATORS)}'
+        raise usage(message, did_you_mean(item, [*GENERATORS, *known]))
     free = [name for name in graph.inputs if name not in found]
     if not free:
         raise usage(f"{item}: every input has a value already")

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.model import inferred, protect, protect_certificates, read
     from irdeconv.verify.certificate import certify
 
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
+    protect(args.output, (args.file, args.weights, args.target), force=args.force, model=True)
     protect_certificates(args)
     source = inferred(read(args), args.shape)
     low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)

@@ -132,24 +132,25 @@ def protect(
         return
     if output == "-":
         raise usage("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
+    (require_model_path if model else require_writable)(Path(output))
     targets = {Path(output).resolve()}
     if model:
         targets.add(Path(output).with_suffix(".bin").resolve())
     for source in sources:
-        if source is None or source == "-" or force:
+        if source is None or source == "-" or force or not Path(source).name:
             continue
         # An .xml stands for its .bin as well: it is mapped while the output is written.
         for path in (Path(source), Path(source).with_suffix(".bin")):
             if path.resolve() in targets:
                 message = f"{option} {output} would overwrite the input {path}"
                 raise usage(message, "--force allows it")
-    (require_model_path if model else require_writable)(Path(output))
 
 
 def protect_certificates(args: argparse.Namespace) -> None:
     """Refuse a file of --certify that is an input or part of the IR that -o writes."""
     path, option = args.certify, f"--certify {args.certify}"
-    protect(path, (args.file, args.weights), force=args.force, option="--certify")
+    sources = (args.file, args.weights, getattr(args, "target", None))
+    protect(path, sources, force=args.force, option="--certify")
     if path is None or path == "-" or args.output is None:
         return
     output = Path(args.output)

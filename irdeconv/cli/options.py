@@ -36,7 +36,7 @@ def real(low: float, high: float = math.inf) -> Callable[[str], float]:
             upper = "on" if math.isinf(high) else f"to {high:g}"
             message = f'"{text}" is not a finite number from {low:g} {upper}'
             raise argparse.ArgumentTypeError(message)
-        return value
+        return value + 0.0  # no -0
 
     return parse
 

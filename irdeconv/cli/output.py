@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
 from irdeconv.io.atomic import Files, failures, require_writable, together
+from irdeconv.plural import count
 from irdeconv.spec import Array
 
 
@@ -62,11 +63,18 @@ def check_array_file(path: str | None) -> None:
         raise usage(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
 
 
+def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]) -> None:
+    """Refuse an .npy file for anything but a single array."""
+    if path is None or not path.endswith(".npy") or (len(outputs) == 1 and not dumped):
+        return
+    more = " beside the dumped layers" if dumped else ""
+    what = f"the model has {count(len(outputs), 'output')}{more}"
+    raise usage(f"-o {path}: .npy holds one array, {what}", "write .npz")
+
+
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name as .npz (also to `-`), or a single one as .npy."""
     if path.endswith(".npy"):
-        if len(arrays) != 1:
-            raise usage(f"-o {path}: .npy holds one array, there are {len(arrays)}; use .npz")
         write_bytes(path, npy(next(iter(arrays.values()))))
         return
     # Not numpy.savez: a tensor may be called "file", which is its own parameter's name.

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, protect, read, usage
-    from irdeconv.cli.output import check_array_file, save_arrays, statistics
+    from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
 
     if args.dump and not (args.dump_dir or args.output):
         raise usage("--dump needs --dump-dir DIR or -o FILE.npz")
@@ -77,6 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_array_file(args.output)
     protect(args.output, _files(args, items), force=args.force)
     graph = inferred(read(args), args.shape)
+    check_single(args.output, graph.outputs, args.dump if args.dump_dir is None else ())
     inputs = gather(graph, items, args.seed, console)
     form = None if args.form == "none" else args.form
     plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact, **execution(args))

@@ -74,7 +74,7 @@ def require_model_path(path: Path) -> None:
 
     Neither file may be a folder or a device, and their folder has to be writable.
     """
-    require_writable(path)
+    require_writable(path)  # so that it has a name
     if path.suffix == ".bin":
         message = f"{path} would be overwritten by its own weights; name an .xml file"
         raise UsageError(Diagnostic("E700", "error", message))

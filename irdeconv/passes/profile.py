@@ -81,7 +81,7 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
     """
     if isinstance(target, Profile):
         return target
-    text = fspath(target or DEFAULT_TARGET)
+    text = fspath(DEFAULT_TARGET if target is None else target)
     if not text.endswith(".toml"):
         if text not in profile_names():
             message = f'there is no target "{text}": {", ".join(profile_names())}, or a .toml file'
