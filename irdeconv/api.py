@@ -213,8 +213,9 @@ def compile(
     convolutions and deconvolutions in one defined order: slower, and the same bits for every form.
     `threads` is 1 or more, by default the number of processors; the results do not depend on it.
     `tune` measures kernels instead of estimating their time; a path keeps the measurements.
-    `max_memory` is a limit in bytes, LimitError where the plan needs more. Raises UnsupportedError
-    with every operation that cannot be executed, and what `lower` raises.
+    `max_memory` is a limit in bytes, LimitError where the plan needs more. A plan may be run from
+    several threads, which take turns, but not from a callback of its own run (RuntimeError). Raises
+    UnsupportedError with every operation that cannot be executed, and what `lower` raises.
     """
     with accumulate_in_order(exact):  # lowering computes constants
         ready = inferred(graph) if form is None else _lower(graph, form).graph
@@ -239,7 +240,8 @@ def run(
 
     `inputs` maps names to arrays or lists arrays in order. `form=None` executes the graph as it
     stands, otherwise it is lowered first. `trace(node, arrays)` sees every node's outputs, each
-    node being executed by itself. The other options are those of `compile`.
+    node being executed by itself; it may run other plans, also of this graph. The other options are
+    those of `compile`.
     """
     fuse = fuse and trace is None
     plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory)

@@ -196,3 +196,45 @@ def test_programs_of_many_shapes_from_several_threads(monkeypatch):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(run, range(0, 40, 4)))
+
+
+@pytest.mark.parametrize("how", ["trace", "watch", "observe"])
+def test_a_callback_must_not_run_the_plan_whose_memory_is_in_use(how):
+    """It raises, in place of waiting for itself; the plan and plans of its own are as before."""
+    b = Builder()
+    x = b.input((1, 4, 8, 8))
+    g = b.done(b.add(ReLU(), b.add(Convolution(), x, randn(4, 4, 3, 3))))
+    plan, other, feed = ird.compile(g, None), ird.compile(g, None), [randn(1, 4, 8, 8)]
+    want, seen = other.run(feed), []
+
+    def again(*args):
+        seen.append(other.run(feed))
+        plan.run(feed)
+
+    def around(step, values):
+        step.call(values)
+        again()
+
+    def start():
+        if how == "observe":
+            plan.observe(feed, around)
+        else:
+            plan.run(feed, **{how: again})
+
+    errors = []
+
+    def guarded():
+        try:
+            start()
+        except RuntimeError as e:
+            errors.append(str(e))
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for itself"
+    (error,) = errors
+    assert "compile a second plan for the callback" in error
+    for got in (*seen, plan.run(feed)):
+        for name, array in want.items():
+            assert np.array_equal(got[name], array)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +87,31 @@ def _aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
+class Turn:
+    """A lock that tells its owner instead of waiting for itself: RuntimeError where it is held.
+
+    Memory is shared by everything that a team computes, so a lock that its owner may take again
+    would let one run overwrite what the other still needs.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._owner: int | None = None
+
+    def __enter__(self) -> None:
+        if self._owner == get_ident():  # only this thread can have written that
+            raise RuntimeError(
+                "a plan is run from a callback (trace, watch or observe) of its own run, which "
+                "still needs its memory: compile a second plan for the callback"
+            )
+        self._lock.acquire()
+        self._owner = get_ident()
+
+    def __exit__(self, *error: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
 class Team:
     """One or more threads; each has scratch memory of its own.
 
@@ -97,7 +122,7 @@ class Team:
     def __init__(self, threads: int = 1) -> None:
         self.threads = max(1, threads)
         self.space = Space()
-        self.lock = Lock()
+        self.lock = Turn()
         self._spaces = [Space() for _ in range(self.threads)]
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 

@@ -60,7 +60,7 @@ class Plan:
 
         `inputs` as for `Binder.bind`. With a `trace` or a `watch` every node is executed by
         itself; `trace` is called with it and its outputs, `watch` with its step, inputs and
-        outputs. Raises UsageError for inputs that do not fit, ExecutionError where a layer fails,
+        outputs; neither may run this plan (RuntimeError), whose memory is in use. Raises UsageError for inputs that do not fit, ExecutionError where a layer fails,
         LimitError where memory does not suffice.
         """
         arrays = self.binder.bind(inputs)
@@ -75,7 +75,8 @@ class Plan:
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
         """Execute as `run` does, every step by `around(step, values)`.
 
-        It calls `step.call(values)`, whose exceptions are not translated.
+        It calls `step.call(values)`, whose exceptions are not translated, and must not run this
+        plan (RuntimeError).
         """
         arrays = self.binder.bind(inputs)
         program = self._program(arrays)
