@@ -28,7 +28,7 @@ TABLES = {"irdeconv/ops/catalog.py"}
 # From the bottom up: a module may import from its own layer and from those above it in this list.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("codes", "source", "errors"),
-    ("dtypes", "spec", "suggest", "plural", "attributes"),
+    ("dtypes", "spec", "suggest", "plural", "extras", "attributes"),
     ("op", "declare", "geometry*", "packing", "constant"),
     ("kernels*",),
     ("ops*", "dialects*"),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from irdeconv.benchmark.machine import installed
 from irdeconv.errors import Diagnostic, IrdeconvError, UsageError
+from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Graph
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.ops.core import Deconvolution
@@ -86,6 +86,8 @@ def _peer(name: str, source: Source, inputs: Mapping[str, Array], folder: Path) 
         run()
     except _Impossible as e:
         return Peer(name, version, None, str(e))
+    except ExtraError as e:
+        return Peer(name, version, None, f"a package that it needs {e}")
     except Exception as e:  # whatever a peer says about a model that it cannot run
         return Peer(name, version, None, f"{type(e).__name__}: {first_line(str(e))}")
     return Peer(name, version, run)
@@ -131,7 +133,7 @@ def _in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Arr
 
 def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outputs:
     """Load the file itself, or what `irdeconv.write` makes of a graph without a file."""
-    ov: Any = import_module("openvino")
+    ov = extra("openvino", "Core")
     path, weights = source.path, source.weights
     if path is None:
         path = folder / "model.xml"
@@ -160,7 +162,7 @@ def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outp
 
 def _onnxruntime(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outputs:
     """Load the .onnx that the graph was made of, or spell a single deconvolution as a model."""
-    ort: Any = import_module("onnxruntime")
+    ort = extra("onnxruntime", "InferenceSession")
     if source.path is not None and source.path.suffix == ".onnx":
         model: Any = str(source.path)
     else:
@@ -182,8 +184,7 @@ def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:
     ends = [s * (i - 1) + d * (k - 1) + 1 - b - o for s, i, d, k, b, o in per_axis]
     if min(w.begin) < 0:
         raise _Impossible("ConvTranspose has no negative pads")
-    onnx: Any = import_module("onnx")
-    helper, to_tensor = onnx.helper, import_module("onnx.numpy_helper").from_array
+    helper, to_tensor = extra("onnx.helper"), extra("onnx.numpy_helper").from_array
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(w.dtype))
     (name,) = inputs
     node = helper.make_node(

@@ -22,6 +22,7 @@ EXTRAS = {
     "onnxruntime": "check results and compare times with ONNX Runtime",
     "pillow": "image files as inputs",
 }
+MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
 def configure(parser: Parser) -> None:
@@ -55,18 +56,21 @@ def gather() -> dict[str, Any]:
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
-        "extras": {
-            name: {"version": _version(name), "adds": adds} for name, adds in EXTRAS.items()
-        },
+        "extras": {name: _extra(name) | {"adds": adds} for name, adds in EXTRAS.items()},
     }
 
 
 def _package(name: str) -> dict[str, str | None]:
     try:
-        import_module(name)
+        import_module(MODULES.get(name, name))
     except Exception as e:  # a broken binary may raise anything
         return {"version": _version(name), "problem": f"{type(e).__name__}: {e}"}
     return {"version": _version(name), "problem": None}
+
+
+def _extra(name: str) -> dict[str, str | None]:
+    """Import what is installed only: an extra that is missing is no problem."""
+    return {"version": None, "problem": None} if _version(name) is None else _package(name)
 
 
 def _version(name: str) -> str | None:
@@ -99,7 +103,9 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
         state = (p["problem"], "bold red") if p["problem"] else (str(p["version"]), "green")
         console.text(f"{name:<13} ", state)
     for name, p in facts["extras"].items():
-        if p["version"]:
+        if p["problem"]:
+            console.text(f"{name:<13} ", (f"{p['version']}: {p['problem']}", "bold red"))
+        elif p["version"]:
             console.text(f"{name:<13} ", (p["version"], "green"), f" ({p['adds']})")
         else:
             console.text(f"{name:<13} not installed; adds: {p['adds']}")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from irdeconv import api
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input, usage
 from irdeconv.dtypes import ElementType
+from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Graph
 from irdeconv.plural import count
 from irdeconv.spec import Array, Spec, is_static
@@ -189,11 +188,10 @@ def typed(array: Array, spec: Spec) -> Array:
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
     try:
-        pillow: Any = import_module("PIL.Image")
-    except ImportError:
-        raise usage(
-            f"{path}: reading images needs Pillow", "pip install pillow, or use .npy"
-        ) from None
+        pillow = extra("PIL.Image", "open", "UnidentifiedImageError")
+    except ExtraError as e:
+        message = f"{path}: reading images needs Pillow, which {e}"
+        raise usage(message, "pip install pillow, or use .npy") from e
     shape = spec.shape
     if shape is None or len(shape) not in (3, 4):
         raise usage(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')
@@ -207,6 +205,10 @@ def _image(path: str, spec: Spec, name: str) -> Array:
             picture = opened.convert("RGB" if channels == 3 else "L")
     except pillow.UnidentifiedImageError:
         raise usage(f"{path}: neither .npy, .npz nor an image") from None
+    except OSError:
+        raise
+    except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
+        raise usage(f"{path}: the image cannot be read: {type(e).__name__}: {e}") from e
     size = tuple(
         d if isinstance(d, int) else p for d, p in zip((width, height), picture.size, strict=True)
     )

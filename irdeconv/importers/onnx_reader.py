@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Diagnostic, OpError, UnsupportedError
+from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
@@ -22,7 +21,7 @@ from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.imported import MISFITS, Imported, Report, malformed
 from irdeconv.importers.onnx_node import NHWC, RULES, OnnxNode
-from irdeconv.importers.onnx_tensors import declared_shape, element_type, to_array
+from irdeconv.importers.onnx_tensors import declared_shape, element_type, onnx_module, to_array
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
@@ -51,30 +50,21 @@ def read_onnx(
     return done
 
 
-def _onnx() -> Any:
-    try:
-        return import_module("onnx")
-    except ImportError as e:
-        hint = "pip install 'irdeconv[onnx]'"
-        message = f"reading ONNX models needs the package onnx: {e}"
-        raise UnsupportedError(Diagnostic("E502", "error", message, hint=hint)) from None
-
-
 def _load(path: str, data: bytes | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
     """Return a ModelProto with local functions inlined, and the files of its external data."""
-    onnx = _onnx()
-    protobuf: Any = import_module("google.protobuf.message")
+    onnx = onnx_module("onnx", "load", "checker")
+    protobuf = onnx_module("google.protobuf.message")
     try:
         if data is None:
             model = onnx.load(path, load_external_data=False)
             files = _external(model, Path(path).parent)
-            import_module("onnx.external_data_helper").load_external_data_for_model(
+            onnx_module("onnx.external_data_helper").load_external_data_for_model(
                 model, str(Path(path).parent)
             )
         else:
             model, files = onnx.load_model_from_string(data), ()
         if model.functions:
-            model = import_module("onnx.inliner").inline_local_functions(model)
+            model = onnx_module("onnx.inliner").inline_local_functions(model)
     except (protobuf.DecodeError, protobuf.Error) as e:
         raise malformed(location, f"not an ONNX model: {e}") from None
     except FileNotFoundError as e:
@@ -128,7 +118,7 @@ class OnnxReader:
         return int(self.opsets.get(domain or "ai.onnx", 0))
 
     def _check_opsets(self) -> bool:
-        latest = import_module("onnx.defs").onnx_opset_version()
+        latest = onnx_module("onnx.defs").onnx_opset_version()
         opset = self._opset("")
         if OLDEST <= opset <= latest or (not opset and self.opsets):
             return True
@@ -258,7 +248,7 @@ class OnnxReader:
         opset = self._opset(domain)
         if domain == NHWC:
             return max((v for v in coverage.versions if v <= opset), default=1), None
-        defs = import_module("onnx.defs")
+        defs = onnx_module("onnx.defs")
         try:
             version = int(defs.get_schema(node.op_type, opset, domain).since_version)
         except defs.SchemaError:

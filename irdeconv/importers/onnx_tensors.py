@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.errors import Diagnostic, UnsupportedError
+from irdeconv.extras import ExtraError, extra
 from irdeconv.importers.builder import Refusal
 from irdeconv.spec import DYNAMIC, Array, Dim, Shape
 
@@ -37,9 +38,19 @@ _NAMES = {
 }
 
 
+def onnx_module(name: str = "onnx", *names: str) -> Any:
+    """Import a module of the package onnx; UnsupportedError where it is missing or broken."""
+    try:
+        return extra(name, *names)
+    except ExtraError as e:
+        hint = "pip install 'irdeconv[onnx]'"
+        message = f"reading ONNX models needs the package onnx, which {e}"
+        raise UnsupportedError(Diagnostic("E502", "error", message, hint=hint)) from e
+
+
 def element_type(number: int) -> ElementType:
     """Return the element type of a TensorProto.DataType; Refusal where there is none."""
-    onnx: Any = import_module("onnx")
+    onnx = onnx_module()
     known = {v: k for k, v in onnx.TensorProto.DataType.items()}
     name = known.get(number, str(number))
     if name not in _NAMES:
@@ -53,7 +64,7 @@ def to_array(tensor: Any) -> tuple[Array, ElementType]:
     Raises Refusal for types without a counterpart, ValueError where the data does not fit the
     shape or was left in another file.
     """
-    helper: Any = import_module("onnx.numpy_helper")
+    helper = onnx_module("onnx.numpy_helper")
     dtype = element_type(tensor.data_type)
     if tensor.data_location == tensor.EXTERNAL:
         raise ValueError("its data lies in another file, which was not read")

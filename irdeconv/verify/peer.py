@@ -12,13 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
+from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
@@ -33,11 +33,11 @@ Key = tuple[str, int]  # a layer's name and output port
 
 
 def openvino() -> Any:
-    """Import OpenVINO; UnsupportedError where it is not installed."""
+    """Import OpenVINO; UnsupportedError where it is missing or broken."""
     try:
-        return import_module("openvino")
-    except ImportError as e:
-        raise _refused(f"comparing with OpenVINO needs its package: {e}") from None
+        return extra("openvino", "Core", "Model", "PartialShape", "opset8")
+    except ExtraError as e:
+        raise _refused(f"comparing with OpenVINO needs the package openvino, which {e}") from e
 
 
 def _refused(message: str, hint: str | None = None) -> UnsupportedError:
@@ -66,7 +66,10 @@ class OpenVinoPartner(Partner):
 
     def __post_init__(self) -> None:
         self._ov = openvino()
-        self._core = self._ov.Core()
+        try:
+            self._core = self._ov.Core()
+        except RuntimeError as e:
+            raise _refused(f"OpenVINO does not start: {_first_line(e)}") from e
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}

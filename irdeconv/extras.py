@@ -1,0 +1,32 @@
+"""Packages that are not required: imported where they are used, and what keeps them from it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+SHOWN = 200  # characters of the cause
+
+
+class ExtraError(Exception):
+    """A package is missing or broken; the text continues "the package X ..."."""
+
+
+def extra(module: str, *names: str) -> Any:
+    """Import a module that has to have `names`; ExtraError where it is missing or broken.
+
+    A broken installation raises anything: OSError for a library that is not there, RuntimeError for
+    a version that does not fit, AttributeError, and a folder of the name has none of the names.
+    """
+    try:
+        found = import_module(module)
+        for name in names:
+            getattr(found, name)
+    except Exception as e:
+        package = module.partition(".")[0]
+        if isinstance(e, ModuleNotFoundError) and e.name == package:
+            raise ExtraError("is not installed") from None
+        text = " ".join(str(e).split())
+        shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+        raise ExtraError(f"is installed but cannot be used: {type(e).__name__}: {shown}") from e
+    return found

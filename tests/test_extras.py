@@ -1,0 +1,150 @@
+"""Extra packages that are missing or broken: a diagnostic with the cause in every place."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from ir_text import write_ir
+from layers import Layer
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.extras import ExtraError, extra
+
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+BROKEN = {  # what a package does when it is imported, and what is said of it
+    "raise OSError('libx.so.1: cannot open shared object file')": "OSError: libx.so.1: cannot open",
+    "raise RuntimeError('built for NumPy 1')": "RuntimeError: built for NumPy 1",
+    "import sys; sys.gone": "AttributeError: module 'sys' has no attribute 'gone'",
+    "import a_module_that_is_not_there": "ModuleNotFoundError: No module named 'a_module_that",
+    "raise ValueError('x ' * 400)": "ValueError: x x x",
+    "": "",  # a folder of that name, without anything in it
+}
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: str) -> None:
+    """Put a package in front of all others."""
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text(code)
+    for name in [m for m in sys.modules if m.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, W)
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    (tmp_path / "x.png").write_bytes(b"x")
+    return path
+
+
+@pytest.mark.parametrize("code", BROKEN)
+@pytest.mark.parametrize(
+    ("package", "command", "exit_code", "message"),
+    [
+        ("openvino", ["compare", "net.xml", "openvino"], 4, "error[E506]: comparing with OpenVINO"),
+        ("onnx", ["convert", "net.onnx", "-o", "out.xml"], 4, "error[E502]: reading ONNX models"),
+        ("onnx", ["bench", "net.onnx"], 4, "error[E502]: reading ONNX models"),
+        ("PIL", ["run", "net.xml", "x=@x.png"], 2, "error[E700]: x.png: reading images needs"),
+    ],
+)
+def test_a_broken_package(
+    net: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: str,
+    package: str,
+    command: list[str],
+    exit_code: int,
+    message: str,
+) -> None:
+    install(net.parent / "site", monkeypatch, package, code)
+    monkeypatch.chdir(net.parent)
+    assert main(command) == exit_code
+    err = capsys.readouterr().err
+    assert message in err
+    assert f"is installed but cannot be used: {BROKEN[code]}" in err
+    assert max(map(len, err.split("\n"))) < 400
+    assert "bug" not in err
+
+
+@pytest.mark.parametrize("package", ["onnx", "openvino", "PIL"])
+def test_a_missing_package(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
+) -> None:
+    for name in [m for m in sys.modules if m.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+
+    def nowhere(name: str, *args: object) -> None:
+        if name.split(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    finder = SimpleNamespace(find_spec=nowhere)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.chdir(net.parent)
+    commands = {
+        "onnx": ["convert", "net.onnx", "-o", "out.xml"],
+        "openvino": ["compare", "net.xml", "openvino"],
+        "PIL": ["run", "net.xml", "x=@x.png"],
+    }
+    assert main(commands[package]) in (2, 4)
+    assert "is not installed" in capsys.readouterr().err
+
+
+def test_a_runtime_that_does_not_start(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "class Core:\n def __init__(self): raise RuntimeError('no plugins.xml')\n"
+    code += "Model = PartialShape = opset8 = None\n"
+    install(net.parent / "site", monkeypatch, "openvino", code)
+    assert main(["compare", str(net), "openvino"]) == 4
+    assert "error[E506]: OpenVINO does not start: no plugins.xml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_peer_does_not_end_a_measurement(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    from irdeconv.benchmark.machine import Ceilings
+
+    found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
+    monkeypatch.setattr("irdeconv.benchmark.session.measure_ceilings", lambda clock: found)
+    monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: "1.0")
+    install(net.parent / "site", monkeypatch, "openvino", code)
+    given = ("--against", "openvino", "--rounds", "1", "--seconds", "0", "--format", "json")
+    assert main(["bench", str(net), *given]) == 0
+    (peer,) = json.loads(capsys.readouterr().out)["peers"]
+    assert f"is installed but cannot be used: {BROKEN[code]}" in peer["problem"]
+
+
+def test_the_doctor_tells_broken_extras(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
+    monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
+    for name in ("numba", "openvino", "onnxruntime", "PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
+    assert main(["doctor", "--format", "json"]) == 0  # extras are not required
+    extras: dict[str, Any] = json.loads(capsys.readouterr().out)["extras"]
+    assert extras["onnx"]["problem"] == "OSError: libx.so.1"
+    assert extras["onnxruntime"]["problem"] is None
+    assert main(["doctor"]) == 0
+    assert "onnx          1.0: OSError: libx.so.1" in capsys.readouterr().out
+
+
+def test_what_is_there_is_returned() -> None:
+    assert extra("json", "dumps") is json
+    with pytest.raises(ExtraError, match="has no attribute 'nothing'"):
+        extra("json", "nothing")
+    assert issubclass(ird.UnsupportedError, ird.IrdeconvError)
