@@ -17,6 +17,7 @@ from layers import Layer
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.extras import ExtraError, extra
+from irdeconv.kernels import jit
 
 LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
@@ -141,6 +142,20 @@ def test_the_doctor_tells_broken_extras(
     assert extras["onnxruntime"]["problem"] is None
     assert main(["doctor"]) == 0
     assert "onnx          1.0: OSError: libx.so.1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_compiler_is_no_compiler(
+    net: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    install(net.parent / "site", monkeypatch, "numba", code)
+    jit.installed.cache_clear()
+    try:
+        assert not jit.installed()
+        assert not jit.available()
+        assert main(["run", str(net), "-q"]) == 0
+    finally:
+        jit.installed.cache_clear()
 
 
 def test_what_is_there_is_returned() -> None:

@@ -9,16 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, TypeVar, cast
+
+from irdeconv.extras import ExtraError, extra
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @cache
 def installed() -> bool:
-    """Whether numba is installed."""
-    return find_spec("numba") is not None
+    """Whether numba is installed and can be imported; NumPy does all of it otherwise."""
+    try:
+        extra("numba", "njit")
+    except ExtraError:
+        return False  # `irdeconv doctor` tells why
+    return True
 
 
 def available() -> bool:
