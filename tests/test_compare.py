@@ -93,3 +93,19 @@ def test_shapes_that_differ():
     out = difference(("t", "A", "B"), np.zeros((2, 3)), np.zeros((3, 2)), EXACT)
     assert not out.passed
     assert "[2, 3] and [3, 2]" in str(out)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "passed"),
+    [(2, 2, True), (2, 2.5, False), (2, np.nan, False), (np.inf, 2, False),
+     (np.nan, np.nan, True), (np.inf, np.inf, True)],
+)  # fmt: skip
+def test_scalars_are_compared(a, b, passed):
+    """Of arrays without axes NumPy makes numbers, which are no arrays any more."""
+    g = Graph()
+    x = parameter(g, (), np.float32, "x")
+    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    report = ird.compare(g, {"r": np.array(b, np.float32)}, [np.array(a, np.float32)])
+    assert report.passed is passed
+    out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), EXACT)
+    assert out.passed is passed

@@ -197,7 +197,7 @@ def _closest(own: Array, limit: Array) -> tuple[int, ...]:
 def _ratio(own: Array, limit: Array) -> Array:
     """Return own / limit: 0 where nothing differs, infinite where nothing is allowed."""
     with np.errstate(all="ignore"):
-        ratio = own / limit
+        ratio = np.asarray(own / limit)  # of a scalar NumPy makes no array
     ratio[own == 0] = 0.0
     ratio[np.isinf(own)] = np.inf  # also where the limit has overflowed
     return ratio
@@ -206,12 +206,12 @@ def _ratio(own: Array, limit: Array) -> Array:
 def _apart(x: Array, y: Array) -> Array:
     """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
     with np.errstate(invalid="ignore"):
-        apart = np.abs(x - y)
+        apart = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
     odd = ~np.isfinite(apart)
     if odd.any():
         equal = (x == y) | (np.isnan(x) & np.isnan(y))
         apart[odd] = np.where(equal[odd], 0.0, np.inf)
-    return np.asarray(apart)
+    return apart
 
 
 @np.errstate(all="ignore")
