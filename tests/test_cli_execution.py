@@ -118,11 +118,22 @@ def test_how_it_is_executed_does_not_change_results(net: Path) -> None:
 def test_memory_is_refused_before_running(
     net: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command("run", net, "--max-memory", "100", *options) == 5
+    assert command("run", net, "--max-memory", "200", *options) == 5
     err = capsys.readouterr().err
     assert "error[E602]: running needs " in err
-    assert "the limit is 100" in err
+    assert "the limit is 200" in err
     assert command("run", net, "--max-memory", "1G", *options) == 0
+
+
+def test_inputs_beyond_the_limit_are_not_made(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = net.read_text().replace('shape="1,3,4,4"', 'shape="1,3,100000,100000"')
+    net.write_text(text.replace("<dim>4</dim>", "<dim>100000</dim>"))
+    for verb in ("run", "bench"):
+        assert command(verb, net, "--max-memory", "1G") == 5
+        err = capsys.readouterr().err
+        assert "error[E602]: the inputs alone need 120,000,000,000 bytes" in err
 
 
 def test_the_limit_counts_what_is_alive_at_once() -> None:

@@ -152,6 +152,11 @@ def test_control_characters_of_names_do_not_reach_the_terminal(net: Path) -> Non
     assert done.returncode == 3
     assert "\x9b" not in done.stderr
     assert "\\x9b31mred" in done.stderr
+    net.write_text(net.read_text().replace("&#x9b;31mred", "&#x202e;cnoc"))  # reads backwards
+    done = process("inspect", net, env={**os.environ, "PYTHONIOENCODING": "utf-8"})
+    assert done.returncode == 0
+    assert "\u202e" not in done.stdout
+    assert "\\u202ecnoc" in done.stdout
 
 
 def test_ascii_output(net: Path) -> None:

@@ -109,3 +109,13 @@ def test_scalars_are_compared(a, b, passed):
     assert report.passed is passed
     out = difference(("t", "A", "B"), np.array(a, np.float32), np.array(b, np.float32), EXACT)
     assert out.passed is passed
+
+
+def test_nothing_is_compared_without_elements():
+    g = Graph()
+    x = parameter(g, (0, 2, 3, 3), np.float32, "x")
+    result(g, Value(g.add(ReLU(), [x], name="r").id), "y")
+    report = ird.compare(g, g.copy(), [np.zeros((0, 2, 3, 3), np.float32)])
+    assert report.passed
+    longer = {"r": np.zeros((0, 2, 4, 3), np.float32)}
+    assert not ird.compare(g, longer, [np.zeros((0, 2, 3, 3), np.float32)]).passed

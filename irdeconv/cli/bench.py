@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     require_measurable(args.rounds, args.seconds, args.against, args.threads)
     graph = inferred(_read(args), args.shape)
-    inputs = gather(graph, [*args.inputs, *args.values], args.seed, console)
+    inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
     seconds = args.rounds * args.seconds * (2 + len(args.against))
     console.log(f"measuring for about {seconds:.0f} s")
     dump = args.file == "-" or Path(args.file).suffix == ".json"

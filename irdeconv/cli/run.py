@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     protect(args.output, _files(args, items), force=args.force)
     graph = inferred(read(args), args.shape)
     check_single(args.output, graph.outputs, args.dump if args.dump_dir is None else ())
-    inputs = gather(graph, items, args.seed, console)
+    inputs = gather(graph, items, args.seed, console, limit=args.max_memory)
     form = None if args.form == "none" else args.form
     plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}

@@ -156,7 +156,8 @@ def _incomparable(
 ) -> TensorDifference:
     same = a.shape == b.shape and bool(np.array_equal(a, b))
     numbers = _numeric(a) and _numeric(b)
-    kind = kind_of(a, b, float(np.max(allowed.limit, initial=0.0))) if numbers else None
+    limit = float(np.max(allowed.limit, initial=0.0))
+    kind = kind_of(a, b, limit) if numbers and not same else None
     apart = 0.0 if same else np.inf
     return TensorDifference(
         *names, a.shape, b.shape, apart, 1.0, 0.0, None, output, kind, own=apart

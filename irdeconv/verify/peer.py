@@ -27,6 +27,9 @@ from irdeconv.verify.partner import Fetched, Partner
 
 PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}  # otherwise it may be bf16
+STANDARD = (
+    "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
+)
 READABLE = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean")
 
 Key = tuple[str, int]  # a layer's name and output port
@@ -126,7 +129,8 @@ class OpenVinoPartner(Partner):
             if shapes:
                 model.reshape(shapes)
         except RuntimeError as e:
-            raise _refused(f"OpenVINO does not read {self.file}: {_first_line(e)}") from None
+            message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
+            raise _refused(message, STANDARD) from None
         return model
 
     def _bound(self, model: Any) -> list[tuple[Any, Array]]:
