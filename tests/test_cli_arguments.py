@@ -58,6 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("lower net.xml --target=", 2, 'there is no target ""'),
         ("run net.xml --shape x[9..3]", 2, "9 is above 3"),
         ("run net.xml ons", 2, 'did you mean "ones"?'),
+        ("run net.xml x=@nofile.png", 6, "nofile.png: No such file or directory"),
         ("run net.xml nofile.npy", 2, '"nofile.npy" is neither NAME=VALUE nor a file'),
         # Places.
         ("lower net.xml -o .", 6, ". cannot be written: Is a directory"),
@@ -88,6 +89,8 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("compare net.xml low.xml --form phases", 2, "--form: with OTHER nothing is lowered"),
         ("compare net.xml low.xml --target generic", 2, "--target: with OTHER nothing is lowered"),
         ("compare net.xml a.npz --form zero-insertion --target generic", 2, "--form and --target:"),
+        ("compare net.xml y.npy", 2, "y.npy is neither an .xml nor an .npz"),
+        ("compare net.xml net.onnx", 2, "net.onnx is neither an .xml nor an .npz"),
         ("compare net.xml --other-weights low.bin", 2, "--other-weights goes with the .xml of a"),
         ("compare net.xml a.npz --other-weights low.bin", 2, "--other-weights goes with the .xml"),
         ("inspect net.xml --form phases", 2, "--form: without --lower nothing is lowered"),

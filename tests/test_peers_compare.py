@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
+from layers import constant, parameter, result
 from networks import image, network
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from irdeconv.graph import Graph, Value
+from irdeconv.op import REGISTRY
 from irdeconv.verify import peer
 
 pytest.importorskip("openvino")
@@ -82,3 +86,33 @@ def test_what_openvino_refuses(net: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "E506" in capsys.readouterr().err
     assert main(["compare", str(net), f"openvino:{odd.with_name('none.xml')}"]) == 6
     assert "E100" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+@pytest.mark.parametrize("nbytes", [1, 1 << 26])
+def test_every_floating_point_type(
+    dtype: type, nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO hands out bf16 as the bits of f16, and computes f64 in single precision."""
+    monkeypatch.setattr(peer, "PIECE_BYTES", nbytes)
+    rng = np.random.default_rng(5)
+    wrong = rng.standard_normal((3, 2, 4, 3)).astype(dtype)
+    right = wrong.copy()
+    wrong[1, 1, 2, 0] += wrong.dtype.type(0.125)
+    graphs = []
+    for w in (right, wrong):
+        g = Graph()
+        x = parameter(g, (1, 3, 6, 5), dtype, "x")
+        op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
+        d = g.add(op, [x, constant(g, w, "w")], name="deconv")
+        result(g, Value(g.add(REGISTRY["ReLU", "opset1"](), [Value(d.id)], name="r").id), "y")
+        graphs.append(ird.infer(g))
+    feeds = [rng.standard_normal((1, 3, 6, 5)).astype(dtype)]
+    ird.write(graphs[1], tmp_path / "wrong.xml")
+    for graph in (graphs[0], ird.lower(graphs[0], "phases").graph):
+        report = ird.compare(graph, "openvino", feeds)
+        assert report.passed, report
+        assert not report.diagnostics
+    report = ird.compare(graphs[0], f"openvino:{tmp_path / 'wrong.xml'}", feeds)
+    assert report.first_difference is not None
+    assert report.first_difference.name == "deconv"

@@ -81,9 +81,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
-    """Refuse options that say nothing about the comparison that is asked for."""
+    """Refuse what says nothing about the comparison that is asked for."""
     from irdeconv.cli.model import usage
 
+    if args.other is not None and args.other.endswith((".npy", ".onnx", ".json")):
+        hint = "convert makes an .xml of a model; an array goes into an .npz, named like its layer"
+        raise usage(f"{args.other} is neither an .xml nor an .npz", hint)
     options = {"--form": args.form, "--target": args.target}
     given = [name for name, value in options.items() if value is not None]
     if args.other is not None and given:

@@ -203,6 +203,7 @@ def typed(array: Array, spec: Spec) -> Array:
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
+    Path(path).stat()  # that a file is missing is said before that Pillow is
     try:
         pillow = extra("PIL.Image", "open", "UnidentifiedImageError")
     except ExtraError as e:

@@ -124,5 +124,9 @@ def limited(made: Array, theirs: Array, error: Error, terms: int, own: Allowed) 
     coarse = roundoff(theirs.dtype)
     if rounding.is_real(made) and coarse > roundoff(made.dtype):
         size = np.abs(made.astype(np.float64))
+        # What has single tensors of a double graph computes in single precision, from inputs that
+        # are rounded as well: the factor 2 of doubles (rounding.py) is for those.
+        coarser = max(1.0, min(coarse, rounding.SINGLE) / rounding.unit(made))
+        found = Allowed(coarser * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
@@ -30,7 +31,21 @@ CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}  # otherwise it may be bf16
 STANDARD = (
     "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
 )
-READABLE = ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean")
+READABLE = (
+    "f64",
+    "f32",
+    "f16",
+    "bf16",
+    "i64",
+    "i32",
+    "i16",
+    "i8",
+    "u64",
+    "u32",
+    "u16",
+    "u8",
+    "boolean",
+)
 
 Key = tuple[str, int]  # a layer's name and output port
 
@@ -102,7 +117,11 @@ class OpenVinoPartner(Partner):
         self._ready.clear()
         model = self._read()
         fed = self._replace(_layers(model))
-        return list(self._infer(model, list(model.get_results()), fed))
+        results = list(model.get_results())
+        readable = [r for r in results if _type(r.input_value(0)) in READABLE]
+        self._unread += [r.get_friendly_name() for r in results if r not in readable]
+        found = iter(self._infer(model, readable, fed)) if readable else iter(())
+        return [next(found) if r in readable else None for r in results]
 
     def close(self) -> None:
         """Forget all values."""
@@ -152,7 +171,7 @@ class OpenVinoPartner(Partner):
             if name not in wanted:
                 continue
             for port, output in enumerate(node.outputs()):
-                if output.get_element_type().get_type_name() not in READABLE:
+                if _type(output) not in READABLE:
                     self._unread.append(name)
                     continue
                 size = _nbytes(output)
@@ -202,9 +221,20 @@ class OpenVinoPartner(Partner):
             part = self._ov.Model(results, [p for p, _ in feeds], "part")
             compiled = self._core.compile_model(part, "CPU", CONFIG)
             found = compiled([a for _, a in feeds])
-            return [np.array(found[i]) for i in range(len(results))]
+            return [_values(found[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
             raise _refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
+
+
+def _type(output: Any) -> str:
+    return str(output.get_element_type().get_type_name())
+
+
+def _values(array: Array, type: str) -> Array:
+    """Return a copy of a result: bf16 comes as the bits of float16, f64 was computed in f32."""
+    if type == "bf16" and array.dtype == np.float16:
+        return array.view(ml_dtypes.bfloat16).copy()
+    return array.astype(np.float32 if type == "f64" else array.dtype)
 
 
 def _layers(model: Any) -> dict[str, Any]:
