@@ -233,7 +233,7 @@ def _type(output: Any) -> str:
 def _values(array: Array, type: str) -> Array:
     """Return a copy of a result: bf16 comes as the bits of float16, f64 was computed in f32."""
     if type == "bf16" and array.dtype == np.float16:
-        return array.view(ml_dtypes.bfloat16).copy()
+        return np.array(array.view(ml_dtypes.bfloat16))
     return array.astype(np.float32 if type == "f64" else array.dtype)
 
 
