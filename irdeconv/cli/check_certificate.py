@@ -8,19 +8,13 @@ random data. Exit code 1 where anything is not proved.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_format, add_model, add_shapes, seed
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.verify.certificate import Certificate, CheckReport
-
-SCHEMA = "irdeconv/certificates/1"
+    from irdeconv.verify.certificate import CheckReport
 
 
 def configure(parser: Parser) -> None:
@@ -41,6 +35,7 @@ def configure(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
+    from irdeconv.cli.certificates import read_certificates
     from irdeconv.cli.model import inferred, read, read_file, usage
     from irdeconv.verify.certificate import check, probe_layers
 
@@ -72,53 +67,3 @@ def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> 
         console.text(f"probe {done}" if layer.passed else (f"probe {layer}", "red"))
     bound = probed.error_probability
     console.text(f"probe: a layer that differs passes with a probability of at most {bound:.1e}")
-
-
-def read_certificates(path: str) -> list[Certificate]:
-    """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.cli.model import usage
-    from irdeconv.verify.certificate import Certificate
-
-    try:
-        content = json.loads(Path(path).read_text("utf-8"))
-        found = content["certificates"] if isinstance(content, dict) else content
-        return [Certificate.from_dict(c) for c in found]
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        reason = f"{type(e).__name__}: {e}"
-        raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
-
-
-def write_proved(
-    graph: Graph,
-    args: argparse.Namespace,
-    console: Console,
-    prove: Callable[[Graph], list[Certificate]],
-) -> list[Certificate]:
-    """Write what -o and --certify name, all of it or nothing; return the certificates.
-
-    `prove` makes them of the graph as it is read back from what -o writes.
-    """
-    from irdeconv import api
-    from irdeconv.cli.model import read_file
-    from irdeconv.cli.output import stage_bytes
-    from irdeconv.io.atomic import together
-
-    made: list[Certificate] = []
-    wrote = [args.output] if args.output else []
-    with together() as files:
-        if args.output:
-            xml, weights = api.stage(graph, args.output, files)
-        if args.certify:
-            made = prove(read_file(str(xml), str(weights)) if args.output else graph)
-        if args.certify and args.certify != "-":
-            stage_bytes(Path(args.certify), certificates_text(made).encode("utf-8"), files)
-            wrote.append(args.certify)
-    for path in wrote:
-        console.log(f"wrote {path}")
-    return made
-
-
-def certificates_text(made: Sequence[Certificate]) -> str:
-    """Return certificates as the JSON of a file that `read_certificates` reads."""
-    content = {"schema": SCHEMA, "certificates": [c.to_dict() for c in made]}
-    return json.dumps(content, indent=1) + "\n"

@@ -30,7 +30,7 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     from irdeconv import api
-    from irdeconv.cli.check_certificate import write_proved
+    from irdeconv.cli.certificates import report_proved, write_proved
     from irdeconv.cli.diagnostics import parts
     from irdeconv.cli.model import inferred, protect, protect_certificates, read
     from irdeconv.verify.certificate import certify
@@ -40,20 +40,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     source = inferred(read(args), args.shape)
     low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)
     certificates = write_proved(low.graph, args, console, partial(certify, source))
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **low.report.to_dict()}
-        if args.certify:
-            content["certificates"] = [c.to_dict() for c in certificates]
-        console.json("lower", content)
-    else:
+    if not console.wants_json:
         for d in low.report.diagnostics:
             console.error(*parts(d))
         _text(low, args, console)
-        for c in certificates:
-            console.text(str(c))
+    proved = report_proved("lower", args, low.report.to_dict(), certificates, console)
     if any(r.form is None for r in low.report):
         return 4
-    return 1 if any(c.holds_for is None for c in certificates) else 0
+    return 0 if proved else 1
 
 
 def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:

@@ -35,7 +35,7 @@ def configure(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     from irdeconv import api
-    from irdeconv.cli.check_certificate import write_proved
+    from irdeconv.cli.certificates import report_proved, write_proved
     from irdeconv.cli.model import inferred, protect, protect_certificates, read
     from irdeconv.verify.certificate import certify
 
@@ -46,16 +46,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     certificates = write_proved(
         raised.graph, args, console, lambda written: certify(api.infer(written), source)
     )
-    if console.wants_json:
-        content = {"file": args.file, "output": args.output, **raised.report.to_dict()}
-        if args.certify:
-            content["certificates"] = [c.to_dict() for c in certificates]
-        console.json("raise", content)
-    else:
+    if not console.wants_json:
         _text(raised, args, console)
-        for c in certificates:
-            console.text(str(c))
-    return 1 if any(c.holds_for is None for c in certificates) else 0
+    return 0 if report_proved("raise", args, raised.report.to_dict(), certificates, console) else 1
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

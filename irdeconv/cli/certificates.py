@@ -1,0 +1,89 @@
+"""Certificates on the command line: what `lower` and `raise` share, and the file of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.verify.certificate import Certificate
+
+SCHEMA = "irdeconv/certificates/1"
+
+
+def read_certificates(path: str) -> list[Certificate]:
+    """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
+    from irdeconv.cli.model import usage
+    from irdeconv.verify.certificate import Certificate
+
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+        found = content["certificates"] if isinstance(content, dict) else content
+        return [Certificate.from_dict(c) for c in found]
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        reason = f"{type(e).__name__}: {e}"
+        raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
+
+
+def write_proved(
+    graph: Graph,
+    args: argparse.Namespace,
+    console: Console,
+    prove: Callable[[Graph], list[Certificate]],
+) -> list[Certificate]:
+    """Write what -o and --certify name, all of it or nothing; return the certificates.
+
+    `prove` makes them of the graph as it is read back from what -o writes.
+    """
+    from irdeconv import api
+    from irdeconv.cli.model import read_file
+    from irdeconv.cli.output import stage_bytes
+    from irdeconv.io.atomic import together
+
+    made: list[Certificate] = []
+    wrote = [args.output] if args.output else []
+    with together() as files:
+        if args.output:
+            xml, weights = api.stage(graph, args.output, files)
+        if args.certify:
+            made = prove(read_file(str(xml), str(weights)) if args.output else graph)
+        if args.certify and args.certify != "-":
+            stage_bytes(Path(args.certify), certificates_text(made).encode("utf-8"), files)
+            wrote.append(args.certify)
+    for path in wrote:
+        console.log(f"wrote {path}")
+    return made
+
+
+def certificates_text(made: Sequence[Certificate]) -> str:
+    """Return certificates as the JSON of a file that `read_certificates` reads."""
+    content = {"schema": SCHEMA, "certificates": [c.to_dict() for c in made]}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def report_proved(
+    verb: str,
+    args: argparse.Namespace,
+    report: Mapping[str, Any],
+    made: Sequence[Certificate],
+    console: Console,
+) -> bool:
+    """Write the JSON document of a verb that rewrites, or the certificates behind its text.
+
+    Returns whether all layers are proved.
+    """
+    if console.wants_json:
+        content = {"file": args.file, "output": args.output, **report}
+        if args.certify:
+            content["certificates"] = [c.to_dict() for c in made]
+        console.json(verb, content)
+    else:
+        for c in made:
+            console.text(str(c))
+    return all(c.holds_for is not None for c in made)
