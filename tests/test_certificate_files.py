@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,26 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
     monkeypatch.setattr("irdeconv.verify.certificate.certify", fails)
     given = ("-o", files / "b.xml", "--certify", files / "c.json", "--form", "phases")
     assert command("lower", files / "a.xml", *given) == 5
+    assert {p.name: p.read_bytes() for p in files.iterdir()} == before
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_files_give_their_places_back_where_one_cannot_take_its_own(
+    files: Path, existing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may be locked: then what was replaced before it returns."""
+    before = {p.name: p.read_bytes() for p in files.iterdir()}
+    replace = os.replace
+
+    def locked(source: Path, target: Path) -> None:
+        if target.suffix == ".json":
+            raise PermissionError(1, "Operation not permitted", str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", locked)
+    out, proof = ("b.xml", "c.json") if existing else ("new.xml", "new.json")
+    given = ("-o", files / out, "--certify", files / proof, "--form", "phases")
+    assert command("lower", files / "a.xml", *given) == 6
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
@@ -45,13 +45,56 @@ class Files:
         return made
 
     def put(self) -> None:
-        """Finish all files, then let each take its place, in the order of opening."""
+        """Finish all files, then let each take its place, in the order of opening.
+
+        Where one cannot, those before it give their places back.
+        """
         for one in self.opened:
             with failures(one.target):
                 one.finish()
-        for one in self.opened:
-            with failures(one.target):
-                os.replace(one.name, one.target)
+        with ExitStack() as undo:
+            for one in self.opened:
+                with failures(one.target):
+                    undo.enter_context(_Former(one.target))
+                    os.replace(one.name, one.target)
+
+
+class _Former:
+    """What stands at a path before it is replaced, or that nothing does; it returns on an error."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.kept: Path | None = None
+        self.status = _status(target)
+        if self.status is not None:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=".irdeconv-")
+            os.close(handle)
+            os.unlink(name)
+            # Some file systems know no links, and not everybody's file may be linked.
+            with suppress(OSError, NotImplementedError):
+                os.link(target, name, follow_symlinks=False)
+                self.kept = Path(name)
+
+    def __enter__(self) -> None:
+        """Nothing is done before something fails."""
+
+    def __exit__(self, error: type[BaseException] | None, *more: object) -> None:
+        replaced = _status(self.target) != self.status
+        with suppress(OSError):
+            if error is not None and replaced and self.kept is not None:
+                os.replace(self.kept, self.target)
+            elif error is not None and replaced and self.status is None:
+                self.target.unlink()
+            if self.kept is not None:
+                self.kept.unlink(missing_ok=True)
+
+
+def _status(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
