@@ -58,6 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("lower net.xml --target=", 2, 'there is no target ""'),
         ("run net.xml --shape x[9..3]", 2, "9 is above 3"),
         ("run net.xml ons", 2, 'did you mean "ones"?'),
+        ("run net.xml x=@folder", 2, '"folder" is a folder, not a file with the values of input'),
         ("run net.xml x=@nofile.png", 6, "nofile.png: No such file or directory"),
         ("run net.xml nofile.npy", 2, '"nofile.npy" is neither NAME=VALUE nor a file'),
         # Places.

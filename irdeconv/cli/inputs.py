@@ -204,6 +204,8 @@ def typed(array: Array, spec: Spec) -> Array:
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
     Path(path).stat()  # that a file is missing is said before that Pillow is
+    if Path(path).is_dir():
+        raise usage(f'"{path}" is a folder, not a file with the values of input "{name}"')
     try:
         pillow = extra("PIL.Image", "open", "UnidentifiedImageError")
     except ExtraError as e:
