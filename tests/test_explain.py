@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,20 @@ def test_no_solution_and_wrong_questions() -> None:
         explained("onnx/pads", solve=[1, 2, 3])
     with pytest.raises(ird.UsageError, match="at least 1"):
         explained("onnx/pads", solve=0)
+
+
+@pytest.mark.parametrize(
+    "sample", ["onnx/default", "onednn/xio_3x3_stride_2", "openvino/deconv_3x3_to_5x5",
+               "ort_nhwc/same_upper_odd_total", "tensorrt/deconv_3x3_to_5x5"],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", ["", "3", "3,3", "1,1,3", "1,1,3,3,3,3"])
+def test_ranks_that_do_not_fit_are_explained(sample: str, shape: str, tmp_path: Path) -> None:
+    """Data and filter of every rank: what their system says of it, and no failure."""
+    text = (SAMPLES / f"{sample}.xml").read_text()
+    for found in re.findall(r'shape="[0-9,]+"', text)[:2]:
+        bad = tmp_path / "bad.xml"
+        bad.write_text(text.replace(found, f'shape="{shape}"'))
+        assert main(["explain", str(bad)]) in (0, 1, 3)
 
 
 def test_a_layer_that_its_system_rejects() -> None:

@@ -85,7 +85,12 @@ class Setting:
 
 
 def setting(op: Any, inputs: tuple[Spec, ...]) -> Setting | None:
-    """Return a deconvolution's setting; None where not even the number of axes is known."""
+    """Return a deconvolution's setting; None where not even the number of axes is known.
+
+    Ranks that do not fit are for inference to refuse; those that leave no axis have no setting.
+    """
+    if any(x.shape is not None and len(x.shape) < 3 for x in inputs[:2]):
+        return None
     if isinstance(op, BackpropData):
         return _openvino(op, *inputs)
     if isinstance(op, OneDnnConvTranspose):
@@ -230,8 +235,9 @@ def _axes(x: Spec, w: Spec, lists: tuple[Ints, ...]) -> int | None:
 
 
 def _part(shape: Shape | None, start: int, count: int) -> Shape:
-    """Return `count` dimensions from `start`, unknown ones where the rank is unknown."""
-    return (DYNAMIC,) * count if shape is None else shape[start : start + count]
+    """Return `count` dimensions from `start`, unknown ones where the rank is unknown or too low."""
+    found = () if shape is None else shape[start : start + count]
+    return found + (DYNAMIC,) * (count - len(found))
 
 
 def wanted_spec(output_shape: Shape) -> Spec:
