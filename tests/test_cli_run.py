@@ -179,6 +179,7 @@ def test_images_need_pillow(
     net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    (tmp_path / "cat.png").touch()
     assert command("run", net, f"x=@{tmp_path}/cat.png") == 2
     assert "needs Pillow" in capsys.readouterr().err
 
@@ -207,7 +208,9 @@ def test_images_fill_the_input(net: Path, monkeypatch: pytest.MonkeyPatch) -> No
     stub = SimpleNamespace(open=lambda path: Picture(), UnidentifiedImageError=ValueError)
     monkeypatch.setitem(sys.modules, "PIL", SimpleNamespace(Image=stub))
     monkeypatch.setitem(sys.modules, "PIL.Image", stub)
-    got = outputs(net, "x=@cat.png")["y"]
+    cat = net.with_name("cat.png")
+    cat.touch()
+    got = outputs(net, f"x=@{cat}")["y"]
     x = Picture().resize((4, 4)).transpose(2, 0, 1)[None] / np.float32(255)
     assert np.allclose(got, expected(net, x))
 
