@@ -15,8 +15,11 @@ import pytest
 from irdeconv.kernels import (
     deconv_multiples,
     deconv_phases,
+    deconv_single,
     deconv_terms,
     deconv_winograd,
+    jit,
+    placings,
     products,
 )
 from irdeconv.kernels.deconv_separable import factors
@@ -158,6 +161,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deconv_winograd, "EVALUATED", 2000)
     monkeypatch.setattr(deconv_winograd, "NARROW", 4)
     monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
+    monkeypatch.setattr(placings, "BLOCK", 2000)
+    monkeypatch.setattr(placings, "OUTPUT", 60)
+    monkeypatch.setattr(placings, "COLUMNS", (4, 16, 64))
+    monkeypatch.setattr(deconv_single, "CHUNK", 40)
     monkeypatch.setattr(products, "SMALL", 600)
 
 
@@ -181,6 +188,41 @@ def test_every_candidate_of_stride_one(seed: int) -> None:
         dilated = zip(windows.kernel, dilations, strict=True)
         every = " ".join(c.name for c in deconvolution_candidates(windows))
         assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
+
+
+@pytest.mark.parametrize("seed", range(150, 170))
+def test_every_candidate_of_a_single_position(seed: int) -> None:
+    windows = draw(seed)
+    r = random.Random(seed)
+    shape = (r.choice([1, 2, 3, 9]), windows.shape[1], *(1 for _ in windows.kernel))
+    check(replace(windows, shape=shape), seed)
+    if 0 not in windows.out_shape:
+        names = [c.name for c in deconvolution_candidates(replace(windows, shape=shape))]
+        assert "single" in names
+
+
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_cut_of_the_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, stride: int, seed: int
+) -> None:
+    """Rows longer than vectors, and of all lengths; blocks of parts of rows."""
+    monkeypatch.setattr(placings, "COLUMNS", (8, 30, 100, 1 << 40))
+    r = random.Random(seed)
+    groups, width = r.choice([1, 2]), r.randint(15, 75)
+    inputs, kernel = ((3, width), (2, r.randint(1, 7))) if seed % 2 else ((width,), (5,))
+    begin = tuple(r.randint(-2, 3) for _ in inputs)
+    sizes = tuple(max(1, stride * i + r.randint(-3, 9)) for i in inputs)
+    rows = (kernel, (stride,) * len(inputs), (r.choice([1, 1, 2]),) * len(inputs), begin, sizes)
+    windows = Windows((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
+    x, w = data(windows, seed)
+    want = expected(windows, x, w).astype(windows.dtype)
+    cuts = list(placings._placings(windows))
+    assert len(cuts) > 1
+    for candidate in [*cuts, placings._spread(windows)]:
+        assert (run(windows, candidate, x, w.astype(windows.compute)) == want).all()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -235,9 +277,9 @@ def bilinear(channels: int, size: int, dtype: Any) -> Any:
 
 
 def test_bilinear_filters_are_separable() -> None:
-    sizes = (256, 192)
-    windows = Windows((1, 3, 32, 24), 3, 3, (16, 16), (8, 8), (1, 1), (4, 4), sizes, "float32")
-    w = bilinear(3, 16, np.float32)
+    sizes = (512, 384)
+    windows = Windows((1, 3, 16, 12), 3, 3, (64, 64), (32, 32), (1, 1), (16, 16), sizes, "float32")
+    w = bilinear(3, 64, np.float32)
     x = np.random.default_rng(0).standard_normal(windows.shape).astype(np.float32)
     want = expected(windows, x, w)
     bias = np.ones(3, np.float32)

@@ -285,11 +285,11 @@ def test_random_graphs_fused_and_node_by_node(seed):
 
 
 def test_a_kernel_that_its_filter_decides_says_so():
-    row = np.concatenate([np.arange(1, 9), np.arange(8, 0, -1)]).astype(np.float32)
+    row = np.concatenate([np.arange(1, 33), np.arange(32, 0, -1)]).astype(np.float32)
     w = np.tile(np.outer(row, row), (3, 1, 1, 1, 1))
     b = Builder()
-    pads = np.array([4, 4])
-    y = b.add(Deconvolution((8, 8), (1, 1)), b.input((1, 3, 32, 24)), w, pads, pads)
+    pads = np.array([16, 16])
+    y = b.add(Deconvolution((32, 32), (1, 1)), b.input((1, 3, 16, 12)), w, pads, pads)
     [step] = ird.compile(b.done(y), threads=1).steps
     assert step.kernel == "deconvolution separable"
     assert "rank 1" in step.why

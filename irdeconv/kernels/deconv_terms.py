@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels import products
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import (
@@ -27,13 +27,14 @@ from irdeconv.kernels.products import (
     multiply,
     pitch,
     product_cost,
+    worth_copying,
 )
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
 SHARED = 1 << 26  # products from which on two threads share the channels of a single block
-FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
+SAVED = 0.8  # of the usual blocks' cost
 WIDE = 1024  # columns from which on a product gains nothing by more
 
 
@@ -60,9 +61,8 @@ class _Layout:
     @property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
-        rows, columns = self.channels * self.windows.taps, products.COLUMNS
-        packed = rows * columns * self.in_channels > products.SMALL
-        return packed or (rows > FEW and distant(self.windows.positions * self.windows.itemsize))
+        stride = self.windows.positions * self.windows.itemsize
+        return worth_copying(self.channels * self.windows.taps, self.in_channels, stride)
 
     @property
     def halo(self) -> bool:
@@ -86,15 +86,27 @@ class _Layout:
         return block.count * math.prod(p.inputs for p in block.parts)
 
 
-def _layout(windows: Windows, padded: bool) -> _Layout:
-    axes = geo.axes_of(windows)
-    m = windows.outputs // windows.groups
+def _layouts(windows: Windows, padded: bool) -> Iterator[_Layout]:
+    """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
+    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
     room = max(1, BLOCK // windows.itemsize)
-    c = windows.shape[1] // windows.groups
-    columns = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
+    usual = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
+    most = room // windows.taps
     if windows.narrow:  # the inputs are converted, not read where they lie
-        columns = min(columns, max(WIDE, room // c))
-    blocks = geo.split(windows, min(columns, max(1, room // windows.taps)))
+        most = min(most, max(WIDE, room // c))
+    limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
+    known: set[int] = set()
+    for limit in sorted(limits):
+        blocks = geo.split(windows, limit)
+        if len(blocks) not in known:
+            known.add(len(blocks))
+            yield _layout(windows, blocks, padded)
+
+
+def _layout(windows: Windows, blocks: list[geo.Block], padded: bool) -> _Layout:
+    axes = geo.axes_of(windows)
+    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
+    room = max(1, BLOCK // windows.itemsize)
     most = max(1, *(b.columns for b in blocks))
     channels = max(1, min(m, room // (windows.taps * most)))
     if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED:
@@ -299,7 +311,14 @@ def terms_candidates(windows: Windows) -> list[Candidate]:
     kinds = [False]
     if any(a.halo for a in geo.axes_of(windows)):
         kinds.append(True)
-    return [_candidate(_layout(windows, padded)) for padded in kinds]
+    return [_best(windows, padded) for padded in kinds]
+
+
+def _best(windows: Windows, padded: bool) -> Candidate:
+    """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
+    usual, *larger = (_candidate(each) for each in _layouts(windows, padded))
+    best = min(larger, key=lambda c: c.cost, default=usual)
+    return best if best.cost < SAVED * usual.cost else usual
 
 
 def _reading(layout: _Layout, width: int) -> tuple[float, float]:

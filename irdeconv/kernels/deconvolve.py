@@ -11,14 +11,18 @@ from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.deconv_multiples import multiples_candidates
 from irdeconv.kernels.deconv_phases import phases_candidates
 from irdeconv.kernels.deconv_separable import separable
+from irdeconv.kernels.deconv_single import single_candidates
 from irdeconv.kernels.deconv_terms import terms_candidates
 from irdeconv.kernels.deconv_wide import wide_candidates
 from irdeconv.kernels.deconv_winograd import winograd_candidates
+from irdeconv.kernels.placings import placed_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
 CONVERT = 0.7  # ns per element read or written
+
+UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 
 
 def deconvolution_candidates(windows: Windows) -> list[Candidate]:
@@ -42,6 +46,8 @@ def _candidates(windows: Windows, direct: bool) -> list[Candidate]:
         *phases_candidates(windows),
         *wide_candidates(windows),
         *multiples_candidates(windows),
+        *placed_candidates(windows),
+        *single_candidates(windows),
     ]
     if all(s == 1 for s in windows.strides):
         found += as_convolution(windows, direct)
@@ -78,7 +84,7 @@ def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
             back = np.flip(w.swapaxes(1, 2), tuple(range(3, w.ndim)))
             return c.prepare(np.ascontiguousarray(back))
 
-        return replace(c, name=f"convolution {c.name}", prepare=prepare)
+        return replace(c, name=f"convolution {c.name}", prepare=prepare, cost=c.cost + UNSEEN)
 
     found = convolution_candidates(replace(windows, begin=begin))
     return [wrap(c) for c in found if not (direct and "winograd" in c.name)]

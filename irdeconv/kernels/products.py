@@ -20,6 +20,7 @@ CACHED = 1 << 18  # elements of the right operand that stay in the cache while r
 COLUMNS = 64
 WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
 LANES = 16  # fewer or uneven columns leave vector lanes idle
+FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 CALL = 1200.0  # ns of one NumPy call on views
 
 
@@ -27,6 +28,9 @@ def multiply(a: Array, b: Array, out: Array) -> None:
     """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous."""
     m, k = a.shape
     n = b.shape[1]
+    if k == 1:  # BLAS is not made for that
+        np.multiply(a, b, out=out)
+        return
     rows, columns = tile(m, k, n)
     if not rows:
         np.matmul(a, b, out=out)
@@ -86,6 +90,11 @@ def distant(stride: int) -> bool:
     return stride % 32768 == 0
 
 
+def worth_copying(rows: int, c: int, stride: int) -> bool:
+    """Whether a right operand whose rows alias, `stride` bytes apart, is worth a copy."""
+    return rows * COLUMNS * c > SMALL or (rows > FEW and distant(stride))
+
+
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
     """Return scratch memory `[rows, columns]`, each row contiguous."""
     return space.array((rows, pitch(columns, dtype)), dtype)[:, :columns]
@@ -96,6 +105,8 @@ def product_cost(m: int, k: int, n: int) -> float:
     work = float(m) * k * n
     if not work:
         return 0.0
+    if k == 1:
+        return 60.0 * m + 0.15 * work + CALL
     rows, columns = tile(m, k, n)
     if work <= SMALL or rows:
         width = columns or n

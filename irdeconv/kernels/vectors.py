@@ -44,8 +44,8 @@ class _Vectors:
         self.builder.store(value, place, align=4)
 
     def splat(self, value: Any) -> Any:
-        lane = ir.Constant(ir.IntType(32), 0)
-        one = self.builder.insert_element(ir.Constant(self.type, ir.Undefined), value, lane)
+        lane, kind = ir.Constant(ir.IntType(32), 0), ir.VectorType(value.type, self.lanes)
+        one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, lane)
         return self.shuffled(one, [0] * self.lanes)
 
     def shuffled(self, value: Any, lanes: list[int]) -> Any:
@@ -72,6 +72,143 @@ def _copy(lanes: int, skip: int = 1) -> Any:
 
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
 copy8_by_2 = _copy(8, 2)
+
+
+def _reach(v: _Vectors, kinds: Any, args: Any, sums: Any) -> None:
+    """Write the code of `reach8`; `sums(base, entry, part)` adds the terms of one entry."""
+    builder, (first, (starts, lows, highs), (begin, end), out, to) = v.builder, args
+    total = cgutils.alloca_once(builder, v.type)
+    builder.store(ir.Constant(v.type, None), total)
+    with cgutils.for_range(builder, end, start=begin) as loop:
+        start, low, high = (
+            builder.load(v.pointer(kind, array, loop.index))
+            for kind, array in zip(kinds[:3], (starts, lows, highs), strict=True)
+        )
+        part = cgutils.alloca_once(builder, v.type)
+        builder.store(ir.Constant(v.type, None), part)
+        sums(builder.add(first, start), loop.index, part)
+        lanes = ir.Constant(ir.VectorType(low.type, v.lanes), list(range(v.lanes)))
+        above = builder.icmp_signed(">=", lanes, v.splat(low))
+        wanted = builder.and_(above, builder.icmp_signed("<", lanes, v.splat(high)))
+        some = builder.select(wanted, builder.load(part), ir.Constant(v.type, None))
+        builder.store(builder.fadd(builder.load(total), some), total)
+    v.store(builder.load(total), v.pointer(kinds[3], out, to))
+
+
+TWO, FOUR = types.UniTuple(types.intp, 2), types.UniTuple(types.intp, 4)
+
+
+def _reach8(
+    context: Any,
+    source: Any,
+    first: Any,
+    entries: Any,
+    some: Any,
+    shifts: Any,
+    pairs: Any,
+    out: Any,
+    to: Any,
+) -> Any:
+    """Write eight elements of `out`: sums over entries and pairs of what lies in `source`.
+
+    `entries` are (start, first lane wanted, lane behind the last one), of which those in the range
+    `some` count, `shifts` those of the pairs in the range `pairs`; a term lies `first + start +
+    shift` behind the beginning.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        v = _Vectors(context, builder, 8, source.dtype)
+        begin, end = cgutils.unpack_tuple(builder, args[5], 2)
+
+        def sums(base: Any, entry: Any, part: Any) -> None:
+            with cgutils.for_range(builder, end, start=begin) as loop:
+                shift = builder.load(v.pointer(shifts, args[4], loop.index))
+                term = v.load(v.pointer(source, args[0], builder.add(base, shift)), 1)
+                builder.store(builder.fadd(builder.load(part), term), part)
+
+        _reach(v, (*entries, out), _given(builder, args), sums)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, entries, TWO, shifts, TWO, out, types.intp), generate
+
+
+def _given(builder: Any, args: Any) -> tuple[Any, ...]:
+    """Return what `_reach` takes of the arguments of `reach8` or `spread8`."""
+    arrays = cgutils.unpack_tuple(builder, args[2], 3)
+    return args[1], arrays, cgutils.unpack_tuple(builder, args[3], 2), args[6], args[7]
+
+
+def _spread8(
+    context: Any,
+    source: Any,
+    first: Any,
+    entries: Any,
+    some: Any,
+    shifts: Any,
+    pairs: Any,
+    out: Any,
+    to: Any,
+    taps: Any,
+    w: Any,
+    inputs: Any,
+) -> Any:
+    """Do the same with products: `taps` are those of (entries, pairs), their sum is a place in `w`.
+
+    `inputs` are (number, distance in `source`, first place in `w`, distance in `w`).
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        v = _Vectors(context, builder, 8, source.dtype)
+        _reach(v, (*entries, out), _given(builder, args), _products_of(v, source, shifts, w, args))
+        return context.get_dummy_value()
+
+    fixed = source, types.intp, entries, TWO, shifts, TWO, out, types.intp
+    return types.void(*fixed, taps, w, FOUR), generate
+
+
+def _products_of(v: _Vectors, source: Any, shifts: Any, w: Any, args: Any) -> Any:
+    """Return what writes the sums of one entry of `spread8`."""
+    builder = v.builder
+    begin, end = cgutils.unpack_tuple(builder, args[5], 2)
+    own, others = cgutils.unpack_tuple(builder, args[8], 2)
+    count, far, filter, filter_far = cgutils.unpack_tuple(builder, args[10], 4)
+
+    def sums(base: Any, entry: Any, part: Any) -> None:
+        tap = builder.add(filter, builder.load(v.pointer(shifts, own, entry)))
+        with cgutils.for_range(builder, end, start=begin) as loop:
+            shift = builder.load(v.pointer(shifts, args[4], loop.index))
+            other = builder.load(v.pointer(shifts, others, loop.index))
+            at, place = builder.add(base, shift), builder.add(tap, other)
+            with cgutils.for_range(builder, count) as channels:
+                data = builder.add(at, builder.mul(channels.index, far))
+                weight = builder.add(place, builder.mul(channels.index, filter_far))
+                factor = v.splat(builder.load(v.pointer(w, args[9], weight)))
+                term = v.load(v.pointer(source, args[0], data), 1)
+                builder.store(v.add_product(term, factor, builder.load(part)), part)
+
+    return sums
+
+
+reach8, spread8 = intrinsic(_reach8), intrinsic(_spread8)
+
+
+def _zip8(context: Any, source: Any, one: Any, other: Any, target: Any, place: Any) -> Any:
+    """Write eight elements from each of two places in turns."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        v = _Vectors(context, builder, 8, source.dtype)
+        a, b = (v.load(v.pointer(source, args[0], at), 1) for at in args[1:3])
+        lanes = [lane // 2 + lane % 2 * 8 for lane in range(16)]
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), 16), lanes)
+        both = builder.shuffle_vector(a, b, mask)
+        to = v.pointer(target, args[3], args[4])
+        builder.store(both, builder.bitcast(to, both.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, types.intp, target, types.intp), generate
+
+
+zip8 = intrinsic(_zip8)
 
 
 def _sums(lanes: int, skip: int) -> Any:

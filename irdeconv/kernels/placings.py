@@ -1,0 +1,159 @@
+"""How the work of the compiled deconvolution kernels is cut, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from irdeconv.kernels import residues as geo
+from irdeconv.kernels.deconv_placed import Placed, Spread
+from irdeconv.kernels.jit import available
+from irdeconv.kernels.places import LANES, Chunk, Layout, columns
+from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.products import aliases, pitch, product_cost
+
+BLOCK = 3 << 20  # bytes of terms
+OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
+SHARED = 1 << 24  # products per tap from which on threads share the channels of a single block
+COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
+FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Nanoseconds, fitted to a few hundred random layers.
+
+    Per nanosecond that the product alone would take, block, element that is gathered, row of the
+    output, vector of it, element of it, element where the stride is above 2 as well, and vector of
+    terms or products.
+    """
+
+    product: float
+    block: float
+    gathered: float
+    row: float
+    vector: float
+    output: float
+    strided: float
+    term: float
+
+
+PLACED = Rates(0.96, 9800, 0.35, 7.2, 1.5, 0.0, 0.2, 1.6)
+SINGLE = Rates(0.96, 7600, 0.25, 11.0, 0.06, 0.11, 0.24, 0.2)  # where each output is one term
+SPREAD = Rates(0, 7900, 0.1, 10.0, 4.0, 0.04, 0.05, 1.2)
+
+
+def placed_candidates(windows: Windows) -> list[Candidate]:
+    """Return the compiled kernels, if numba is there."""
+    if not available():
+        return []
+    found = [min(_placings(windows), key=lambda c: c.cost)]
+    if windows.shape[1] <= FEW * windows.groups:
+        found.append(_spread(windows))
+    return found
+
+
+def _chunks(windows: Windows, room: int) -> list[Chunk]:
+    """Split the output channels: at most about `room` of them at a time."""
+    m, groups = windows.outputs // windows.groups, windows.groups
+    if room >= m:
+        step = min(groups, room // m)
+        step = -(-groups // -(-groups // step))
+        return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
+    step = -(-m // -(-m // max(1, room)))
+    return [
+        Chunk(slice(g, g + 1), slice(i, min(i + step, m)))
+        for g in range(groups)
+        for i in range(0, m, step)
+    ]
+
+
+def _placings(windows: Windows) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `placed`."""
+    room, rows = BLOCK // windows.itemsize, windows.taps
+    outputs = windows.shape[0] * windows.outputs * math.prod(windows.sizes)
+    copied = windows.positions * windows.shape[1] // windows.groups
+    if windows.narrow or (aliases(windows.positions * windows.itemsize) and copied > outputs // 4):
+        rows = max(rows, windows.shape[1] // windows.groups)  # of the input, which is copied
+    seen: set[tuple[int, int]] = set()
+    for limit in COLUMNS:
+        blocks = geo.split(windows, limit)
+        most = max(1, *(columns(b) for b in blocks))
+        if (len(blocks), most) in seen or (seen and rows * most > room):
+            continue
+        seen.add((len(blocks), most))
+        channels = room // (windows.taps * most)
+        if len(blocks) * windows.groups == 1 and windows.shape[1] * windows.outputs * most > SHARED:
+            channels = min(channels, -(-windows.outputs // 2))
+        yield _placed(Layout(windows, blocks, _chunks(windows, channels)), most)
+
+
+def _placed(layout: Layout, most: int) -> Candidate:
+    windows, c = layout.windows, layout.in_channels
+    cost, rates = 0.0, PLACED
+    kinds = _kinds(layout.blocks)
+    if not any(a.halo for a in geo.axes_of(windows)) and all(b.covered for b, _ in kinds):
+        rates = SINGLE
+    for block, times in kinds:
+        width, of_channel = columns(block), _row_cost(rates, block, 1)
+        for chunk in layout.chunks:
+            product = product_cost(chunk.width * windows.taps, c, width)
+            of_group = rates.product * product + chunk.width * of_channel
+            if block.count > 1:
+                of_group += rates.gathered * c * width
+            cost += times * (chunk.count * of_group + rates.block)
+    widest = max(layout.chunks, key=lambda k: k.count * k.width)
+    line, channels = pitch(most, windows.compute), widest.width * widest.count
+    elements = (widest.width * windows.taps + c) * widest.count * line + 4 * LANES
+    scratch = windows.itemsize * (elements + _elements_of_filter(windows) + _sums(windows))
+    scratch += geo.tile_bytes(windows, layout.blocks, channels) + 4 * 64
+    return Candidate("placed", cost, scratch, lambda w: Placed(layout, w))
+
+
+def _spread(windows: Windows) -> Candidate:
+    c = windows.shape[1] // windows.groups
+    plane = max(1, math.prod(windows.sizes))
+    blocks = geo.split(windows, max(1, OUTPUT * windows.positions // plane))
+    chunks = _chunks(windows, max(1, OUTPUT // plane))
+    layout = Layout(windows, blocks, chunks)
+    cost = 0.0
+    for block, times in _kinds(blocks):
+        of_channel, gathered = _row_cost(SPREAD, block, c), SPREAD.gathered * c * columns(block)
+        for k in chunks:
+            cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
+    most = max(1, *(columns(b) for b in blocks))
+    channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
+    elements = groups * c * most + 4 * LANES + _elements_of_filter(windows) + _sums(windows)
+    scratch = windows.itemsize * elements + geo.tile_bytes(windows, blocks, channels) + 4 * 64
+    return Candidate("spread", cost, scratch, lambda w: Spread(layout, w))
+
+
+def _kinds(blocks: list[geo.Block]) -> list[tuple[geo.Block, int]]:
+    """Return one block of each size, and how many there are."""
+    found: dict[Any, tuple[geo.Block, int]] = {}
+    for b in blocks:
+        size = b.count, tuple((p.inputs, p.hi - p.lo) for p in b.parts)
+        found[size] = b, found.get(size, (b, 0))[1] + 1
+    return list(found.values())
+
+
+def _elements_of_filter(windows: Windows) -> int:
+    return windows.shape[1] * windows.outputs // windows.groups * windows.taps
+
+
+def _sums(windows: Windows) -> int:
+    return windows.sizes[-1] + 2 * LANES * windows.strides[-1]
+
+
+def _row_cost(rates: Rates, block: geo.Block, inputs: int) -> float:
+    """Estimate the nanoseconds that the compiled code takes for one output channel of a block."""
+    rows = block.count * math.prod(p.hi - p.lo for p in block.parts[:-1])
+    last = block.parts[-1]
+    width, stride = last.hi - last.lo, last.axis.stride
+    vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    pairs = block.count * math.prod(p.axis.kernel * p.inputs for p in block.parts[:-1])
+    terms = pairs * last.axis.kernel * inputs * -(-last.inputs // LANES)
+    element = rates.output + (rates.strided if stride > 2 else 0)
+    return rows * (rates.row + rates.vector * vectors + element * width) + rates.term * terms
