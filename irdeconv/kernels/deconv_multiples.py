@@ -24,7 +24,7 @@ BLOCK = 1 << 19  # bytes of outputs
 class _Multiples:
     """The kernel: `filters [C, M/g, *K]`, `step` input channels at a time."""
 
-    def __init__(self, windows: Windows, blocks: list[geo.Block], step: int, w: Array) -> None:
+    def __init__(self, windows: Windows, blocks: geo.Cut, step: int, w: Array) -> None:
         self.blocks, self.filters = blocks, w[:, 0]
         self.residues = list(geo.residues(geo.axes_of(windows)))
         channels = windows.shape[1]
@@ -64,13 +64,14 @@ def multiples_candidates(windows: Windows) -> list[Candidate]:
     m, size = windows.outputs // windows.groups, windows.itemsize
     room = max(1, BLOCK // size // m // windows.taps)
     blocks = geo.split(windows, room)
-    most = max(1, *(b.columns for b in blocks))
+    most = blocks.most(lambda b: b.columns)
     step = max(1, min(windows.groups, room // most))
     pieces = -(-windows.groups // step)
     cost = 0.0
-    for block in blocks:
+    for block, times in blocks.kinds:
         row, terms = max(1, block.grid[-1]), windows.outputs * windows.taps * block.columns
-        cost += pieces * CALL * (3 + 1.5 * windows.taps) + terms * (0.45 + 15.0 / row)
+        calls = pieces * CALL * (3 + 1.5 * windows.taps)
+        cost += times * (calls + terms * (0.45 + 15.0 / row))
     scratch = size * windows.outputs * windows.taps + geo.tile_bytes(windows, blocks, step * m)
     if windows.narrow:
         scratch += size * step * most

@@ -71,7 +71,7 @@ def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
 class _Phases:
     """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
 
-    def __init__(self, windows: Windows, blocks: list[geo.Block], together: int, w: Array) -> None:
+    def __init__(self, windows: Windows, blocks: geo.Cut, together: int, w: Array) -> None:
         self.windows, self.blocks, self.together = windows, blocks, together
         self.axes = geo.axes_of(windows)
         self.families, self.order = _families(self.axes)
@@ -174,19 +174,20 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
     if windows.narrow:  # a tile of sums is needed besides the residues
         room = min(room, TILE // windows.itemsize // (m * math.prod(windows.strides)))
     blocks = geo.split(windows, max(room, NARROW), overhead=2)
-    most = max(1, *(_width(b) for b in blocks))
+    most = blocks.most(_width)
     together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
     batches = -(-g // together)
     cost = 0.0
-    for block in blocks:
+    for block, times in blocks.kinds:
         width, row = _width(block), max(1, block.grid[-1])
-        cost += g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
-        cost += batches * CALL * len(order)
+        own = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
+        own += batches * CALL * len(order)
         for f in families:
             rows = len(f.members) * m
             single = product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
-            cost += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
-            cost += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
+            own += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
+            own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
+        cost += times * own
     scratch = windows.itemsize * (
         pitch(most, windows.compute)
         * together

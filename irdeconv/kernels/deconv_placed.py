@@ -50,51 +50,57 @@ class _Compiled:
         self.room = (width + stride * LANES - 1) // (stride * LANES) * LANES
         self.sums = stride * self.room
         self.items: list[_Item] = []
+        known: dict[Any, tuple[Any, ...]] = {}
         for block, places in zip(layout.blocks, layout.places, strict=True):
-            row, width = self._row(places, stride), columns(block)
             inputs = [slice(p.first, p.last) for p in block.parts]
-            for chunk, w in zip(layout.chunks, filters, strict=True):
+            for i, (chunk, w) in enumerate(zip(layout.chunks, filters, strict=True)):
                 first = chunk.groups.start * m + chunk.channels.start
                 channels = slice(first, first + (chunk.count - 1) * m + chunk.width)
                 some = slice(chunk.groups.start * self.c, chunk.groups.stop * self.c)
-                *steps, tap = self.steps(block, chunk)
-                start, *into = self._into(block, chunk, first)
-                pairs, entries = places.far(tap)
-                told = (
-                    (block.count, chunk.count, chunk.width),
-                    (LANES, *steps, *into),
-                    (places.first, places.to, pairs),
-                    *self.row(row, entries, places),
-                    *self.more(places, block, w),
-                )
+                kind = id(places), block.count, i
+                if kind not in known:
+                    known[kind] = self._told(places, block, chunk, w)
                 taken = (block.images, some, *inputs)
-                item = _Item(block, chunk, channels, taken, width, start, w, told)
+                start, width = self._start(block, first), columns(block)
+                item = _Item(block, chunk, channels, taken, width, start, w, known[kind])
                 self.items.append(item)
 
-    def _into(self, block: geo.Block, chunk: Chunk, first: int) -> tuple[int, ...]:
-        """Return where sums begin, and the distances of images, groups and planes."""
+    def _told(self, places: Places, block: geo.Block, chunk: Chunk, w: Array) -> tuple[Any, ...]:
+        """Return what the compiled code is told besides the arrays."""
+        *steps, tap = self.steps(block, chunk)
+        pairs, entries = places.far(tap)
+        return (
+            (block.count, chunk.count, chunk.width),
+            (LANES, *steps, *self._into(block, chunk)),
+            (places.first, places.to, pairs),
+            *self.row(places, entries),
+            *self.more(places, block, w),
+        )
+
+    def _start(self, block: geo.Block, first: int) -> int:
+        """Return where a block's sums begin in the output, or in a tile of their own."""
+        windows = self.layout.windows
+        if windows.narrow:
+            return 0
+        at = int(block.images.start) * windows.outputs + first
+        for part, size in zip(block.parts, windows.sizes, strict=True):
+            at = at * size + part.lo
+        return at
+
+    def _into(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
+        """Return the distances of images, groups and planes of sums."""
         windows, m = self.layout.windows, self.layout.out_channels
         if windows.narrow:  # a tile of their own
             plane = math.prod(p.hi - p.lo for p in block.parts)
-            return 0, chunk.count * chunk.width * plane, chunk.width * plane, plane
+            return chunk.count * chunk.width * plane, chunk.width * plane, plane
         plane = math.prod(windows.sizes)
-        start = (block.images.start * windows.outputs + first) * plane
-        return start, windows.outputs * plane, m * plane, plane
+        return windows.outputs * plane, m * plane, plane
 
-    def row(
-        self, row: tuple[Any, ...], entries: tuple[Array, ...], places: Places
-    ) -> tuple[Any, ...]:
+    def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """Return what the compiled code is told about a row."""
-        return ((*row, entries),)
-
-    def _row(self, places: Places, stride: int) -> tuple[Any, ...]:
-        width = abs(places.width)
-        into = [
-            f * self.room + at
-            for f in range(stride)
-            for at in range(0, -(-(width - f) // stride), LANES)
-        ]
-        return places.width, stride, places.first_entry, np.array(into, np.int64)
+        stride = self.layout.windows.strides[-1]
+        into = places.vectors(stride, self.room)
+        return ((places.width, stride, places.first_entry, into, entries),)
 
     def steps(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
         """Return the distances of images, groups, outputs and taps in the source."""
@@ -144,17 +150,15 @@ class Placed(_Compiled):
         function = compiled().place_single if self.single else compiled().place
         super().__init__(layout, filters, function)
 
-    def row(
-        self, row: tuple[Any, ...], entries: tuple[Array, ...], places: Places
-    ) -> tuple[Any, ...]:
+    def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """See the base class."""
         if not self.single:
-            return super().row(row, entries, places)
-        width, stride, first, into = row
+            return super().row(places, entries)
+        stride = self.layout.windows.strides[-1]
+        into, starts = places.vectors(stride, self.room), np.zeros(stride, np.int64)
         residues, begins = np.unique(into // self.room, return_index=True)
-        starts = np.zeros(stride, np.int64)
-        starts[residues] = entries[0][first[begins]]
-        return width, stride, starts
+        starts[residues] = entries[0][places.first_entry[begins]]
+        return places.width, stride, starts
 
     def _write(self, source: Array, out: Array, item: _Item, space: Space) -> None:
         if self.single:

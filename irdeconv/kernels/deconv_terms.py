@@ -44,7 +44,7 @@ class _Layout:
 
     windows: Windows
     axes: tuple[geo.Axis, ...]
-    blocks: list[geo.Block]
+    blocks: geo.Cut
     channels: int
     padded: bool
 
@@ -92,7 +92,7 @@ def _layouts(windows: Windows, padded: bool) -> Iterator[_Layout]:
     room = max(1, BLOCK // windows.itemsize)
     usual = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
     most = room // windows.taps
-    if windows.narrow:  # the inputs are converted, not read where they lie
+    if windows.narrow or padded or geo.split(windows, most).images > 1:  # the inputs are copied
         most = min(most, max(WIDE, room // c))
     limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
     known: set[int] = set()
@@ -103,11 +103,11 @@ def _layouts(windows: Windows, padded: bool) -> Iterator[_Layout]:
             yield _layout(windows, blocks, padded)
 
 
-def _layout(windows: Windows, blocks: list[geo.Block], padded: bool) -> _Layout:
+def _layout(windows: Windows, blocks: geo.Cut, padded: bool) -> _Layout:
     axes = geo.axes_of(windows)
     m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
     room = max(1, BLOCK // windows.itemsize)
-    most = max(1, *(b.columns for b in blocks))
+    most = blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (windows.taps * most)))
     if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED:
         channels = min(channels, -(-m // 2))
@@ -325,7 +325,7 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
     """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
     if layout.padded:
         return 0.0, 1.0
-    if layout.blocks[0].count > 1:
+    if layout.blocks.images > 1:
         return 0.8 * layout.in_channels * width, 1.0
     stride = layout.windows.positions * layout.windows.itemsize
     if not aliases(stride):
@@ -338,26 +338,26 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
 def _candidate(layout: _Layout) -> Candidate:
     windows = layout.windows
     c, m, taps = layout.in_channels, layout.out_channels, windows.taps
-    cost, most = 0.0, 0
+    cost, most = 0.0, layout.blocks.most(layout.width)
     chunks = -(-m // layout.channels)
     terms = math.prod(a.counts[0] for a in layout.axes)
     kinds = math.prod(len(a.counts) for a in layout.axes)
-    for block in layout.blocks:
+    for block, times in layout.blocks.kinds:
         width = layout.width(block)
-        most = max(most, width)
         row = max(1, block.grid[-1])
         gather, slower = _reading(layout, width)
-        cost += gather + chunks * slower * product_cost(layout.channels * taps, c, width)
+        own = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
         if layout.padded:
-            cost += 0.25 * c * width + 12.0 * c * block.columns / row
+            own += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
             flat = layout.padded or layout.edged(block)
             inner = 0.06 if flat else 22.0 / (row * block.count)
-            cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            own += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
             if layout.edged(block):
                 cells = m * kinds * block.count * block.grid[0] * layout.axes[1].halo
-                cost += chunks * CALL * (15 + 2 * terms) + 4.0 * cells
-        cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
+                own += chunks * CALL * (15 + 2 * terms) + 4.0 * cells
+        own += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
+        cost += times * own
     cost *= windows.groups
     scratch = windows.itemsize * (
         pitch(most, windows.compute) * layout.channels * taps * 2

@@ -26,7 +26,7 @@ RUN = 4  # shorter runs are better written residue by residue
 class _Wide:
     """The kernel: `filters[group]` is `[taps * C/g, M/g * residues]`."""
 
-    def __init__(self, windows: Windows, blocks: list[geo.Block], w: Array) -> None:
+    def __init__(self, windows: Windows, blocks: geo.Cut, w: Array) -> None:
         self.windows, self.blocks = windows, blocks
         self.axes = geo.axes_of(windows)
         self.c, self.m = w.shape[1:3]
@@ -96,13 +96,13 @@ def wide_candidates(windows: Windows) -> list[Candidate]:
     residues = math.prod(windows.strides)
     shifts = windows.taps // residues
     blocks = geo.split(windows, max(1, BLOCK // windows.itemsize // (m * residues)))
-    cost, most = 0.0, 0
-    for block in blocks:
+    cost, most = 0.0, blocks.most(lambda b: b.columns)
+    for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
-        most = max(most, width)
-        cost += shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
-        cost += product_cost(m * residues, shifts * c, width)
-        cost += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
+        own = shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
+        own += product_cost(m * residues, shifts * c, width)
+        own += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
+        cost += times * own
     scratch = windows.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * windows.taps)
     scratch += geo.tile_bytes(windows, blocks, m)
 

@@ -40,7 +40,7 @@ class _Layout:
     windows: Windows
     axes: tuple[geo.Axis, ...]
     tiles: tuple[int, ...]
-    blocks: list[geo.Block]
+    blocks: geo.Cut
     channels: int
 
     @property
@@ -225,7 +225,7 @@ def _layout(windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
     room = int(EVALUATED / windows.itemsize / ratio / c)
     blocks = geo.split(windows, max(NARROW, room))
     draft = _Layout(windows, axes, tiles, blocks, m)
-    most = max(1, *(draft.columns(b) for b in blocks))
+    most = blocks.most(draft.columns)
     row = math.prod(draft.points) * draft.residues * most * windows.itemsize
     share = m if row * m < SHARED else -(-m // CHUNKS)
     channels = max(1, min(share, PRODUCTS // row))
@@ -238,21 +238,19 @@ def _candidate(layout: _Layout) -> Candidate:
     points, inputs = math.prod(layout.points), math.prod(layout.tiles)
     rows, chunks = layout.residues * layout.channels, -(-m // layout.channels)
     tails = points - inputs
-    cost, most = 0.0, 0
-    for block in layout.blocks:
+    cost, most = 0.0, layout.blocks.most(layout.columns)
+    for block, times in layout.blocks.kinds:
         columns = layout.columns(block)
-        most = max(most, columns)
         row = max(1, layout.grid(block)[-1])
-        cost += inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
-        cost += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
-        cost += chunks * points * product_cost(rows, c, columns)
-        cost += chunks * (
+        own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
+        own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
+        own += chunks * points * product_cost(rows, c, columns)
+        own += chunks * (
             product_cost(points, points, rows * columns) + 0.45 * points * rows * columns
         )
-        cost += chunks * tails * (0.25 * rows * columns + CALL)
-        cost += (
-            chunks * inputs * (rows * columns * (0.40 + 22.0 / row) + layout.residues * 2 * CALL)
-        )
+        own += chunks * tails * (0.25 * rows * columns + CALL)
+        writing = rows * columns * (0.40 + 22.0 / row) + layout.residues * 2 * CALL
+        cost += times * (own + chunks * inputs * writing)
     scratch = windows.itemsize * (
         points * pitch(most, windows.compute) * (c + 2 * rows)
         + inputs * pitch(most, windows.compute) * max(16, c // 8)

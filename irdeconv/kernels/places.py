@@ -6,7 +6,6 @@ same few sums along the row; those are described by *entries*, eight outputs of 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +22,92 @@ LANES = 8  # elements of a vector; the compiled code reads and writes that many 
 
 
 @dataclass(frozen=True)
+class Line:
+    """Some outputs of an axis and the inputs that they need, each counted from the first one.
+
+    Output t is the sum of the inputs s with t + offset = s*S + k*D; so blocks that lie elsewhere
+    are often alike.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int
+    outputs: int
+    inputs: int
+    offset: int
+
+    @staticmethod
+    def of(part: geo.Part) -> Line:
+        """Find it for a part of an axis."""
+        a = part.axis
+        offset = part.lo + a.begin - part.first * a.stride
+        return Line(a.kernel, a.stride, a.dilation, part.hi - part.lo, part.inputs, offset)
+
+    @property
+    def residues(self) -> Array:
+        """How many outputs each residue modulo the stride has."""
+        return np.maximum(0, -(-(self.outputs - np.arange(self.stride)) // self.stride))
+
+    def contributions(self) -> tuple[Array, Array, Array]:
+        """Return how many terms reach each output, and their taps and inputs in order."""
+        at = np.arange(self.kernel) * self.dilation - self.offset  # where input 0 lands
+        low, high = -(at // self.stride), (self.outputs - 1 - at) // self.stride + 1
+        taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.inputs, high))
+        outputs = at[taps] + inputs * self.stride
+        order = np.argsort(outputs, kind="stable")
+        return np.bincount(outputs, minlength=self.outputs), taps[order], inputs[order]
+
+    def runs(self) -> tuple[Array, Array, Array, Array]:
+        """Return for each tap its residue, its shift there, and which outputs of it are reached."""
+        shifts, residues = np.divmod(
+            np.arange(self.kernel) * self.dilation - self.offset, self.stride
+        )
+        high = np.minimum(self.residues[residues], shifts + self.inputs)
+        return residues, shifts, np.maximum(0, shifts), high
+
+    def entries(self) -> tuple[Array, tuple[Array, ...]]:
+        """Return where the entries of each eight outputs of a residue begin, and the entries."""
+        residues, shifts, low, high = self.runs()
+        vectors = -(-self.residues // LANES)
+        taps, found = _ranges(low // LANES, np.where(low < high, -(-high // LANES), 0))
+        places = (np.cumsum(vectors) - vectors)[residues[taps]] + found
+        order = np.argsort(places, kind="stable")
+        taps, at = taps[order], found[order] * LANES
+        lanes = np.maximum(0, low[taps] - at), np.minimum(LANES, high[taps] - at)
+        first = _starts(np.bincount(places, minlength=int(vectors.sum())))
+        return first, (taps, at - shifts[taps], *lanes)
+
+    @property
+    def single(self) -> bool:
+        """Whether all outputs of each residue are one term, of the same tap."""
+        residues, _, low, high = self.runs()
+        reached, wanted = low < high, self.residues
+        times = np.bincount(residues[reached], minlength=self.stride)
+        whole = (low == 0) & (high == wanted[residues])
+        return bool((times == (wanted > 0)).all() and whole[reached].all())
+
+
+def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return, for every integer of the ranges `low..high` in turn, which range it is of, and it."""
+    sizes = np.maximum(0, high - low)
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    return which, np.arange(len(which)) + (low - np.cumsum(sizes) + sizes)[which]
+
+
+def _starts(counts: Array) -> Array:
+    """Return where each of some runs begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+@dataclass(frozen=True)
 class Places:
     """What reaches the rows of a block.
 
-    For each output row: where its pairs begin and where it lies in the plane. For each pair: the
-    tap, and where its input row begins. Entries: for each eight outputs of a residue where theirs
-    begin; each has a tap, the place of its first input in the input's row, the first lane that it
-    reaches and the lane behind the last one. `width` is negative where the rows are not adjacent.
+    For each output row: where its pairs begin and where it lies behind the block's first output.
+    For each pair: the tap, and where its input row begins. Entries: for each eight outputs of a
+    residue where theirs begin; each has a tap, the place of its first input in the input's row, the
+    first lane that it reaches and the lane behind the last one. `width` is negative where the rows
+    are not adjacent, `single` tells whether each residue of a row is one run of terms.
     """
 
     first: Array
@@ -37,82 +115,45 @@ class Places:
     pair_taps: Array
     pair_at: Array
     width: int
+    single: bool
     first_entry: Array
     entries: tuple[Array, ...]
 
-    @cached_property
-    def single(self) -> bool:
-        """Whether each output is one term."""
-        pairs, entries = np.diff(self.first), np.diff(self.first_entry)
-        lanes = int((self.entries[3] - self.entries[2]).sum())
-        return bool((pairs == 1).all() and (entries == 1).all() and lanes == abs(self.width))
-
-    @cached_property
-    def _far(self) -> dict[int, tuple[Array, tuple[Array, ...]]]:
-        return {}
-
     def far(self, tap: int) -> tuple[Array, tuple[Array, ...]]:
         """Return how far away pairs lie, and the entries, where taps are `tap` elements apart."""
-        if tap not in self._far:
-            start = self.entries[0] * tap + self.entries[1]
-            pairs = self.pair_taps * tap + self.pair_at
-            self._far[tap] = pairs, (start, *self.entries[2:])
-        return self._far[tap]
+        start = self.entries[0] * tap + self.entries[1]
+        return self.pair_taps * tap + self.pair_at, (start, *self.entries[2:])
+
+    def vectors(self, stride: int, room: int) -> Array:
+        """Return where each eight outputs belong where residues are `room` elements apart."""
+        width = abs(self.width)
+        sizes = np.maximum(0, -(-(width - np.arange(stride)) // (stride * LANES)))
+        residues, nth = _ranges(np.zeros_like(sizes), sizes)
+        places: Array = residues * room + nth * LANES
+        return places
 
     @staticmethod
-    def of(parts: Sequence[geo.Part], sizes: Sequence[int], apart: bool) -> Places:
-        """Find it for a box of outputs in a plane of these sizes, or for a copy of the box."""
-        lows = [0 if apart else p.lo for p in parts]
-        sizes = [p.hi - p.lo for p in parts] if apart else sizes
-        lines = [_contributions(p) for p in parts[:-1]]
-        first, to, taps, places = [0], [], [], []
-        for row in itertools.product(*(range(len(p)) for p in lines)):
-            for found in itertools.product(*(p[o] for p, o in zip(lines, row, strict=True))):
-                tap = at = 0
-                for (k, s), part in zip(found, parts, strict=False):
-                    tap, at = tap * part.axis.kernel + k, at * part.inputs + s
-                taps.append(tap * parts[-1].axis.kernel)
-                places.append(at * parts[-1].inputs)
-            first.append(len(taps))
-            at = 0
-            for o, lo, size in zip(row, lows, sizes, strict=False):
-                at = at * size + o + lo
-            to.append(at * sizes[-1] + lows[-1])
-        width = parts[-1].hi - parts[-1].lo
-        follow = bool((np.diff(to) == width).all())
-        a, b, c, d = (np.array(v, np.int64) for v in (first, to, taps, places))
-        return Places(a, b, c, d, width if follow else -width, *_entries(parts[-1]))
-
-
-def _contributions(part: geo.Part) -> list[list[tuple[int, int]]]:
-    """Return for each output which (tap, input) reach it, inputs counted from the part's first."""
-    a, found = part.axis, []
-    for o in range(part.lo, part.hi):
-        reach = [(k, *divmod(o + a.begin - k * a.dilation, a.stride)) for k in range(a.kernel)]
-        inside = [(k, s) for k, s, rest in reach if not rest and part.first <= s < part.last]
-        found.append([(k, s - part.first) for k, s in inside])
-    return found
-
-
-def _entries(part: geo.Part) -> tuple[Array, tuple[Array, ...]]:
-    """Return where the entries of each eight outputs of a residue begin, and the entries."""
-    a, width = part.axis, part.hi - part.lo
-    runs: list[list[tuple[int, int, int, int]]] = [[] for _ in range(a.stride)]
-    for k in range(a.kernel):
-        shift, f = divmod(k * a.dilation - a.begin - part.lo, a.stride)
-        lo = max(0, shift + part.first)
-        hi = min(-(-(width - f) // a.stride), shift + part.last)
-        if lo < hi:
-            runs[f].append((k, shift + part.first, lo, hi))
-    first, entries = [0], []
-    for f, found in enumerate(runs):
-        for at in range(0, -(-(width - f) // a.stride), LANES):
-            for k, shift, lo, hi in found:
-                if lo < at + LANES and hi > at:
-                    entries.append((k, at - shift, max(0, lo - at), min(LANES, hi - at)))
-            first.append(len(entries))
-    flat = np.array(entries, np.int64).reshape(-1, 4)
-    return np.array(first, np.int64), tuple(np.ascontiguousarray(flat[:, i]) for i in range(4))
+    def of(lines: Sequence[Line], sizes: Sequence[int]) -> Places:
+        """Find it for a box of outputs in a plane of these sizes."""
+        counts, taps, at, to = np.ones(1, np.int64), *(np.zeros(1, np.int64) for _ in range(3))
+        for line, size in zip(lines[:-1], sizes, strict=False):
+            own, k, s = line.contributions()
+            row, nth = _ranges(
+                np.zeros(len(counts) * len(own), np.int64), np.outer(counts, own).ravel()
+            )
+            outer, inner = np.divmod(row, len(own))
+            a, b = (
+                _starts(counts)[outer] + nth // own[inner],
+                _starts(own)[inner] + nth % own[inner],
+            )
+            taps, at = taps[a] * line.kernel + k[b], at[a] * line.inputs + s[b]
+            counts = np.outer(counts, own).ravel()
+            to = (to[:, None] * size + np.arange(line.outputs)).ravel()
+        last, to = lines[-1], to * sizes[-1]
+        width = last.outputs if (np.diff(to) == last.outputs).all() else -last.outputs
+        single = bool((counts == 1).all()) and last.single
+        pairs = _starts(counts), to, taps * last.kernel, at * last.inputs
+        return Places(*pairs, width, single, *last.entries())
 
 
 @dataclass(frozen=True)
@@ -138,7 +179,7 @@ class Layout:
     """How the work is cut: blocks of outputs, then groups or channels of one group at a time."""
 
     windows: Windows
-    blocks: list[geo.Block]
+    blocks: geo.Cut
     chunks: list[Chunk]
 
     @property
@@ -153,13 +194,18 @@ class Layout:
 
     @cached_property
     def places(self) -> list[Places]:
-        """What reaches the rows of each block."""
+        """What reaches the rows of each block; blocks that are alike share it."""
         known: dict[Any, Places] = {}
+        found = []
         for block in self.blocks:
-            if block.parts not in known:
-                sizes, apart = self.windows.sizes, self.windows.narrow
-                known[block.parts] = Places.of(block.parts, sizes, apart)
-        return [known[b.parts] for b in self.blocks]
+            lines = tuple(Line.of(p) for p in block.parts)
+            if lines not in known:
+                apart = [line.outputs for line in lines]
+                known[lines] = Places.of(
+                    lines, apart if self.windows.narrow else self.windows.sizes
+                )
+            found.append(known[lines])
+        return found
 
 
 def columns(block: geo.Block) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_placed import Placed, Spread
@@ -18,6 +17,7 @@ BLOCK = 3 << 20  # bytes of terms
 OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
 SHARED = 1 << 24  # products per tap from which on threads share the channels of a single block
 COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
+SHARES = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
 
 
@@ -51,15 +51,15 @@ def placed_candidates(windows: Windows) -> list[Candidate]:
         return []
     found = [min(_placings(windows), key=lambda c: c.cost)]
     if windows.shape[1] <= FEW * windows.groups:
-        found.append(_spread(windows))
+        found.append(min(_spreads(windows), key=lambda c: c.cost))
     return found
 
 
-def _chunks(windows: Windows, room: int) -> list[Chunk]:
-    """Split the output channels: at most about `room` of them at a time."""
+def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
+    """Split the output channels: at most about `room` of them, of `together` groups, at a time."""
     m, groups = windows.outputs // windows.groups, windows.groups
     if room >= m:
-        step = min(groups, room // m)
+        step = min(groups, room // m, max(1, together))
         step = -(-groups // -(-groups // step))
         return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
     step = -(-m // -(-m // max(1, room)))
@@ -80,20 +80,23 @@ def _placings(windows: Windows) -> Iterator[Candidate]:
     seen: set[tuple[int, int]] = set()
     for limit in COLUMNS:
         blocks = geo.split(windows, limit)
-        most = max(1, *(columns(b) for b in blocks))
-        if (len(blocks), most) in seen or (seen and rows * most > room):
+        most, c = blocks.most(columns), windows.shape[1] // windows.groups
+        gathers = windows.narrow or blocks.images > 1
+        wanted = max(rows, c if gathers else 0) * most
+        if (len(blocks), most) in seen or (seen and wanted > room):
             continue
         seen.add((len(blocks), most))
         channels = room // (windows.taps * most)
         if len(blocks) * windows.groups == 1 and windows.shape[1] * windows.outputs * most > SHARED:
             channels = min(channels, -(-windows.outputs // 2))
-        yield _placed(Layout(windows, blocks, _chunks(windows, channels)), most)
+        together = room // (c * most) if gathers else windows.groups
+        yield _placed(Layout(windows, blocks, _chunks(windows, channels, together)), most)
 
 
 def _placed(layout: Layout, most: int) -> Candidate:
     windows, c = layout.windows, layout.in_channels
     cost, rates = 0.0, PLACED
-    kinds = _kinds(layout.blocks)
+    kinds = layout.blocks.kinds
     if not any(a.halo for a in geo.axes_of(windows)) and all(b.covered for b, _ in kinds):
         rates = SINGLE
     for block, times in kinds:
@@ -107,44 +110,47 @@ def _placed(layout: Layout, most: int) -> Candidate:
     widest = max(layout.chunks, key=lambda k: k.count * k.width)
     line, channels = pitch(most, windows.compute), widest.width * widest.count
     elements = (widest.width * windows.taps + c) * widest.count * line + 4 * LANES
-    scratch = windows.itemsize * (elements + _elements_of_filter(windows) + _sums(windows))
+    scratch = windows.itemsize * (
+        elements + _elements_of_filter(windows) + _sums(windows, layout.blocks)
+    )
     scratch += geo.tile_bytes(windows, layout.blocks, channels) + 4 * 64
     return Candidate("placed", cost, scratch, lambda w: Placed(layout, w))
 
 
-def _spread(windows: Windows) -> Candidate:
-    c = windows.shape[1] // windows.groups
-    plane = max(1, math.prod(windows.sizes))
-    blocks = geo.split(windows, max(1, OUTPUT * windows.positions // plane))
-    chunks = _chunks(windows, max(1, OUTPUT // plane))
-    layout = Layout(windows, blocks, chunks)
-    cost = 0.0
-    for block, times in _kinds(blocks):
+def _spreads(windows: Windows) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
+    inputs = OUTPUT * windows.positions // math.prod(windows.sizes)
+    for share in SHARES:
+        blocks = geo.split(windows, max(1, inputs // share))
+        outputs = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
+        chunks = _chunks(windows, max(1, OUTPUT // outputs), windows.groups)
+        yield _spread(Layout(windows, blocks, chunks))
+        if blocks.images == 1:
+            return
+
+
+def _spread(layout: Layout) -> Candidate:
+    windows, blocks, chunks = layout.windows, layout.blocks, layout.chunks
+    c, cost = layout.in_channels, 0.0
+    for block, times in blocks.kinds:
         of_channel, gathered = _row_cost(SPREAD, block, c), SPREAD.gathered * c * columns(block)
         for k in chunks:
             cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
-    most = max(1, *(columns(b) for b in blocks))
+    most = blocks.most(columns)
     channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
-    elements = groups * c * most + 4 * LANES + _elements_of_filter(windows) + _sums(windows)
+    elements = groups * c * most + 4 * LANES + _elements_of_filter(windows)
+    elements += _sums(windows, blocks)
     scratch = windows.itemsize * elements + geo.tile_bytes(windows, blocks, channels) + 4 * 64
     return Candidate("spread", cost, scratch, lambda w: Spread(layout, w))
-
-
-def _kinds(blocks: list[geo.Block]) -> list[tuple[geo.Block, int]]:
-    """Return one block of each size, and how many there are."""
-    found: dict[Any, tuple[geo.Block, int]] = {}
-    for b in blocks:
-        size = b.count, tuple((p.inputs, p.hi - p.lo) for p in b.parts)
-        found[size] = b, found.get(size, (b, 0))[1] + 1
-    return list(found.values())
 
 
 def _elements_of_filter(windows: Windows) -> int:
     return windows.shape[1] * windows.outputs // windows.groups * windows.taps
 
 
-def _sums(windows: Windows) -> int:
-    return windows.sizes[-1] + 2 * LANES * windows.strides[-1]
+def _sums(windows: Windows, blocks: geo.Cut) -> int:
+    widest = blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+    return widest + 2 * LANES * windows.strides[-1]
 
 
 def _row_cost(rates: Rates, block: geo.Block, inputs: int) -> float:

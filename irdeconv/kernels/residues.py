@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -73,6 +73,27 @@ class Axis:
         first = min(max(0, start - self.halo), self.inputs)
         return Part(self, lo, hi, start, stop, first, max(first, min(self.inputs, stop)), covered)
 
+    def kinds(self, height: int) -> list[tuple[Part, int]]:
+        """Return one part of each kind where each is `height` outputs high, and how many there are.
+
+        Between parts that meet an end of the inputs, all are alike.
+        """
+        steps = range(0, self.size, height)
+        low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
+        high = min(self.size, self.inputs * self.stride - self.begin)
+        inner = range(max(0, -(-low // height)), min(len(steps), high // height))
+        found: dict[Any, tuple[Part, int]] = {}
+        for i in (
+            *range(len(steps))[: inner.start],
+            *range(max(inner.start, inner.stop), len(steps)),
+        ):
+            part = self.part(steps[i], min(steps[i] + height, self.size))
+            found[part.kind] = part, found.get(part.kind, (part, 0))[1] + 1
+        if inner:
+            part = self.part(steps[inner[0]], steps[inner[0]] + height)
+            found[part.kind] = part, found.get(part.kind, (part, 0))[1] + len(inner)
+        return list(found.values())
+
 
 @dataclass(frozen=True)
 class Part:
@@ -91,6 +112,12 @@ class Part:
     def inputs(self) -> int:
         """The number of input positions."""
         return self.last - self.first
+
+    @property
+    def kind(self) -> tuple[int, ...]:
+        """Its sizes: parts that agree in them cost the same."""
+        start, stop = self.start - self.first, self.stop - self.first
+        return self.hi - self.lo, self.inputs, start, stop, self.covered
 
     @property
     def extent(self) -> int:
@@ -186,7 +213,57 @@ def axes_of(windows: Windows) -> tuple[Axis, ...]:
     return tuple(Axis(*row) for row in rows)
 
 
-def split(windows: Windows, limit: int, overhead: int = 0) -> list[Block]:
+@dataclass(frozen=True)
+class Cut:
+    """The output in blocks: `images` at a time, and along each axis `heights` outputs at a time.
+
+    Large layers have a great many blocks, of a few kinds: costs are estimated from those.
+    """
+
+    windows: Windows
+    images: int
+    heights: tuple[int, ...]
+
+    def __len__(self) -> int:
+        pairs = zip(self.windows.sizes, self.heights, strict=True)
+        return -(-self.windows.shape[0] // self.images) * math.prod(-(-o // h) for o, h in pairs)
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """All blocks in order."""
+        axes, n = axes_of(self.windows), self.windows.shape[0]
+        parts = [
+            [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, h)]
+            for a, h in zip(axes, self.heights, strict=True)
+        ]
+        return [
+            Block(slice(i, min(i + self.images, n)), box)
+            for i in range(0, n, self.images)
+            for box in itertools.product(*parts)
+        ]
+
+    @cached_property
+    def kinds(self) -> list[tuple[Block, int]]:
+        """One block of each kind, and how many there are."""
+        n, step = self.windows.shape[0], self.images
+        batches = [(slice(0, step), n // step), (slice(n - n % step, n), int(n % step > 0))]
+        axes = [a.kinds(h) for a, h in zip(axes_of(self.windows), self.heights, strict=True)]
+        return [
+            (Block(images, tuple(p for p, _ in box)), times * math.prod(t for _, t in box))
+            for images, times in batches
+            if times
+            for box in itertools.product(*axes)
+        ]
+
+    def most(self, measure: Callable[[Block], int]) -> int:
+        """Return the largest measure of a block; at least 1."""
+        return max(1, *(measure(b) for b, _ in self.kinds))
+
+
+def split(windows: Windows, limit: int, overhead: int = 0) -> Cut:
     """Split the output into blocks that have at most about `limit` padded input positions.
 
     Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
@@ -203,16 +280,7 @@ def split(windows: Windows, limit: int, overhead: int = 0) -> list[Block]:
         pieces += pieces > 1 and pieces % 2  # an even number is shared better
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
-    parts = [
-        [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, max(1, h))]
-        for a, h in zip(axes, heights, strict=True)
-    ]
-    n = windows.shape[0]
-    return [
-        Block(slice(i, min(i + images, n)), box)
-        for i in range(0, n, images)
-        for box in itertools.product(*parts)
-    ]
+    return Cut(windows, images, tuple(max(1, h) for h in heights))
 
 
 def residues(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
@@ -321,9 +389,9 @@ def _finish(
             epilogue(part, i, channels, span)
 
 
-def tile_bytes(windows: Windows, blocks: Sequence[Block], channels: int) -> int:
+def tile_bytes(windows: Windows, blocks: Cut, channels: int) -> int:
     """Return the scratch memory of `open_tile` for so many channels."""
     if not windows.narrow:
         return 0
-    most = max(b.count * math.prod(p.hi - p.lo for p in b.parts) for b in blocks)
+    most = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
     return most * channels * windows.itemsize

@@ -1,0 +1,290 @@
+"""How the compiled deconvolution kernels are cut and told, and that they keep to their memory."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import mmap
+import random
+import sys
+import tracemalloc
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from test_deconvolution_candidates import data, draw, expected, run
+
+from irdeconv.kernels import jit, placings
+from irdeconv.kernels import residues as geo
+from irdeconv.kernels.deconv_single import single_candidates
+from irdeconv.kernels.deconvolve import deconvolution_candidates
+from irdeconv.kernels.places import LANES, Line, Places
+from irdeconv.kernels.prepared import Windows
+from irdeconv.kernels.team import Space, Team, arithmetic
+
+needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
+
+
+def wide(seed: int) -> Windows:
+    """Draw a layer with rows of vectors, also ones where taps land far from each other."""
+    r = random.Random(seed)
+    windows = draw(seed, r.choice(["float32", "float64", "float16"]))
+    last = r.choice([8, 16, 19, 33])
+    strides = (*windows.strides[:-1], r.choice([1, 2, 3, 9]))
+    dilations = (*windows.dilations[:-1], r.choice([1, 2, last]))
+    span = strides[-1] * last + dilations[-1] * windows.kernel[-1]
+    sizes = (*(max(1, o) for o in windows.sizes[:-1]), r.randint(1, span + 9))
+    shape = (*windows.shape[:-1], last)
+    return replace(windows, shape=shape, strides=strides, dilations=dilations, sizes=sizes)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
+    windows = wide(seed)
+    for limit in (1, 7, 40, 300):
+        cut = geo.split(windows, limit)
+        want: dict[Any, int] = {}
+        for block in cut:
+            key = block.count, tuple(p.kind for p in block.parts)
+            want[key] = want.get(key, 0) + 1
+        got = {(b.count, tuple(p.kind for p in b.parts)): times for b, times in cut.kinds}
+        assert got == want
+        assert len(cut) == len(list(cut)) == sum(want.values())
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
+    size = {1: 10**7, 2: 4096, 3: 256}[rank]
+    lists = ((4,) * rank, (2,) * rank, (1,) * rank, (1,) * rank, (2 * size,) * rank)
+    windows = Windows((256, 8, *(size,) * rank), 8, 1, *lists)
+    deconvolution_candidates(windows)  # imports what it needs
+    tracemalloc.start()
+    try:
+        deconvolution_candidates(windows)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def pairs_of(places: Places, row: int) -> list[tuple[int, int]]:
+    span = slice(places.first[row], places.first[row + 1])
+    return list(zip(places.pair_taps[span], places.pair_at[span], strict=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_places_are_those_of_the_definition(seed: int) -> None:
+    r = random.Random(seed)
+    draws = [[r.randint(1, n) for n in (4, 4, 3, 9, 5)] for _ in range(r.choice([1, 2, 3]))]
+    draws[-1][3] = r.randint(1, 70)
+    lines = [Line(*v, r.randint(-9, 9)) for v in draws]
+    places = Places.of(lines, [line.outputs + 2 for line in lines])
+
+    def reached(line: Line, t: int) -> list[tuple[int, int]]:
+        found = [
+            (k, *divmod(t + line.offset - k * line.dilation, line.stride))
+            for k in range(line.kernel)
+        ]
+        return [(k, s) for k, s, rest in found if not rest and 0 <= s < line.inputs]
+
+    *outer, last = lines
+    for row, at in enumerate(itertools.product(*(range(line.outputs) for line in outer))):
+        want, to = [], 0
+        for found in itertools.product(*(reached(v, t) for v, t in zip(outer, at, strict=True))):
+            tap = place = 0
+            for (k, s), line in zip(found, outer, strict=True):
+                tap, place = tap * line.kernel + k, place * line.inputs + s
+            want.append((tap * last.kernel, place * last.inputs))
+        for t, line in zip((*at, 0), lines, strict=True):
+            to = to * (line.outputs + 2) + t
+        assert pairs_of(places, row) == want
+        assert places.to[row] == to
+    sums: list[list[tuple[int, int]]] = [[] for _ in range(last.outputs)]
+    vectors = [
+        (f, v)
+        for f in range(last.stride)
+        for v in range(0, last.outputs, LANES * last.stride)
+        if f + v < last.outputs
+    ]
+    for i, (f, v) in enumerate(vectors):
+        for e in range(places.first_entry[i], places.first_entry[i + 1]):
+            tap, start, low, high = (int(column[e]) for column in places.entries)
+            for lane in range(low, high):
+                sums[f + v + lane * last.stride].append((tap, start + lane))
+    assert sums == [reached(last, t) for t in range(last.outputs)]
+
+
+@needs_numba
+def test_runs_of_different_taps_are_not_read_as_one() -> None:
+    """Each output is one term, but the first half of the row meets another tap than the rest."""
+    windows = Windows((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
+    x, w = data(windows)
+    want = expected(windows, x, w)
+    for candidate in deconvolution_candidates(windows):
+        assert (run(windows, candidate, x, w) == want).all(), candidate.name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@np.errstate(all="ignore")  # as the engine does
+def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> None:
+    windows = Windows((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
+    x, w = data(windows)
+    x[1, 1] = np.nan
+    [candidate] = single_candidates(windows)
+    y, team = np.full(windows.out_shape, 7, dtype), Team(1)
+    candidate.prepare(w.astype(np.float32))(x, y, None, team)
+    bad = np.isnan(y)
+    assert not bad[0].any()
+    assert bad[1, :, 1:4:2, 0:4:3].all()
+    assert bad.sum() == 2 * 2 * 2
+    assert (y[0] == expected(windows, x, w)[0]).all()
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_cut_of_the_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, stride: int, seed: int
+) -> None:
+    """Rows longer than vectors, and of all lengths; blocks of parts of rows."""
+    monkeypatch.setattr(placings, "COLUMNS", (8, 30, 100, 1 << 40))
+    r = random.Random(seed)
+    groups, width = r.choice([1, 2]), r.randint(15, 75)
+    inputs, kernel = ((3, width), (2, r.randint(1, 7))) if seed % 2 else ((width,), (5,))
+    begin = tuple(r.randint(-2, 3) for _ in inputs)
+    sizes = tuple(max(1, stride * i + r.randint(-3, 9)) for i in inputs)
+    rows = (kernel, (stride,) * len(inputs), (r.choice([1, 1, 2]),) * len(inputs), begin, sizes)
+    windows = Windows((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
+    x, w = data(windows, seed)
+    want = expected(windows, x, w).astype(windows.dtype)
+    cuts = list(placings._placings(windows))
+    assert len(cuts) > 1
+    for candidate in [*cuts, *placings._spreads(windows)]:
+        assert (run(windows, candidate, x, w.astype(windows.compute)) == want).all()
+
+
+class Guarded(Space):
+    """Hands out NaNs that end, or begin, where memory ends that may be touched at all."""
+
+    def __init__(self, behind: bool) -> None:
+        super().__init__()
+        self.behind = behind
+        self.kept: list[Any] = []
+
+    def array(self, shape: Any, dtype: Any) -> Any:
+        kind, page = np.dtype(dtype), mmap.PAGESIZE
+        size = math.prod(shape) * kind.itemsize
+        pages = max(1, -(-size // page))
+        memory = mmap.mmap(-1, (pages + 2) * page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        protect = ctypes.CDLL(None).mprotect
+        for at in (start, start + (pages + 1) * page):
+            assert protect(ctypes.c_void_p(at), ctypes.c_size_t(page), 0) == 0
+        self.kept.append(memory)
+        offset = page + (pages * page - size if self.behind else 0)
+        found = np.frombuffer(memory, np.uint8, size, offset).view(kind).reshape(shape)
+        found[...] = np.nan
+        return found
+
+
+class GuardedTeam(Team):
+    def __init__(self, behind: bool) -> None:
+        super().__init__(1)
+        self.space, self._spaces = Guarded(behind), [Guarded(behind)]
+
+
+@pytest.fixture
+def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placings, "BLOCK", 20_000)
+    monkeypatch.setattr(placings, "OUTPUT", 400)
+    monkeypatch.setattr(placings, "COLUMNS", (30, 1 << 40))
+
+
+@needs_numba
+@pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+@pytest.mark.usefixtures("cut_small")
+@pytest.mark.parametrize("seed", range(40))
+@np.errstate(all="ignore")  # as the engine does
+def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
+    """A read or write beyond ends the process."""
+    windows = wide(seed)
+    x, w = data(windows, seed)
+    want = expected(windows, x, w).astype(windows.dtype)
+    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
+        kernel = candidate.prepare(w.astype(windows.compute))
+        for behind in (False, True):
+            team = GuardedTeam(behind)
+            source = team.space.array(windows.shape, windows.dtype)
+            source[...] = x
+            y = team.space.array(windows.out_shape, windows.dtype)
+            kernel(source, y, None, team)
+            assert (y == want).all(), candidate.name
+
+
+@needs_numba
+@pytest.mark.usefixtures("cut_small")
+@pytest.mark.parametrize("seed", range(40, 70))
+@np.errstate(all="ignore")  # as the engine does
+def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int) -> None:
+    windows = wide(seed)
+    x, w = data(windows, seed)
+    want = expected(windows, x, w).astype(windows.dtype)
+    bad = np.zeros(windows.shape, bool)
+    bad[..., np.random.default_rng(seed).integers(windows.shape[-1])] = True
+    reached = expected(windows, bad.astype("f4"), np.ones_like(w)) > 0
+    x[bad] = np.inf if seed % 2 else np.nan
+    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
+        kernel, team = candidate.prepare(w.astype(windows.compute)), Team(1)
+        for _ in range(2):
+            y = np.full(windows.out_shape, np.nan, windows.dtype)
+            team.begin()
+            kernel(x, y, None, team)
+            assert ((y == want) | reached).all(), candidate.name
+        assert team.peak <= candidate.scratch, candidate.name
+
+
+@needs_numba
+@pytest.mark.usefixtures("cut_small")
+def test_a_kernel_is_run_by_several_teams_at_once() -> None:
+    windows = Windows((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
+    x, w = data(windows)
+    want = expected(windows, x, w)
+    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
+        kernel = candidate.prepare(w)
+        outs = [np.empty(windows.out_shape, np.float32) for _ in range(3)]
+
+        def work(y: Any, kernel: Any = kernel) -> None:
+            team = Team(1)
+            for _ in range(5):
+                y[...] = np.nan
+                team.begin()
+                with arithmetic():
+                    kernel(x, y, None, team)
+
+        threads = [Thread(target=work, args=(y,)) for y in outs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all((y == want).all() for y in outs), candidate.name
+
+
+BATCHES = [  # N, C, positions, M, groups, taps, stride
+    (32, 32768, 100, 16, 16, 4, 2),
+    (256, 4096, 100, 2, 2, 4, 2),
+    (10_000, 2048, 16, 8, 1, 4, 2),
+    (256, 16, 100, 1024, 16, 8, 8),
+]
+
+
+@needs_numba
+@pytest.mark.parametrize("row", BATCHES)
+def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
+    n, c, positions, m, groups, taps, stride = row
+    lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
+    windows = Windows((n, c, positions), m, groups, *lists)
+    for candidate in placings.placed_candidates(windows):
+        assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
