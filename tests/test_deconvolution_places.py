@@ -288,3 +288,20 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     windows = Windows((n, c, positions), m, groups, *lists)
     for candidate in placings.placed_candidates(windows):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("outputs", [1, 64])
+@np.errstate(all="ignore")  # as the engine does
+def test_scratch_of_separable_filters_is_counted(dtype: str, outputs: int) -> None:
+    lists = (16, 16), (2, 2), (1, 1), (0, 0), (128, 256)
+    windows = Windows((1, 1, 64, 128), outputs, 1, *lists, dtype)
+    x, w = np.ones(windows.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
+    names = []
+    for candidate in deconvolution_candidates(windows):
+        kernel, team = candidate.prepare(w), Team(1)
+        names.append(getattr(kernel, "name", candidate.name))
+        team.begin()
+        kernel(x, np.empty(windows.out_shape, dtype), None, team)
+        assert team.peak <= candidate.scratch, candidate.name
+    assert "separable" in names

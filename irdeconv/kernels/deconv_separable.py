@@ -15,7 +15,7 @@ import numpy as np
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
 from irdeconv.kernels.products import CALL
-from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.team import ALIGNMENT, Space, Team
 from irdeconv.kernels.volume import deliver
 from irdeconv.spec import Array
 
@@ -69,7 +69,7 @@ class _Separable:
         """See Kernel."""
         n, m, *sizes = out.shape
         per = m // self.windows.groups
-        step = max(1, BLOCK // (math.prod(sizes) * out.itemsize) // per) * per
+        step = _step(self.windows)
         items = [(i, slice(c, min(c + step, m))) for i in range(n) for c in range(0, m, step)]
 
         def work(item: tuple[int, slice], space: Space) -> None:
@@ -99,10 +99,18 @@ def separable(windows: Windows, candidate: Candidate) -> Candidate:
         return candidate.prepare(w) if found is None else _Separable(windows, found, w.dtype)
 
     per = sum(o * i for o, i in zip(windows.sizes, windows.shape[2:], strict=True))
-    tiles = 3 if windows.narrow else 2
-    block = tiles * max(BLOCK, math.prod(windows.sizes) * windows.itemsize)
-    scratch = windows.outputs * per * windows.itemsize + block
+    block = windows.positions + windows.sizes[0] * windows.shape[3]
+    if windows.narrow:
+        block += math.prod(windows.sizes)
+    elements = windows.outputs * per + min(windows.outputs, _step(windows)) * block
+    scratch = elements * windows.itemsize + 3 * ALIGNMENT
     return replace(candidate, prepare=prepare, scratch=max(candidate.scratch, scratch))
+
+
+def _step(windows: Windows) -> int:
+    """Return how many output channels are computed at a time: those of some groups."""
+    per = windows.outputs // windows.groups
+    return max(1, BLOCK // (math.prod(windows.sizes) * windows.itemsize) // per) * per
 
 
 def _cost(windows: Windows) -> float:
