@@ -45,6 +45,19 @@ def test_inputs_of_one_position(dilation: int, begin: int) -> None:
     assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("channels", [2, 20])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_sums_beyond_64_bits_wrap(dtype: Any, channels: int, stride: int) -> None:
+    """Large enough for the kernels that numba compiles, which know floats only."""
+    r = np.random.default_rng(0)
+    x = r.integers(2**40, size=(1, channels, 12, 20)).astype(dtype)
+    w = r.integers(2**30, size=(1, channels, 2, 3, 3)).astype(dtype)
+    args = [stride] * 2, [1, 1], [1, 0], [12 * stride, 20 * stride + 1]
+    want = wrapped(oracle.deconvolution(x, w, *args), dtype)
+    assert (deconvolution(x, w, *args) == want).all()
+
+
 def test_wide_depthwise_stride() -> None:
     r = np.random.default_rng(0)
     x, w = r.integers(-9, 9, (2, 3, 3, 2)), r.integers(-9, 9, (3, 1, 1, 5, 32))

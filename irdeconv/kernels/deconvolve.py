@@ -21,7 +21,6 @@ from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
 CONVERT = 0.7  # ns per element read or written
-
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 
 
@@ -46,7 +45,7 @@ def _candidates(windows: Windows, direct: bool) -> list[Candidate]:
         *phases_candidates(windows),
         *wide_candidates(windows),
         *multiples_candidates(windows),
-        *placed_candidates(windows),
+        *(placed_candidates(windows) if windows.compute.kind == "f" else ()),
         *single_candidates(windows),
     ]
     if all(s == 1 for s in windows.strides):
