@@ -131,6 +131,13 @@ def test_only_the_graph_imports_networkx() -> None:
     assert users == {"graph"}
 
 
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_products_of_matrices_are_calls_that_tests_can_watch(module: str) -> None:
+    """conftest.py holds numpy.matmul and its like to np.errstate; operators would pass it by."""
+    path = MODULES[module]
+    assert not any(isinstance(node, ast.MatMult) for node in ast.walk(tree(path))), "`@`"
+
+
 @pytest.mark.parametrize("path", PYTHON, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_are_short(path: Path) -> None:
     if str(path.relative_to(ROOT)) not in TABLES:

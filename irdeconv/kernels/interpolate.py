@@ -248,7 +248,7 @@ def _dense(x: Array, matrix: Weights, axis: int) -> Array:
     count, size = matrix.index.shape[0], x.shape[axis]
     full = dense_matrix(matrix, size, x.dtype)
     if axis == x.ndim - 1:
-        rows: Array = np.ascontiguousarray(x).reshape(-1, size) @ full.T
+        rows: Array = np.matmul(np.ascontiguousarray(x).reshape(-1, size), full.T)
         return rows.reshape(*x.shape[:-1], count)
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     y: Array = np.matmul(full, x.reshape(*x.shape[: axis + 1], -1))

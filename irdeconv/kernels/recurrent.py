@@ -48,7 +48,7 @@ def rnn(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
     (f,) = activations
 
     def step(x: Array, states: States) -> States:
-        return (f(clip(x + states[0] @ r.T)),)
+        return (f(clip(x + np.matmul(states[0], r.T))),)
 
     return step
 
@@ -70,11 +70,11 @@ def gru(
 
     def step(x: Array, states: States) -> States:
         (h,) = states
-        update, reset = np.split(f(clip(x[:, : 2 * size] + h @ gates)), 2, -1)
+        update, reset = np.split(f(clip(x[:, : 2 * size] + np.matmul(h, gates))), 2, -1)
         if reset_bias is None:
-            inner = (reset * h) @ candidate
+            inner = np.matmul(reset * h, candidate)
         else:
-            inner = reset * (h @ candidate + reset_bias)
+            inner = reset * (np.matmul(h, candidate) + reset_bias)
         return ((1 - update) * g(clip(x[:, 2 * size :] + inner)) + update * h,)
 
     return step
@@ -86,7 +86,7 @@ def lstm(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
 
     def step(x: Array, states: States) -> States:
         hidden, cell = states
-        forget, keep, candidate, output = np.split(clip(x + hidden @ r.T), 4, -1)
+        forget, keep, candidate, output = np.split(clip(x + np.matmul(hidden, r.T)), 4, -1)
         cell = f(forget) * cell + f(keep) * g(candidate)
         return f(output) * h(cell), cell
 

@@ -27,7 +27,7 @@ def growth(tile: int, taps: int) -> float:
     over several axes the values multiply.
     """
     evaluate, transform, interpolate = (abs(m) for m in matrices(tile, taps))
-    return float((interpolate @ (evaluate.sum(1) * transform.sum(1))).max())
+    return float(np.matmul(interpolate, evaluate.sum(1) * transform.sum(1)).max())
 
 
 @lru_cache(maxsize=64)

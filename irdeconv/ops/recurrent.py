@@ -104,7 +104,7 @@ class Recurrent(Op):
         step, bias = self.step(r, bias)
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
-            projected = x.astype(wide, copy=False) @ w.T + bias
+            projected = np.matmul(x.astype(wide, copy=False), w.T) + bias
             outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
         return [out.astype(x.dtype, copy=False) for out in outs]
 

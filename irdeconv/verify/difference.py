@@ -220,7 +220,7 @@ def _cosine(x: Array, y: Array) -> float:
     both = np.isfinite(x) & np.isfinite(y)
     p, q = x[both], y[both]
     length = float(np.linalg.norm(p) * np.linalg.norm(q))
-    return min(float(p @ q) / length, 1.0) if length else 1.0
+    return min(float(np.dot(p, q)) / length, 1.0) if length else 1.0
 
 
 def _largest_relative(x: Array, y: Array, apart: Array) -> float:

@@ -61,7 +61,7 @@ def _matmul(a: Array, b: Array) -> Array:
     left, sums = a.astype(np.float64), None
     for shift in (2 * PART, PART, 0):
         part = (b >> shift) & (TERMS - 1)
-        found = (left @ part.astype(np.float64)).astype(np.int64)
+        found = np.matmul(left, part.astype(np.float64)).astype(np.int64)
         sums = reduced(found if sums is None else sums * TERMS + found)
     assert sums is not None
     return sums
