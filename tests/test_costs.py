@@ -331,6 +331,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert rows["phases"]["macs"] == 2 * 2 * 3 * 16 * 3 * 4
     assert rows["zero-insertion"]["refused"] == "kernel 4, the target has at most 2"
     assert main(["lower", str(net), "--form", "gemm"]) == 0
-    assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in text
+    assert "1 deconvolution of 1 lowered as gemm, 1 of them as zero-insertion instead; " in text
     assert main(["lower", str(net), "--target", "generc"]) == 2
     assert 'did you mean "generic"?' in capsys.readouterr().err

@@ -8,6 +8,7 @@ Exit code 4 where a deconvolution stays, 1 where one is not proved.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.passes.lower_deconv import Lowered
+    from irdeconv.passes.records import LoweringReport
 
 
 def configure(parser: Parser) -> None:
@@ -77,10 +79,18 @@ def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
     if args.explain_costs:
         console.text(f"\n{_costs(low)}\n")
-    done = sum(r.form is not None for r in report)
-    target = f" for {report.target}" if report.form == "auto" else ""
-    verdict = count(done, "deconvolution") + f" of {len(report)} lowered as {report.form}{target}"
-    console.text(f"{args.file}: {verdict}; {count(len(low.graph), 'layer')}")
+    console.text(f"{args.file}: {_verdict(report)}; {count(len(low.graph), 'layer')}")
+
+
+def _verdict(report: LoweringReport) -> str:
+    done = [r for r in report if r.form]
+    how = report.form
+    if how == "auto":
+        how += f" for {report.target}"
+    else:
+        others = Counter(r.form for r in done if r.form != how)
+        how += "".join(f", {n} of them as {form} instead" for form, n in others.items())
+    return f"{count(len(done), 'deconvolution')} of {len(report)} lowered as {how}"
 
 
 def _costs(low: Lowered) -> str:
