@@ -181,7 +181,7 @@ CODES: dict[str, Code] = {
     ),
     "E505": Code(
         "saved arrays cannot be compared with the model",
-        "run --dump all -o FILE.npz saves all layers under their names",
+        "run --form none --dump all -o FILE.npz saves all layers under their names",
     ),
     "E506": Code(
         "a peer for comparison is missing or refuses the model",

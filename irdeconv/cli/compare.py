@@ -1,8 +1,8 @@
 """Run a model beside another side and compare every layer and output; exit code 1 if they differ.
 
-OTHER is a model's .xml, an .npz of saved arrays (run --dump all -o FILE.npz makes one), or
-openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is another model there. Without
-it the model is compared with its own lowering.
+OTHER is a model's .xml, an .npz of saved arrays (run --form none --dump all -o FILE.npz makes one),
+or openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is another model there.
+Without it the model is compared with its own lowering.
 
 Every layer is judged by itself: it is computed from the other side's inputs, and the other side's
 result may be off that by what rounding explains, which is printed with its rule. In gamma_n |W||x|
