@@ -43,6 +43,16 @@ def test_files_that_are_no_ir(data: bytes, code: str) -> None:
     assert loaded.diagnostics[0].location.line is not None
 
 
+@pytest.mark.parametrize(
+    ("data", "convertible"),
+    [(b"\x08\x09\x12", True), (b' {"graph": []}', True), (b"<net>", False),
+     (b"\n<net", False), (b"\xef\xbb\xbf<net>", False), ("<net>".encode("utf-16"), False)],
+)  # fmt: skip
+def test_models_of_other_formats_are_sent_to_convert(data: bytes, convertible: bool) -> None:
+    (problem,) = read(data).diagnostics
+    assert ("convert makes one" in (problem.hint or "")) is convertible
+
+
 def test_entities_do_not_expand() -> None:
     laughs = "".join(f"<!ENTITY l{i} '{f'&l{i - 1};' * 10}'>" for i in range(1, 10))
     xml = f"<!DOCTYPE net [<!ENTITY l0 'lol'>{laughs}]><net name='&l9;' version='11'/>"

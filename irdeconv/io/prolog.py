@@ -86,7 +86,10 @@ def report_malformed(
         message, line, column = expat.ErrorString(e.code), e.lineno, e.offset + 1
     except (LookupError, ValueError) as e:
         message = f"unreadable encoding: {e}"
-    out.add("E101", f"not well-formed XML: {message}", location=_place(source, line, column))
+    xml = b"<" in source.data.lstrip()[:4]  # behind a byte order mark
+    hint = None if xml else "an IR is XML; convert makes one of an .onnx model or a .json dump"
+    place = _place(source, line, column)
+    out.add("E101", f"not well-formed XML: {message}", location=place, hint=hint)
 
 
 def _place(source: SourceFile, line: int, column: int) -> Location:
