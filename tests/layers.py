@@ -111,7 +111,6 @@ class Layer:
         return tuple(size for _, size in self.window())
 
 
-# Layers whose output is empty: on one axis, on several, on none of the others.
 EMPTY_DATA = (  # 1 to 3 axes, some of size 0; K = S takes the form gemm
     Layer(1, (0,), None, 1, 1, (4,), (2,), (1,), (0,), (0,), (0,)),
     Layer(2, (0,), 2, 1, 3, (3,), (3,), (2,), (-1,), (1,), (2,)),
@@ -125,6 +124,7 @@ EMPTY_DATA = (  # 1 to 3 axes, some of size 0; K = S takes the form gemm
     Layer(0, (3,), None, 2, 1, (3,), (2,), (1,), (0,), (0,), (0,)),
 )
 
+# Layers whose output is empty: on one axis, on several, on none of the others.
 EMPTY_OUTPUT = (
     Layer(1, (3,), None, 1, 1, (3,), (1,), (1,), (5,), (0,), (0,)),
     Layer(1, (3, 4), None, 2, 2, (3, 3), (2, 2), (1, 1), (4, 0), (3, 0), (0, 0)),

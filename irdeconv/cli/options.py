@@ -12,7 +12,7 @@ DEFAULT_FORM = "zero-insertion"
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    """Return a parser of integers from `low` to `high`; without `high` they have 40 digits."""
+    """Return a parser of integers from `low` to `high`, or of at most 40 digits without `high`."""
 
     def parse(text: str) -> int:
         plain = text.isascii() and text.isdecimal() and len(text) <= 40

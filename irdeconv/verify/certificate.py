@@ -178,9 +178,8 @@ class CheckReport:
         lines += [f"kept {name}: not rewritten" for name in self.kept]
         lines += [f"FAIL {p}" for p in self.problems]
         done = sum(r.passed for r in self.layers)
-        lines.append(
-            f"{done} of {len(self.layers)} rewritten layers equal, {self.others} others unchanged"
-        )
+        others = count(self.others, "other")
+        lines.append(f"{done} of {len(self.layers)} rewritten layers equal, {others} unchanged")
         return "\n".join(lines)
 
 

@@ -124,8 +124,8 @@ def limited(made: Array, theirs: Array, error: Error, terms: int, own: Allowed) 
     coarse = roundoff(theirs.dtype)
     if rounding.is_real(made) and coarse > roundoff(made.dtype):
         size = np.abs(made.astype(np.float64))
-        # What has single tensors of a double graph computes in single precision, from inputs that
-        # are rounded as well: the factor 2 of doubles (rounding.py) is for those.
+        # A partner with narrower tensors than an f64 layer's computes in single precision, from
+        # rounded inputs: the factor 2 of f64 bounds (rounding.allowed) leaves room for these.
         coarser = max(1.0, min(coarse, rounding.SINGLE) / rounding.unit(made))
         found = Allowed(coarser * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
