@@ -35,7 +35,7 @@ def check_options(args: argparse.Namespace) -> None:
 
         load_profile(given["target"])
     if isinstance(given.get("tune"), str):
-        _check_measurements(Path(given["tune"]), args.file)
+        _check_measurements(Path(given["tune"]))
     if "dump_dir" in given:
         require_folder(Path(given["dump_dir"]))
 
@@ -49,7 +49,7 @@ def _check_form(form: str) -> None:
         require_form(form)
 
 
-def _check_measurements(path: Path, model: str) -> None:
+def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.cli.model import usage
     from irdeconv.io.atomic import require_writable

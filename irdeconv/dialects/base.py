@@ -19,7 +19,7 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Gather
 from irdeconv.ops.vectors import materialize, sizes
-from irdeconv.spec import Dim, Interval, Shape, Spec, format_shape, is_static, merge, non_negative
+from irdeconv.spec import Dim, Interval, Shape, Spec, format_shape, is_static, merge
 
 
 def layer_axes(data: Spec, filter: Spec, lists: Sequence[Sequence[int]]) -> int | None:
@@ -256,18 +256,3 @@ def _cut(s: Sizes, window: Window) -> str | None:
     if not isinstance(s.input, IntVector) or not isinstance(s.kernel, IntVector):
         return None
     return empty_hint(s.full(), window)
-
-
-def output_sizes(
-    x: Shape,
-    kernel: Shape,
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-) -> tuple[Dim, ...]:
-    """Return O = S(I-1) + DK - begin - end for channels-first spatial sizes."""
-    return tuple(
-        non_negative((i - 1) * s + (k - 1) * d + 1 - p - q)
-        for i, k, s, d, p, q in zip(x, kernel, strides, dilations, begin, end, strict=True)
-    )

@@ -125,9 +125,7 @@ def _pad(op: Any, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | No
     return Bound(call)
 
 
-def _permuted(
-    data: Spec, split: Sequence[int], order: Sequence[int], merge: Sequence[int]
-) -> Bound:
+def _permuted(split: Sequence[int], order: Sequence[int], merge: Sequence[int]) -> Bound:
     """Reshape to `split`, permute, and copy into the result seen as `merge`."""
     seen, axes, result = tuple(split), tuple(order), tuple(merge)
 
@@ -145,7 +143,7 @@ def _shuffle(
     at = axis_of(op.axis, len(size))
     outer, inner, c = math.prod(size[:at]), math.prod(size[at + 1 :]), size[at]
     split = outer, op.group, c // op.group, inner
-    return _permuted(inputs[0], split, (0, 2, 1, 3), (outer, c // op.group, op.group, inner))
+    return _permuted(split, (0, 2, 1, 3), (outer, c // op.group, op.group, inner))
 
 
 @binder(channels.DepthToSpace, channels.SpaceToDepth)
@@ -155,7 +153,7 @@ def _depth_and_space(
     outputs: Sequence[Spec],
 ) -> Bound:
     split, order = op.rearrangement(shape_of(inputs[0]))
-    return _permuted(inputs[0], split, order, [split[i] for i in order])
+    return _permuted(split, order, [split[i] for i in order])
 
 
 @binder(broadcasting.Tile)
