@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import oracle
 import pytest
 
 from irdeconv import kernels
-from irdeconv.kernels import columns, convolve, direct, fast, jit, pointwise, winograd
+from irdeconv.kernels import columns, convolve, deconvolve, direct, fast, jit, pointwise, winograd
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
@@ -108,14 +109,16 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BLOCK_POSITIONS", 3)
 
 
-def check(seed: int) -> set[str]:
+def check(
+    seed: int, candidates: Callable[[Windows], list[Candidate]] = convolution_candidates
+) -> set[str]:
     w, end = draw(seed)
     x, f = data(w)
     want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
     epilogue = Shifts(w, seed % 2 == 0) if seed % 5 else None
     want = epilogue.on(want) if epilogue else want
     names = set()
-    for c in convolution_candidates(w):
+    for c in candidates(w):
         y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)
         run(c, strided(x, seed), f, y, epilogue)
         assert np.abs(y - want).max(initial=0) <= tolerance(c, w), c.name
@@ -128,6 +131,14 @@ def check(seed: int) -> set[str]:
 @pytest.mark.parametrize("seed", range(150))
 def test_every_candidate_computes_the_convolution(seed: int) -> None:
     check(seed)
+
+
+def test_kernels_of_deconvolutions_compute_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deconvolve, "CLEARLY", float("inf"))
+    seeds = [s for s in range(400) if all(n == 1 for n in draw(s)[0].strides)]
+    names = set().union(*(check(s, deconvolve.convolution_kernels) for s in seeds))
+    assert "single" in names
+    assert not jit.available() or {"placed", "spread"} <= names
 
 
 @pytest.mark.usefixtures("small_blocks")

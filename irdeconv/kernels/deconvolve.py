@@ -21,6 +21,7 @@ from irdeconv.kernels.team import Team
 from irdeconv.spec import Array
 
 CONVERT = 0.7  # ns per element read or written
+CLEARLY = 0.8  # of the cheapest convolution kernel's cost
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 
 
@@ -87,6 +88,32 @@ def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
 
     found = convolution_candidates(replace(windows, begin=begin))
     return [wrap(c) for c in found if not (direct and "winograd" in c.name)]
+
+
+def convolution_kernels(windows: Windows) -> list[Candidate]:
+    """Return the kernels for a convolution of floats or integers, the cheapest first.
+
+    At stride 1 it is a deconvolution with the taps reversed, which reads each input once; those
+    kernels are listed where they take clearly less. See `convolve.convolution_candidates`.
+    """
+    found = convolution_candidates(windows)
+    floats = windows.compute.kind == "f" and not windows.narrow
+    if not floats or found[0].name == "zero" or any(s != 1 for s in windows.strides):
+        return found
+    spans = [d * (k - 1) for d, k in zip(windows.dilations, windows.kernel, strict=True)]
+    begin = tuple(s - b for s, b in zip(spans, windows.begin, strict=True))
+
+    def wrap(c: Candidate) -> Candidate:
+        def prepare(w: Array) -> Kernel:
+            back = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
+            return c.prepare(np.ascontiguousarray(back))
+
+        return replace(c, prepare=prepare)
+
+    back = replace(windows, begin=begin)
+    others = [*placed_candidates(back), *single_candidates(back)]
+    clearly = [wrap(c) for c in others if c.cost < CLEARLY * found[0].cost]
+    return sorted([*found, *clearly], key=lambda c: c.cost)
 
 
 def _no_terms(_: Array) -> Kernel:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.convolve import convolution_candidates
-from irdeconv.kernels.deconvolve import deconvolution_candidates
+from irdeconv.kernels.deconvolve import convolution_kernels, deconvolution_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Fix, Kernel
 from irdeconv.kernels.team import Team
 from irdeconv.op import as_tuple
@@ -337,7 +336,7 @@ def _windows(
     filter = constants.get(layer.filter)
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
-    list_all = deconvolution_candidates if layer.deconvolution else convolution_candidates
+    list_all = deconvolution_candidates if layer.deconvolution else convolution_kernels
     choice = tuner.choose(kind, layer.windows, list_all(layer.windows), weights, team)
     finish = plan_chain(graph, unit.finish, constants, Value(unit.core.id)) if unit.finish else None
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
