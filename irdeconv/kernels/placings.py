@@ -15,7 +15,7 @@ from irdeconv.kernels.products import aliases, pitch, product_cost
 
 BLOCK = 3 << 20  # bytes of terms
 OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
-SHARED = 1 << 24  # products per tap from which on threads share the channels of a single block
+SHARED = 1 << 26  # products from which on threads share the channels of a single block
 COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
 SHARES = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
@@ -87,7 +87,8 @@ def _placings(windows: Windows) -> Iterator[Candidate]:
             continue
         seen.add((len(blocks), most))
         channels = room // (windows.taps * most)
-        if len(blocks) * windows.groups == 1 and windows.shape[1] * windows.outputs * most > SHARED:
+        products = windows.taps * windows.shape[1] * windows.outputs * most
+        if len(blocks) * windows.groups == 1 and products > SHARED:
             channels = min(channels, -(-windows.outputs // 2))
         together = room // (c * most) if gathers else windows.groups
         yield _placed(Layout(windows, blocks, _chunks(windows, channels, together)), most)
