@@ -192,6 +192,11 @@ class Layout:
         """M/g."""
         return self.windows.outputs // self.windows.groups
 
+    @property
+    def items(self) -> int:
+        """How many pieces of work there are."""
+        return len(self.blocks) * len(self.chunks)
+
     @cached_property
     def places(self) -> list[Places]:
         """What reaches the rows of each block; blocks that are alike share it."""

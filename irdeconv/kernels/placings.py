@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from irdeconv.kernels import residues as geo
@@ -12,10 +12,13 @@ from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, Chunk, Layout, columns
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.products import aliases, pitch, product_cost
+from irdeconv.kernels.team import even
 
 BLOCK = 3 << 20  # bytes of terms
 OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
-SHARED = 1 << 26  # products from which on threads share the channels of a single block
+ITEMS = 4  # as many are wanted for threads to share, ...
+LONG = 1e6  # ... and more of layers that take longer than that each, in nanoseconds
+NEARLY = 1.02
 COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
 SHARES = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
@@ -49,10 +52,22 @@ def placed_candidates(windows: Windows) -> list[Candidate]:
     """Return the compiled kernels, if numba is there."""
     if not available():
         return []
-    found = [min(_placings(windows), key=lambda c: c.cost)]
+    found = [_shared(_placings(windows))]
     if windows.shape[1] <= FEW * windows.groups:
-        found.append(min(_spreads(windows), key=lambda c: c.cost))
+        found.append(_shared(_spreads(windows)))
     return found
+
+
+def _shared(ways: Iterable[Candidate]) -> Candidate:
+    """Choose the cheapest way to cut the work, or one that costs nearly as little.
+
+    Of the latter it is the one whose items threads share best.
+    """
+    found = list(ways)
+    least = min(c.cost for c in found)
+    wanted = max(ITEMS, int(least / LONG))
+    near = [c for c in found if c.cost <= NEARLY * least]
+    return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
 
 
 def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
@@ -60,9 +75,9 @@ def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
     m, groups = windows.outputs // windows.groups, windows.groups
     if room >= m:
         step = min(groups, room // m, max(1, together))
-        step = -(-groups // -(-groups // step))
+        step = -(-groups // even(-(-groups // step)))
         return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
-    step = -(-m // -(-m // max(1, room)))
+    step = -(-m // even(-(-m // max(1, room))))
     return [
         Chunk(slice(g, g + 1), slice(i, min(i + step, m)))
         for g in range(groups)
@@ -87,11 +102,13 @@ def _placings(windows: Windows) -> Iterator[Candidate]:
             continue
         seen.add((len(blocks), most))
         channels = room // (windows.taps * most)
-        products = windows.taps * windows.shape[1] * windows.outputs * most
-        if len(blocks) * windows.groups == 1 and products > SHARED:
-            channels = min(channels, -(-windows.outputs // 2))
         together = room // (c * most) if gathers else windows.groups
-        yield _placed(Layout(windows, blocks, _chunks(windows, channels, together)), most)
+        known: set[int] = set()
+        for share in (1, 2, 4, 8):
+            chunks = _chunks(windows, min(channels, -(-windows.outputs // share)), together)
+            if len(chunks) not in known:
+                known.add(len(chunks))
+                yield _placed(Layout(windows, blocks, chunks), most)
 
 
 def _placed(layout: Layout, most: int) -> Candidate:
@@ -115,7 +132,7 @@ def _placed(layout: Layout, most: int) -> Candidate:
         elements + _elements_of_filter(windows) + _sums(windows, layout.blocks)
     )
     scratch += geo.tile_bytes(windows, layout.blocks, channels) + 4 * 64
-    return Candidate("placed", cost, scratch, lambda w: Placed(layout, w))
+    return Candidate("placed", cost, scratch, lambda w: Placed(layout, w), layout.items)
 
 
 def _spreads(windows: Windows) -> Iterator[Candidate]:
@@ -142,7 +159,7 @@ def _spread(layout: Layout) -> Candidate:
     elements = groups * c * most + 4 * LANES + _elements_of_filter(windows)
     elements += _sums(windows, blocks)
     scratch = windows.itemsize * elements + geo.tile_bytes(windows, blocks, channels) + 4 * 64
-    return Candidate("spread", cost, scratch, lambda w: Spread(layout, w))
+    return Candidate("spread", cost, scratch, lambda w: Spread(layout, w), layout.items)
 
 
 def _elements_of_filter(windows: Windows) -> int:

@@ -126,13 +126,15 @@ class Candidate:
     """A kernel that could do the work.
 
     `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
-    input, output and the filter as given (rearranged filters count).
+    input, output and the filter as given (rearranged filters count). Threads can share `items`
+    pieces of work.
     """
 
     name: str
     cost: float
     scratch: int
     prepare: Callable[[Array], Kernel]
+    items: int = 1
 
 
 def finish(out: Array, epilogue: Epilogue | None, team: Team, block: int = 1 << 18) -> None:

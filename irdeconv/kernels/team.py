@@ -30,6 +30,11 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
+def even(pieces: int) -> int:
+    """Return a number of pieces that two threads share well: 1, or the next even one."""
+    return pieces + (pieces > 1 and pieces % 2)
+
+
 @contextmanager
 def arithmetic() -> Iterator[None]:
     """Compute as IEEE 754 says, silently, with small buffers for operands that broadcast.
@@ -87,6 +92,11 @@ def _aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
+def _with_arithmetic(loop: Callable[[Space], None], space: Space) -> None:
+    with arithmetic():  # the caller's setting does not reach its threads
+        loop(space)
+
+
 class Turn:
     """A lock that tells its owner instead of waiting for itself: RuntimeError where it is held.
 
@@ -124,35 +134,37 @@ class Team:
         self.space = Space()
         self.lock = Turn()
         self._spaces = [Space() for _ in range(self.threads)]
-        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
         """Call `work(item, space)` for every item; items must not depend on each other.
 
-        Where one raises, no other is being worked on any more when this does.
+        The caller works as well, so it does not wait for other threads to wake up. Where one
+        raises, no other is being worked on any more when this does.
         """
         blocks = list(items)
-        if self._pool is None or len(blocks) < 2:
-            for item in blocks:
-                self._spaces[0].reset()
-                work(item, self._spaces[0])
-            return
         rest = iter(blocks)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
-            with arithmetic():  # the caller's setting does not reach its threads
-                for item in rest:
-                    space.reset()
-                    work(item, space)
+            for item in rest:
+                space.reset()
+                work(item, space)
 
-        futures = [self._pool.submit(loop, s) for s in self._spaces[: len(blocks)]]
+        if self._pool is None or len(blocks) < 2:
+            loop(self._spaces[0])
+            return
+        others = self._spaces[1 : len(blocks)]
+        futures = [self._pool.submit(_with_arithmetic, loop, space) for space in others]
         try:
-            for future in futures:
-                future.result()
+            loop(self._spaces[0])
         finally:
             for _ in rest:  # after a failure nothing more is begun, and nobody writes any longer
                 pass
+            late = [f.cancel() for f in futures]  # what did not even begin
             wait(futures)
+        for future, never in zip(futures, late, strict=True):
+            if not never:
+                future.result()
 
     def begin(self) -> None:
         """Start a kernel: the shared memory is free again."""
