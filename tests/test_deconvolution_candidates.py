@@ -17,9 +17,9 @@ from irdeconv.kernels import (
     deconv_phases,
     deconv_single,
     deconv_terms,
-    deconv_winograd,
     placings,
     products,
+    winograds,
 )
 from irdeconv.kernels.deconv_separable import factors
 from irdeconv.kernels.deconvolve import deconvolution_candidates, direct_candidates
@@ -157,9 +157,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
     monkeypatch.setattr(deconv_phases, "NARROW", 4)
     monkeypatch.setattr(deconv_multiples, "BLOCK", 600)
-    monkeypatch.setattr(deconv_winograd, "EVALUATED", 2000)
-    monkeypatch.setattr(deconv_winograd, "NARROW", 4)
-    monkeypatch.setattr(deconv_winograd, "PRODUCTS", 2000)
+    monkeypatch.setattr(winograds, "EVALUATED", 2000)
+    monkeypatch.setattr(winograds, "NARROW", 4)
+    monkeypatch.setattr(winograds, "PRODUCTS", 2000)
     monkeypatch.setattr(placings, "BLOCK", 2000)
     monkeypatch.setattr(placings, "OUTPUT", 60)
     monkeypatch.setattr(placings, "COLUMNS", (4, 16, 64))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from test_deconvolution_candidates import data, draw, expected, run
 
-from irdeconv.kernels import jit, placings
+from irdeconv.kernels import jit, placings, winograds
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_single import single_candidates
 from irdeconv.kernels.deconvolve import deconvolution_candidates
@@ -74,20 +74,28 @@ def pairs_of(places: Places, row: int) -> list[tuple[int, int]]:
     return list(zip(places.pair_taps[span], places.pair_at[span], strict=True))
 
 
-@pytest.mark.parametrize("seed", range(60))
+def line_of(r: random.Random, k: int, stride: int, dilation: int, outputs: int, n: int) -> Line:
+    """Draw taps that are evenly spaced, or any."""
+    at = r.randint(-9, 9)
+    landings = [at + i * dilation for i in range(k)]
+    limits = [n] * k
+    if r.random() < 0.5:
+        landings = [r.randint(-9, 20) for _ in landings]
+        limits = [r.randint(0, n) for _ in limits]
+    return Line(stride, outputs, n, tuple(landings), tuple(limits))
+
+
+@pytest.mark.parametrize("seed", range(120))
 def test_places_are_those_of_the_definition(seed: int) -> None:
     r = random.Random(seed)
     draws = [[r.randint(1, n) for n in (4, 4, 3, 9, 5)] for _ in range(r.choice([1, 2, 3]))]
     draws[-1][3] = r.randint(1, 70)
-    lines = [Line(*v, r.randint(-9, 9)) for v in draws]
+    lines = [line_of(r, *v) for v in draws]
     places = Places.of(lines, [line.outputs + 2 for line in lines])
 
     def reached(line: Line, t: int) -> list[tuple[int, int]]:
-        found = [
-            (k, *divmod(t + line.offset - k * line.dilation, line.stride))
-            for k in range(line.kernel)
-        ]
-        return [(k, s) for k, s, rest in found if not rest and 0 <= s < line.inputs]
+        found = [(k, *divmod(t - at, line.stride)) for k, at in enumerate(line.landings)]
+        return [(k, s) for k, s, rest in found if not rest and 0 <= s < line.limits[k]]
 
     *outer, last = lines
     for row, at in enumerate(itertools.product(*(range(line.outputs) for line in outer))):
@@ -222,6 +230,27 @@ def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
             y = team.space.array(windows.out_shape, windows.dtype)
             kernel(source, y, None, team)
             assert (y == want).all(), candidate.name
+
+
+@needs_numba
+@pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+@pytest.mark.parametrize("seed", range(40))
+@np.errstate(all="ignore")  # as the engine does
+def test_tiles_touch_nothing_outside(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("EVALUATED", 2000), ("NARROW", 4), ("PRODUCTS", 2000)):
+        monkeypatch.setattr(winograds, name, size)
+    windows = replace(wide(seed), dtype="float64")
+    x, w = data(windows, seed)
+    want = expected(windows, x, w)
+    for candidate in winograds.winograd_candidates(windows):
+        kernel = candidate.prepare(w.astype(windows.compute))
+        for behind in (False, True):
+            team = GuardedTeam(behind)
+            source = team.space.array(windows.shape, windows.dtype)
+            source[...] = x
+            y = team.space.array(windows.out_shape, windows.dtype)
+            kernel(source, y, None, team)
+            assert np.abs(y - want).max() < 1e-6, candidate.name
 
 
 @needs_numba

@@ -132,3 +132,28 @@ def interleave(
             a = at + begins[f]
             for j in range((width - f + stride - 1) // stride):
                 copy1(source, a + j, out, to + f + j * stride)
+
+
+@compiled
+def gather(x: Any, host: Any, tiles: Any, grid: Any) -> None:
+    """Split `x [images, channels, depth, height, width]` into tiles: element by element of a tile,
+    `host [elements, channels, images * grid]`, zeros outside of `x` and behind the last tile.
+    """
+    images, channels, depth, height, width = x.shape
+    deep, high, wide = tiles
+    size = grid[0] * grid[1] * grid[2]
+    for c in range(channels):
+        for i in range(deep * high * wide):
+            d, h, w = i // (high * wide), i // wide % high, i % wide
+            count = min(grid[2], (width - w + wide - 1) // wide)
+            for n in range(images):
+                for row in range(grid[0] * grid[1]):
+                    a, b = row // grid[1] * deep + d, row % grid[1] * high + h
+                    at = n * size + row * grid[2]
+                    inside = max(0, count) if a < depth and b < height else 0
+                    for k in range(inside):
+                        host[i, c, at + k] = x[n, c, a, b, w + k * wide]
+                    for k in range(inside, grid[2]):
+                        host[i, c, at + k] = 0
+            for k in range(images * size, host.shape[2]):
+                host[i, c, k] = 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.kernels import residues as geo
-from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.prepared import SHARES, Candidate, Epilogue, Kernel, Windows, shared
 from irdeconv.kernels.products import CALL, SMALL, lanes, matrix, multiply, pitch, product_cost
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
@@ -165,6 +165,11 @@ def _halo_columns(block: geo.Block) -> int:
 
 def phases_candidates(windows: Windows) -> list[Candidate]:
     """Return the kernel of exact phases."""
+    return [shared(_candidate(windows, share) for share in SHARES)]
+
+
+def _candidate(windows: Windows, share: int) -> Candidate:
+    """Return it for blocks of a part of the usual size."""
     families, order = _families(geo.axes_of(windows))
     g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
     rows = c * len(order)
@@ -173,7 +178,7 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
         room *= 4
     if windows.narrow:  # a tile of sums is needed besides the residues
         room = min(room, TILE // windows.itemsize // (m * math.prod(windows.strides)))
-    blocks = geo.split(windows, max(room, NARROW), overhead=2)
+    blocks = geo.split(windows, max(room // share, NARROW), overhead=2)
     most = blocks.most(_width)
     together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
     batches = -(-g // together)
@@ -199,4 +204,4 @@ def phases_candidates(windows: Windows) -> list[Candidate]:
         return _Phases(windows, blocks, together, w)
 
     scratch += geo.tile_bytes(windows, blocks, together * m)
-    return [Candidate("phases", cost, scratch, prepare)]
+    return Candidate("phases", cost, scratch, prepare, len(blocks) * batches)

@@ -8,7 +8,6 @@ channels per group the same loop multiplies the inputs by the taps itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels import residues as geo
-from irdeconv.kernels.places import LANES, Chunk, Layout, Places, columns
+from irdeconv.kernels.places import (
+    LANES,
+    Chunk,
+    Layout,
+    Places,
+    columns,
+    room_of,
+    start_of,
+    steps_of,
+)
 from irdeconv.kernels.prepared import Epilogue
 from irdeconv.kernels.products import aliases, multiply, pitch, worth_copying
 from irdeconv.kernels.team import Space, Team
@@ -47,7 +55,7 @@ class _Compiled:
         windows, m = layout.windows, layout.out_channels
         stride = windows.strides[-1]
         width = max(abs(p.width) for p in layout.places)
-        self.room = (width + stride * LANES - 1) // (stride * LANES) * LANES
+        self.room = room_of(width, stride)
         self.sums = stride * self.room
         self.items: list[_Item] = []
         known: dict[Any, tuple[Any, ...]] = {}
@@ -61,40 +69,21 @@ class _Compiled:
                 if kind not in known:
                     known[kind] = self._told(places, block, chunk, w)
                 taken = (block.images, some, *inputs)
-                start, width = self._start(block, first), columns(block)
+                start, width = start_of(windows, block, first), columns(block)
                 item = _Item(block, chunk, channels, taken, width, start, w, known[kind])
                 self.items.append(item)
 
     def _told(self, places: Places, block: geo.Block, chunk: Chunk, w: Array) -> tuple[Any, ...]:
         """Return what the compiled code is told besides the arrays."""
         *steps, tap = self.steps(block, chunk)
-        pairs, entries = places.far(tap)
+        pairs, entries = places.far(np.arange(self.layout.windows.taps) * tap)
         return (
             (block.count, chunk.count, chunk.width),
-            (LANES, *steps, *self._into(block, chunk)),
+            (LANES, *steps, *steps_of(self.layout.windows, block, chunk.count, chunk.width)),
             (places.first, places.to, pairs),
             *self.row(places, entries),
             *self.more(places, block, w),
         )
-
-    def _start(self, block: geo.Block, first: int) -> int:
-        """Return where a block's sums begin in the output, or in a tile of their own."""
-        windows = self.layout.windows
-        if windows.narrow:
-            return 0
-        at = int(block.images.start) * windows.outputs + first
-        for part, size in zip(block.parts, windows.sizes, strict=True):
-            at = at * size + part.lo
-        return at
-
-    def _into(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
-        """Return the distances of images, groups and planes of sums."""
-        windows, m = self.layout.windows, self.layout.out_channels
-        if windows.narrow:  # a tile of their own
-            plane = math.prod(p.hi - p.lo for p in block.parts)
-            return chunk.count * chunk.width * plane, chunk.width * plane, plane
-        plane = math.prod(windows.sizes)
-        return windows.outputs * plane, m * plane, plane
 
     def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """Return what the compiled code is told about a row."""

@@ -29,7 +29,7 @@ from irdeconv.kernels.products import (
     product_cost,
     worth_copying,
 )
-from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.team import Space, Team, even
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
@@ -111,7 +111,7 @@ def _layout(windows: Windows, blocks: geo.Cut, padded: bool) -> _Layout:
     channels = max(1, min(m, room // (windows.taps * most)))
     if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED:
         channels = min(channels, -(-m // 2))
-    channels = -(-m // -(-m // channels))
+    channels = -(-m // even(-(-m // channels)))
     return _Layout(windows, axes, blocks, channels, padded)
 
 

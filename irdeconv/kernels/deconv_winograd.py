@@ -10,38 +10,33 @@ and 21 for tiles of 2, 3 and 4. Inf and NaN spread over their tile.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.kernels import residues as geo
-from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows
-from irdeconv.kernels.products import CALL, lanes, multiply, pitch, product_cost
+from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.kernels.products import lanes, multiply, pitch
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
 
-EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
-PRODUCTS = 1 << 21  # bytes of one chunk's products
-SHARED = 1 << 20  # bytes of products from which on threads share them
-CHUNKS = 4  # parts of the channels, at least
-NARROW = 256  # positions; a block is not smaller
-TILES = (2, 3, 4)
-MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
-
 
 @dataclass(frozen=True)
-class _Layout:
-    """Tiles per axis, blocks of positions, and output channels per chunk."""
+class Tiling:
+    """Tiles per axis, blocks of positions, and output channels per chunk.
+
+    `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
+    """
 
     windows: Windows
     axes: tuple[geo.Axis, ...]
     tiles: tuple[int, ...]
     blocks: geo.Cut
     channels: int
+    behind: bool = True
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -54,26 +49,27 @@ class _Layout:
         return math.prod(len(a.counts) for a in self.axes)
 
     def grid(self, block: geo.Block) -> tuple[int, ...]:
-        """The number of tiles per axis; the last ones hold the zeros behind each row."""
-        return tuple(-(-g // t) for g, t in zip(block.grid, self.tiles, strict=True))
+        """The number of tiles per axis."""
+        sizes = block.grid if self.behind else [p.inputs for p in block.parts]
+        return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
 
     def columns(self, block: geo.Block) -> int:
         """The number of tiles of a block."""
         return block.count * math.prod(self.grid(block))
 
 
-class _Winograd:
+class Winograd:
     """The kernel: `filters[group][chunk]` is `[points, residues * channels, C/g]`."""
 
-    def __init__(self, layout: _Layout, w: Array) -> None:
-        self.layout = layout
-        self.c = layout.windows.shape[1] // layout.windows.groups
-        self.m = layout.windows.outputs // layout.windows.groups
-        triples = [matrices(t, a.counts[0]) for t, a in zip(layout.tiles, layout.axes, strict=True)]
+    def __init__(self, tiling: Tiling, w: Array) -> None:
+        self.tiling = tiling
+        self.c = tiling.windows.shape[1] // tiling.windows.groups
+        self.m = tiling.windows.outputs // tiling.windows.groups
+        triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
         self.evaluate = kron([e for e, _, _ in triples], w.dtype)
         self.interpolate = kron([i for _, _, i in triples], w.dtype)
         taps = [f for _, f, _ in triples]
-        step = layout.channels
+        step = tiling.channels
         self.chunks = [slice(i, min(i + step, self.m)) for i in range(0, self.m, step)]
         self.filters = [
             [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
@@ -81,9 +77,9 @@ class _Winograd:
 
     def _filter(self, w: Array, taps: list[Array]) -> Array:
         c, m = w.shape[:2]
-        axes = self.layout.axes
+        axes = self.tiling.axes
         counts = [a.counts[0] for a in axes]
-        rows = np.zeros((self.layout.residues, m, c, *counts), np.float64)
+        rows = np.zeros((self.tiling.residues, m, c, *counts), np.float64)
         for i, r in enumerate(geo.residues(axes)):
             own = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
             trailing(rows[i], (slice(n) for n in own.shape[2:]))[...] = own.swapaxes(0, 1)
@@ -95,8 +91,8 @@ class _Winograd:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         used = team.space.used
-        for block in self.layout.blocks:
-            for group in range(self.layout.windows.groups):
+        for block in self.tiling.blocks:
+            for group in range(self.tiling.windows.groups):
                 team.space.release(used)
                 self._block(x, out, block, group, epilogue, team)
 
@@ -109,30 +105,37 @@ class _Winograd:
         epilogue: Epilogue | None,
         team: Team,
     ) -> None:
-        columns = self.layout.columns(block)
-        dtype = self.layout.windows.compute
+        columns = self.tiling.columns(block)
+        dtype = self.tiling.windows.compute
         values = team.space.array((len(self.evaluate), self.c, pitch(columns, dtype)), dtype)
         if not block.empty:
             part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
             step = max(16, -(-self.c // 8))
             pieces = [slice(i, min(i + step, self.c)) for i in range(0, self.c, step)]
-            team.each(pieces, lambda c, s: self._evaluate(part[:, c], values[:, c], block, s))
+            team.each(pieces, lambda c, s: self.enter(part[:, c], values[:, c], block, s))
 
         def work(i: int, space: Space) -> None:
             chunk = self.chunks[i]
             channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
             tile = geo.open_tile(out, block, channels, space)
             if not block.empty:
-                self._chunk(
-                    values[:, :, : lanes(columns)], self.filters[group][i], block, tile, space
-                )
+                seen = values[:, :, : lanes(columns)]
+                products = self._products(self.filters[group][i], seen, space)
+                self.leave(products, block, channels, tile, out, space)
             geo.close_tile(tile, out, block, channels, epilogue)
 
         team.each(range(len(self.chunks)), work)
 
-    def _evaluate(self, part: Array, values: Array, block: geo.Block, space: Space) -> None:
+    def _products(self, filters: Array, values: Array, space: Space) -> Array:
+        """Return `[points, residues * channels, tiles]`, of which the last columns are void."""
+        products = space.array((*filters.shape[:2], values.shape[2]), values.dtype)
+        for w, v, p in zip(filters, values, products, strict=True):
+            multiply(w, v, p)
+        return products
+
+    def enter(self, part: Array, values: Array, block: geo.Block, space: Space) -> None:
         """Evaluate inputs [images, channels, *]; values are [points, channels, tiles]."""
-        grid, tiles = self.layout.grid(block), self.layout.tiles
+        grid, tiles = self.tiling.grid(block), self.tiling.tiles
         channels, width = values.shape[1:]
         host = space.array((math.prod(tiles), channels, width), values.dtype)
         own = math.prod(grid) * block.count
@@ -152,26 +155,28 @@ class _Winograd:
         else:
             multiply(self.evaluate, host.reshape(len(host), -1), flat)
 
-    def _chunk(
-        self, values: Array, filters: Array, block: geo.Block, tile: Array, space: Space
+    def leave(
+        self,
+        products: Array,
+        block: geo.Block,
+        channels: slice,
+        tile: Array,
+        out: Array,
+        space: Space,
     ) -> None:
-        rows, width = filters.shape[1], values.shape[2]
-        columns = self.layout.columns(block)
-        products = space.array((len(filters), rows, width), values.dtype)
-        for w, v, p in zip(filters, values, products, strict=True):
-            multiply(w, v, p)
-        sums = space.array(products.shape, values.dtype)
-        flat = sums.reshape(len(sums), -1)
-        multiply(self.interpolate, products.reshape(len(sums), -1), flat)
+        """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
+        columns = self.tiling.columns(block)
+        sums = space.array(products.shape, products.dtype)
+        multiply(self.interpolate, products.reshape(len(sums), -1), sums.reshape(len(sums), -1))
         self._overlap(sums[:, :, :columns], block)
         host = sums[:, :, :columns].reshape(
-            *self.layout.points, self.layout.residues, -1, block.count, *self.layout.grid(block)
+            *self.tiling.points, self.tiling.residues, -1, block.count, *self.tiling.grid(block)
         )
         self._place(host, block, tile)
 
     def _overlap(self, sums: Array, block: geo.Block) -> None:
         """Add each tile's tail to the next tile along each axis."""
-        grid, tiles, points = self.layout.grid(block), self.layout.tiles, self.layout.points
+        grid, tiles, points = self.tiling.grid(block), self.tiling.tiles, self.tiling.points
         host = sums.reshape(*points, *sums.shape[1:], copy=False)
         for e in np.ndindex(*points):
             over = [int(i >= t) for i, t in zip(e, tiles, strict=True)]
@@ -184,7 +189,7 @@ class _Winograd:
                 into[:, offset:] += host[e][:, : sums.shape[2] - offset]
 
     def _place(self, host: Array, block: geo.Block, tile: Array) -> None:
-        axes, tiles = self.layout.axes, self.layout.tiles
+        axes, tiles = self.tiling.axes, self.tiling.tiles
         for i, r in enumerate(geo.residues(axes)):
             pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
             for at in np.ndindex(*tiles):
@@ -202,64 +207,3 @@ def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice
     start = dest.start + (first * tile + at - source.start) * dest.step
     step = dest.step * tile
     return slice(first, last), slice(start, start + (last - first - 1) * step + 1, step)
-
-
-def winograd_candidates(windows: Windows) -> list[Candidate]:
-    """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
-    axes = geo.axes_of(windows)
-    if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
-        return []
-    choices = [
-        [t for t in TILES if t >= a.counts[0] - 1 and t + a.counts[0] - 1 <= MAX_POINTS]
-        if a.counts[0] > 1
-        else [1]
-        for a in axes
-    ]
-    found = [_candidate(_layout(windows, axes, t)) for t in itertools.product(*choices)]
-    return sorted(found, key=lambda c: c.cost)[:3]
-
-
-def _layout(windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]) -> _Layout:
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
-    room = int(EVALUATED / windows.itemsize / ratio / c)
-    blocks = geo.split(windows, max(NARROW, room))
-    draft = _Layout(windows, axes, tiles, blocks, m)
-    most = blocks.most(draft.columns)
-    row = math.prod(draft.points) * draft.residues * most * windows.itemsize
-    share = m if row * m < SHARED else -(-m // CHUNKS)
-    channels = max(1, min(share, PRODUCTS // row))
-    return _Layout(windows, axes, tiles, blocks, -(-m // -(-m // channels)))
-
-
-def _candidate(layout: _Layout) -> Candidate:
-    windows = layout.windows
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    points, inputs = math.prod(layout.points), math.prod(layout.tiles)
-    rows, chunks = layout.residues * layout.channels, -(-m // layout.channels)
-    tails = points - inputs
-    cost, most = 0.0, layout.blocks.most(layout.columns)
-    for block, times in layout.blocks.kinds:
-        columns = layout.columns(block)
-        row = max(1, layout.grid(block)[-1])
-        own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
-        own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
-        own += chunks * points * product_cost(rows, c, columns)
-        own += chunks * (
-            product_cost(points, points, rows * columns) + 0.45 * points * rows * columns
-        )
-        own += chunks * tails * (0.25 * rows * columns + CALL)
-        writing = rows * columns * (0.40 + 22.0 / row) + layout.residues * 2 * CALL
-        cost += times * (own + chunks * inputs * writing)
-    scratch = windows.itemsize * (
-        points * pitch(most, windows.compute) * (c + 2 * rows)
-        + inputs * pitch(most, windows.compute) * max(16, c // 8)
-        + windows.groups * points * layout.residues * m * c
-    )
-    scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
-
-    def prepare(w: Array) -> Kernel:
-        return _Winograd(layout, w)
-
-    name = "winograd-" + "x".join(map(str, layout.tiles))
-    return Candidate(name, cost * windows.groups, scratch, prepare)

@@ -14,10 +14,10 @@ from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_single import single_candidates
 from irdeconv.kernels.deconv_terms import terms_candidates
 from irdeconv.kernels.deconv_wide import wide_candidates
-from irdeconv.kernels.deconv_winograd import winograd_candidates
 from irdeconv.kernels.placings import placed_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
+from irdeconv.kernels.winograds import winograd_candidates
 from irdeconv.spec import Array
 
 CONVERT = 0.7  # ns per element read or written

@@ -25,23 +25,45 @@ LANES = 8  # elements of a vector; the compiled code reads and writes that many 
 class Line:
     """Some outputs of an axis and the inputs that they need, each counted from the first one.
 
-    Output t is the sum of the inputs s with t + offset = s*S + k*D; so blocks that lie elsewhere
-    are often alike.
+    Input s reaches output s*S + landings[k] through tap k, which takes the inputs below limits[k];
+    so blocks that lie elsewhere are often alike.
     """
 
-    kernel: int
     stride: int
-    dilation: int
     outputs: int
     inputs: int
-    offset: int
+    landings: tuple[int, ...]
+    limits: tuple[int, ...]
 
     @staticmethod
     def of(part: geo.Part) -> Line:
         """Find it for a part of an axis."""
         a = part.axis
-        offset = part.lo + a.begin - part.first * a.stride
-        return Line(a.kernel, a.stride, a.dilation, part.hi - part.lo, part.inputs, offset)
+        origin = part.first * a.stride - a.begin - part.lo
+        landings = tuple(range(origin, origin + a.kernel * a.dilation, a.dilation))
+        limits = (part.inputs,) * a.kernel
+        return Line(a.stride, part.hi - part.lo, part.inputs, landings, limits)
+
+    @staticmethod
+    def of_tiles(part: geo.Part, tile: int) -> Line:
+        """Find it where coefficients of the products of tiles of inputs are the terms.
+
+        Tap e * residues + r is coefficient e of residue r; those of shift 1 are supposed.
+        """
+        a, count = part.axis, -(-part.inputs // tile)
+        landings, limits = [], []
+        for e in range(tile + a.counts[0] - 1):
+            for r, taps in enumerate(a.counts):
+                landings.append((part.first + e) * a.stride + r * a.dilation - a.begin - part.lo)
+                own = a.inputs - part.first + taps - 1 - e
+                limits.append(max(0, min(count, -(-own // tile))))
+        size = part.hi - part.lo
+        return Line(a.stride * tile, size, count, tuple(landings), tuple(limits))
+
+    @property
+    def kernel(self) -> int:
+        """How many taps there are."""
+        return len(self.landings)
 
     @property
     def residues(self) -> Array:
@@ -50,19 +72,17 @@ class Line:
 
     def contributions(self) -> tuple[Array, Array, Array]:
         """Return how many terms reach each output, and their taps and inputs in order."""
-        at = np.arange(self.kernel) * self.dilation - self.offset  # where input 0 lands
+        at = np.array(self.landings)
         low, high = -(at // self.stride), (self.outputs - 1 - at) // self.stride + 1
-        taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.inputs, high))
+        taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.limits, high))
         outputs = at[taps] + inputs * self.stride
         order = np.argsort(outputs, kind="stable")
         return np.bincount(outputs, minlength=self.outputs), taps[order], inputs[order]
 
     def runs(self) -> tuple[Array, Array, Array, Array]:
         """Return for each tap its residue, its shift there, and which outputs of it are reached."""
-        shifts, residues = np.divmod(
-            np.arange(self.kernel) * self.dilation - self.offset, self.stride
-        )
-        high = np.minimum(self.residues[residues], shifts + self.inputs)
+        shifts, residues = np.divmod(self.landings, self.stride)
+        high = np.minimum(self.residues[residues], shifts + self.limits)
         return residues, shifts, np.maximum(0, shifts), high
 
     def entries(self) -> tuple[Array, tuple[Array, ...]]:
@@ -119,10 +139,10 @@ class Places:
     first_entry: Array
     entries: tuple[Array, ...]
 
-    def far(self, tap: int) -> tuple[Array, tuple[Array, ...]]:
-        """Return how far away pairs lie, and the entries, where taps are `tap` elements apart."""
-        start = self.entries[0] * tap + self.entries[1]
-        return self.pair_taps * tap + self.pair_at, (start, *self.entries[2:])
+    def far(self, taps: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Return how far away pairs lie, and the entries, where taps lie at `taps`."""
+        start = taps[self.entries[0]] + self.entries[1]
+        return taps[self.pair_taps] + self.pair_at, (start, *self.entries[2:])
 
     def vectors(self, stride: int, room: int) -> Array:
         """Return where each eight outputs belong where residues are `room` elements apart."""
@@ -211,6 +231,30 @@ class Layout:
                 )
             found.append(known[lines])
         return found
+
+
+def start_of(windows: Windows, block: geo.Block, channel: int) -> int:
+    """Return where a block's sums begin in the output, or in a tile of their own."""
+    if windows.narrow:
+        return 0
+    at = int(block.images.start) * windows.outputs + channel
+    for part, size in zip(block.parts, windows.sizes, strict=True):
+        at = at * size + part.lo
+    return at
+
+
+def steps_of(windows: Windows, block: geo.Block, groups: int, channels: int) -> tuple[int, ...]:
+    """Return the distances of images, groups and planes of sums; a group has `channels`."""
+    if windows.narrow:  # a tile of their own
+        plane = math.prod(p.hi - p.lo for p in block.parts)
+        return groups * channels * plane, channels * plane, plane
+    plane = math.prod(windows.sizes)
+    return windows.outputs * plane, windows.outputs // windows.groups * plane, plane
+
+
+def room_of(width: int, stride: int) -> int:
+    """Return how many outputs of each residue of a row the compiled code may write."""
+    return (width + stride * LANES - 1) // (stride * LANES) * LANES
 
 
 def columns(block: geo.Block) -> int:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_placed import Placed, Spread
 from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, Chunk, Layout, columns
-from irdeconv.kernels.prepared import Candidate, Windows
+from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
 from irdeconv.kernels.products import aliases, pitch, product_cost
 from irdeconv.kernels.team import even
 
 BLOCK = 3 << 20  # bytes of terms
 OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
-ITEMS = 4  # as many are wanted for threads to share, ...
-LONG = 1e6  # ... and more of layers that take longer than that each, in nanoseconds
-NEARLY = 1.02
 COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
-SHARES = (1, 4, 16, 64)  # into which blocks of several images are cut
+PARTS = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
 
 
@@ -52,22 +49,10 @@ def placed_candidates(windows: Windows) -> list[Candidate]:
     """Return the compiled kernels, if numba is there."""
     if not available():
         return []
-    found = [_shared(_placings(windows))]
+    found = [shared(_placings(windows))]
     if windows.shape[1] <= FEW * windows.groups:
-        found.append(_shared(_spreads(windows)))
+        found.append(shared(_spreads(windows)))
     return found
-
-
-def _shared(ways: Iterable[Candidate]) -> Candidate:
-    """Choose the cheapest way to cut the work, or one that costs nearly as little.
-
-    Of the latter it is the one whose items threads share best.
-    """
-    found = list(ways)
-    least = min(c.cost for c in found)
-    wanted = max(ITEMS, int(least / LONG))
-    near = [c for c in found if c.cost <= NEARLY * least]
-    return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
 
 
 def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
@@ -104,7 +89,7 @@ def _placings(windows: Windows) -> Iterator[Candidate]:
         channels = room // (windows.taps * most)
         together = room // (c * most) if gathers else windows.groups
         known: set[int] = set()
-        for share in (1, 2, 4, 8):
+        for share in SHARES:
             chunks = _chunks(windows, min(channels, -(-windows.outputs // share)), together)
             if len(chunks) not in known:
                 known.add(len(chunks))
@@ -138,7 +123,7 @@ def _placed(layout: Layout, most: int) -> Candidate:
 def _spreads(windows: Windows) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
     inputs = OUTPUT * windows.positions // math.prod(windows.sizes)
-    for share in SHARES:
+    for share in PARTS:
         blocks = geo.split(windows, max(1, inputs // share))
         outputs = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
         chunks = _chunks(windows, max(1, OUTPUT // outputs), windows.groups)

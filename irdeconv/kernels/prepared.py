@@ -7,7 +7,7 @@ S strides, D dilations; `*` stands for the spatial axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,6 +16,11 @@ import numpy as np
 
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
+
+ITEMS = 4  # as many are wanted for threads to share, ...
+LONG = 1e6  # ... and more of layers that take longer than that each, in nanoseconds
+NEARLY = 1.02
+SHARES = (1, 2, 4, 8)  # parts that are tried
 
 
 def type_of_sums(dtype: Any) -> np.dtype[Any]:
@@ -135,6 +140,18 @@ class Candidate:
     scratch: int
     prepare: Callable[[Array], Kernel]
     items: int = 1
+
+
+def shared(ways: Iterable[Candidate]) -> Candidate:
+    """Choose the cheapest way to cut the work, or one that costs nearly as little.
+
+    Of the latter it is the one whose items threads share best.
+    """
+    found = list(ways)
+    least = min(c.cost for c in found)
+    wanted = max(ITEMS, int(least / LONG))
+    near = [c for c in found if c.cost <= NEARLY * least]
+    return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
 
 
 def finish(out: Array, epilogue: Epilogue | None, team: Team, block: int = 1 << 18) -> None:

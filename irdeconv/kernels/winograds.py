@@ -1,0 +1,134 @@
+"""How Winograd deconvolutions are cut, and what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from irdeconv.kernels import residues as geo
+from irdeconv.kernels.deconv_winograd import Tiling, Winograd
+from irdeconv.kernels.fast_winograd import FastWinograd
+from irdeconv.kernels.jit import available
+from irdeconv.kernels.places import LANES, columns
+from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
+from irdeconv.kernels.products import CALL, pitch, product_cost
+from irdeconv.kernels.team import even
+
+EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
+PRODUCTS = 1 << 21  # bytes of one chunk's products
+NARROW = 256  # positions; a block is not smaller
+TILES = (2, 3, 4)
+STEP = 6000.0  # ns of one piece of work besides what it computes
+MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
+
+
+def winograd_candidates(windows: Windows) -> list[Candidate]:
+    """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
+    axes = geo.axes_of(windows)
+    if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
+        return []
+    choices = [
+        [t for t in TILES if t >= a.counts[0] - 1 and t + a.counts[0] - 1 <= MAX_POINTS]
+        if a.counts[0] > 1
+        else [1]
+        for a in axes
+    ]
+    found = [
+        shared(_candidate(way) for way in _tilings(windows, axes, t))
+        for t in itertools.product(*choices)
+    ]
+    return sorted(found, key=lambda c: c.cost)[:3]
+
+
+def _tilings(
+    windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
+) -> Iterator[Tiling]:
+    """Yield the ways to cut the output channels."""
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
+    room = int(EVALUATED / windows.itemsize / ratio / c)
+    blocks = geo.split(windows, max(NARROW, room))
+    behind = not (available() and windows.compute.kind == "f")
+    draft = Tiling(windows, axes, tiles, blocks, m, behind)
+    most = blocks.most(draft.columns)
+    row = math.prod(draft.points) * draft.residues * most * windows.itemsize
+    least = -(-m // max(1, PRODUCTS // row))
+    for pieces in sorted({even(min(m, max(share, least))) for share in SHARES}):
+        yield replace(draft, channels=-(-m // pieces))
+
+
+def _candidate(tiling: Tiling) -> Candidate:
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows, most = tiling.residues * tiling.channels, tiling.blocks.most(tiling.columns)
+    estimate = _with_passes if tiling.behind else _compiled
+    cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
+    piece = max(16, -(-c // 8))
+    elements = pitch(most, windows.compute) * (points * (c + 2 * rows) + inputs * piece)
+    if tiling.behind:
+        kernel: type[Winograd] = Winograd
+    else:
+        kernel = FastWinograd
+        widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+        elements += widest + 2 * LANES * (windows.strides[-1] * tiling.tiles[-1] + 1)
+        if windows.narrow:  # inputs are converted before they are read
+            elements += piece * tiling.blocks.most(columns)
+    elements += windows.groups * points * tiling.residues * m * c
+    scratch = windows.itemsize * elements + 4 * 64
+    scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
+    name = "winograd-" + "x".join(map(str, tiling.tiles))
+    chunks = -(-m // tiling.channels)
+    return Candidate(name, cost * windows.groups, scratch, lambda w: kernel(tiling, w), chunks)
+
+
+def _with_passes(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of a block and group in NumPy."""
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
+    columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
+    own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
+    own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
+    own += chunks * points * product_cost(rows, c, columns)
+    own += chunks * (product_cost(points, points, rows * columns) + 0.45 * points * rows * columns)
+    own += chunks * (points - inputs) * (0.25 * rows * columns + CALL)
+    writing = rows * columns * (0.40 + 22.0 / row) + tiling.residues * 2 * CALL
+    return own + chunks * inputs * writing
+
+
+def _compiled(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of a block and group with compiled tiles.
+
+    Fitted to some three thousand random layers, step by step.
+    """
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
+    columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
+    own = inputs * c * columns * (0.99 + 4.0 / row)
+    own += points * c * columns * (0.025 * inputs + 0.038) + 9.6 * c + STEP * 8
+    own += chunks * points * 0.93 * product_cost(rows, c, columns)
+    own += chunks * (0.8 * product_cost(points, points, rows * columns) + STEP)
+    return own + m * _placing(tiling, block)
+
+
+def _placing(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of writing an output channel of a block."""
+    *outer, last = block.parts
+    stride, width = last.axis.stride * tiling.tiles[-1], last.hi - last.lo
+    terms = [
+        points * len(a.counts) * -(-size // (LANES if i == len(outer) else 1))
+        for i, (points, a, size) in enumerate(
+            zip(tiling.points, tiling.axes, tiling.grid(block), strict=True)
+        )
+    ]
+    vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    rows = math.prod(p.hi - p.lo for p in outer)
+    strided = 0.385 if stride > 2 else 0.0
+    own = rows * (15.0 + 2.2 * vectors + strided * width) + 1.03 * math.prod(terms)
+    return block.count * own
