@@ -20,6 +20,8 @@ from irdeconv.kernels.products import CALL
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
 
+ELEMENTS = 1 << 16  # that are copied at a time, at least
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -77,7 +79,7 @@ def _copy(source: Array, into: Array, team: Team) -> None:
     def work(item: tuple[int, slice], _: Space) -> None:
         into[item] = source[item]
 
-    step = max(1, source.shape[1] // 8)
+    step = max(1, -(-source.shape[1] // 8), ELEMENTS // max(1, source[0, 0].size))
     cuts = [slice(i, i + step) for i in range(0, source.shape[1], step)]
     team.each(list(itertools.product(range(len(source)), cuts)), work)
 

@@ -10,18 +10,22 @@ and 21 for tiles of 2, 3 and 4. Inf and NaN spread over their tile.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from irdeconv.kernels import residues as geo
+from irdeconv.kernels.columns import pieces
 from irdeconv.kernels.prepared import Epilogue, Windows
 from irdeconv.kernels.products import lanes, multiply, pitch
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
+
+APART = 4  # blocks
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,24 @@ class Tiling:
         sizes = block.grid if self.behind else [p.inputs for p in block.parts]
         return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
 
+    @property
+    def apart(self) -> bool:
+        """Whether threads share the blocks, not the channels of one after the other."""
+        return len(self.blocks) * self.windows.groups >= APART
+
+    @property
+    def cuts(self) -> list[slice]:
+        """The input channels of a group, so many as are read at a time."""
+        c = self.windows.shape[1] // self.windows.groups
+        return pieces(c, max(16, -(-c // 8)))
+
+    @property
+    def items(self) -> int:
+        """How many pieces of work threads share at least."""
+        if self.apart:
+            return len(self.blocks) * self.windows.groups
+        return -(-self.windows.outputs // self.windows.groups // self.channels)
+
     def columns(self, block: geo.Block) -> int:
         """The number of tiles of a block."""
         return block.count * math.prod(self.grid(block))
@@ -69,8 +91,7 @@ class Winograd:
         self.evaluate = kron([e for e, _, _ in triples], w.dtype)
         self.interpolate = kron([i for _, _, i in triples], w.dtype)
         taps = [f for _, f, _ in triples]
-        step = tiling.channels
-        self.chunks = [slice(i, min(i + step, self.m)) for i in range(0, self.m, step)]
+        self.chunks = pieces(self.m, tiling.channels)
         self.filters = [
             [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
         ]
@@ -90,41 +111,71 @@ class Winograd:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        used = team.space.used
-        for block in self.tiling.blocks:
-            for group in range(self.tiling.windows.groups):
-                team.space.release(used)
-                self._block(x, out, block, group, epilogue, team)
+        items = list(itertools.product(self.tiling.blocks, range(self.tiling.windows.groups)))
+        chunks, cuts = range(len(self.chunks)), self.tiling.cuts
 
-    def _block(
+        def whole(item: tuple[geo.Block, int], space: Space) -> None:
+            values = self._values(item[0], space)
+            used = space.used
+            for cut in cuts:
+                space.release(used)
+                self._read(x, values, *item, cut, space)
+            for i in chunks:
+                space.release(used)
+                self._chunk(values, out, *item, i, epilogue, space)
+
+        if self.tiling.apart:
+            team.each(items, whole)
+            return
+        start = team.space.used
+        for block, g in items:
+            team.space.release(start)
+            values = self._values(block, team.space)
+
+            def read(
+                c: slice, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+            ) -> None:
+                self._read(x, v, b, g, c, s)
+
+            def chunk(
+                i: int, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+            ) -> None:
+                self._chunk(v, out, b, g, i, epilogue, s)
+
+            team.each(cuts, read)
+            team.each(chunks, chunk)
+
+    def _values(self, block: geo.Block, space: Space) -> Array:
+        """Return memory for a block's inputs, evaluated: `[points, C/g, tiles]`."""
+        dtype = self.tiling.windows.compute
+        width = pitch(self.tiling.columns(block), dtype)
+        return space.array((len(self.evaluate), self.c, width), dtype)
+
+    def _read(
+        self, x: Array, values: Array, block: geo.Block, group: int, cut: slice, space: Space
+    ) -> None:
+        if not block.empty:
+            own = slice(group * self.c + cut.start, group * self.c + cut.stop)
+            self.enter(block.inputs(x[:, own]), values[:, cut], block, space)
+
+    def _chunk(
         self,
-        x: Array,
+        values: Array,
         out: Array,
         block: geo.Block,
         group: int,
+        index: int,
         epilogue: Epilogue | None,
-        team: Team,
+        space: Space,
     ) -> None:
-        columns = self.tiling.columns(block)
-        dtype = self.tiling.windows.compute
-        values = team.space.array((len(self.evaluate), self.c, pitch(columns, dtype)), dtype)
+        chunk = self.chunks[index]
+        channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
+        tile = geo.open_tile(out, block, channels, space)
         if not block.empty:
-            part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
-            step = max(16, -(-self.c // 8))
-            pieces = [slice(i, min(i + step, self.c)) for i in range(0, self.c, step)]
-            team.each(pieces, lambda c, s: self.enter(part[:, c], values[:, c], block, s))
-
-        def work(i: int, space: Space) -> None:
-            chunk = self.chunks[i]
-            channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
-            tile = geo.open_tile(out, block, channels, space)
-            if not block.empty:
-                seen = values[:, :, : lanes(columns)]
-                products = self._products(self.filters[group][i], seen, space)
-                self.leave(products, block, channels, tile, out, space)
-            geo.close_tile(tile, out, block, channels, epilogue)
-
-        team.each(range(len(self.chunks)), work)
+            seen = values[:, :, : lanes(self.tiling.columns(block))]
+            products = self._products(self.filters[group][index], seen, space)
+            self.leave(products, block, channels, tile, out, space)
+        geo.close_tile(tile, out, block, channels, epilogue)
 
     def _products(self, filters: Array, values: Array, space: Space) -> Array:
         """Return `[points, residues * channels, tiles]`, of which the last columns are void."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
 BLOCK_BYTES = 1 << 18  # output of a block, for the epilogue to find it in the cache
+APART = 4  # pieces; threads share images where one has fewer
 FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
@@ -107,29 +109,39 @@ class Direct:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         v = self.v
-        data = v.data(x)
-        y = out.reshape(v.images, v.outputs, v.plane)
-        flat = out.reshape(-1)
-        frames = None if v.plain else team.space.array((v.channels, frame_size(v)), v.compute)
+        data, y = v.data(x), out.reshape(v.images, v.outputs, v.plane)
+
+        def work(n: int, source: Array, piece: Piece, space: Space) -> None:
+            base = n * v.outputs * v.plane
+            more = piece.places, out.reshape(-1), v.plane, v.outputs, base
+            if v.plain:
+                source = self._near(source, piece.positions, space)
+            compiled().direct(source, self.weights, self.offsets, *more)
+            tile = y[n, :, piece.positions]
+            deliver(tile, tile, epilogue, n, slice(0, v.outputs), piece.positions)
+
+        def whole(n: int, space: Space) -> None:
+            source = self._source(data[n], space)
+            used = space.used
+            for piece in self.pieces:
+                space.release(used)
+                work(n, source, piece, space)
+
+        if v.images > 1 and len(self.pieces) < APART:
+            team.each(range(v.images), whole)
+            return
         used = team.space.used
         for n in range(v.images):
             team.space.release(used)
-            own = contiguous(data[n], v.compute, team.space)
-            source = own.reshape(-1) if frames is None else self._fill(own, frames)
-            base = n * v.outputs * v.plane
+            each = partial(work, n, self._source(data[n], team.space))
+            team.each(self.pieces, each)
 
-            def work(
-                piece: Piece, space: Space, n: int = n, x: Array = source, at: int = base
-            ) -> None:
-                everything = slice(0, v.outputs)
-                more = piece.places, flat, v.plane, v.outputs, at
-                if v.plain:
-                    x = self._near(x, piece.positions, space)
-                compiled().direct(x, self.weights, self.offsets, *more)
-                tile = y[n, :, piece.positions]
-                deliver(tile, tile, epilogue, n, everything, piece.positions)
-
-            team.each(self.pieces, work)
+    def _source(self, x: Array, space: Space) -> Array:
+        """Return what the compiled code reads of an image."""
+        own = contiguous(x, self.v.compute, space)
+        if self.v.plain:
+            return own.reshape(-1)
+        return self._fill(own, space.array((self.v.channels, frame_size(self.v)), self.v.compute))
 
     def _near(self, x: Array, positions: slice, space: Space) -> Array:
         """Copy some positions of all channels to where they do not compete for the cache."""

@@ -66,7 +66,7 @@ def _candidate(tiling: Tiling) -> Candidate:
     rows, most = tiling.residues * tiling.channels, tiling.blocks.most(tiling.columns)
     estimate = _with_passes if tiling.behind else _compiled
     cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
-    piece = max(16, -(-c // 8))
+    piece = max(cut.stop - cut.start for cut in tiling.cuts)
     elements = pitch(most, windows.compute) * (points * (c + 2 * rows) + inputs * piece)
     if tiling.behind:
         kernel: type[Winograd] = Winograd
@@ -80,8 +80,8 @@ def _candidate(tiling: Tiling) -> Candidate:
     scratch = windows.itemsize * elements + 4 * 64
     scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
-    chunks = -(-m // tiling.channels)
-    return Candidate(name, cost * windows.groups, scratch, lambda w: kernel(tiling, w), chunks)
+    cost *= windows.groups
+    return Candidate(name, cost, scratch, lambda w: kernel(tiling, w), tiling.items)
 
 
 def _with_passes(tiling: Tiling, block: geo.Block) -> float:
