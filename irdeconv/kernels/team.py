@@ -146,9 +146,13 @@ class Team:
         rest = iter(blocks)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
-            for item in rest:
-                space.reset()
-                work(item, space)
+            try:
+                for item in rest:
+                    space.reset()
+                    work(item, space)
+            finally:  # after a failure nothing more is begun
+                for _ in rest:
+                    pass
 
         if self._pool is None or len(blocks) < 2:
             loop(self._spaces[0])
@@ -158,8 +162,6 @@ class Team:
         try:
             loop(self._spaces[0])
         finally:
-            for _ in rest:  # after a failure nothing more is begun, and nobody writes any longer
-                pass
             late = [f.cancel() for f in futures]  # what did not even begin
             wait(futures)
         for future, never in zip(futures, late, strict=True):
