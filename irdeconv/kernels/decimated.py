@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.columns import pieces
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.products import CALL
-from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.team import Alone, Space, Team
 from irdeconv.spec import Array
 
+APART = 4  # residues; threads share those, or the work of one after the other
 ELEMENTS = 1 << 16  # that are copied at a time, at least
 
 
@@ -65,12 +67,20 @@ class _Decimated:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         early = None if epilogue is None or epilogue.positional else epilogue
-        used = team.space.used
-        for part, kernel in self.pairs:
-            team.space.release(used)
+
+        def compute(pair: tuple[_Part, Kernel], team: Team) -> None:
+            part, kernel = pair
             own = team.space.array(part.windows.out_shape, out.dtype)
             kernel(x[part.inputs], own, early, team)
             _copy(own, out[part.outputs], team)
+
+        if len(self.pairs) >= APART:
+            team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
+        else:
+            used = team.space.used
+            for pair in self.pairs:
+                team.space.release(used)
+                compute(pair, team)
         if early is None:
             finish(out, epilogue, team)
 
@@ -80,8 +90,7 @@ def _copy(source: Array, into: Array, team: Team) -> None:
         into[item] = source[item]
 
     step = max(1, -(-source.shape[1] // 8), ELEMENTS // max(1, source[0, 0].size))
-    cuts = [slice(i, i + step) for i in range(0, source.shape[1], step)]
-    team.each(list(itertools.product(range(len(source)), cuts)), work)
+    team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
 
 
 def decimated_candidates(

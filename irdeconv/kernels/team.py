@@ -176,3 +176,18 @@ class Team:
     def peak(self) -> int:
         """The most bytes of scratch memory in use at once."""
         return self.space.peak + sum(s.peak for s in self._spaces)
+
+
+class Alone(Team):
+    """A single thread of a team that runs a whole kernel as one item, in that item's memory."""
+
+    def __init__(self, space: Space) -> None:
+        self.threads = 1
+        self.space = space
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """See the base class."""
+        used = self.space.used
+        for item in items:
+            self.space.release(used)
+            work(item, self.space)
