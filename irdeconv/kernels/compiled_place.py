@@ -10,7 +10,9 @@ from irdeconv.kernels import vectors
 from irdeconv.kernels.jit import compiled
 
 reach8, spread8, copy8 = vectors.reach8, vectors.spread8, vectors.copy8
-copy1, zip8 = vectors.copy1, vectors.zip8
+copy1, zip2, zip3 = vectors.copy1, vectors.zip2, vectors.zip3
+zip4, zip6, zip8 = vectors.zip4, vectors.zip6, vectors.zip8
+ZIPPED = (2, 3, 4, 6, 8)
 
 
 @compiled
@@ -117,43 +119,29 @@ def interleave(
         while k < width:
             copy1(source, a + k, out, to + k)
             k += 1
-    elif stride == 2:
-        a, b, k = at + begins[0], at + begins[1], 0
-        while 2 * k < width and (2 * k + 16 <= width or to + 2 * k + 16 <= end):
-            zip8(source, a + k, b + k, out, to + 2 * k)
+        return
+    k = 0
+    if stride in ZIPPED:
+        many = 8 * stride
+        while stride * k < width and (stride * k + many <= width or to + stride * k + many <= end):
+            zipped(source, at + k, begins, out, to + stride * k, stride)
             k += 8
-        while 2 * k < width:
-            copy1(source, a + k, out, to + 2 * k)
-            if 2 * k + 1 < width:
-                copy1(source, b + k, out, to + 2 * k + 1)
-            k += 1
-    else:
-        for f in range(min(stride, width)):
-            a = at + begins[f]
-            for j in range((width - f + stride - 1) // stride):
-                copy1(source, a + j, out, to + f + j * stride)
+    for f in range(min(stride, width)):
+        a = at + begins[f]
+        for j in range(k, (width - f + stride - 1) // stride):
+            copy1(source, a + j, out, to + f + j * stride)
 
 
 @compiled
-def gather(x: Any, host: Any, tiles: Any, grid: Any) -> None:
-    """Split `x [images, channels, depth, height, width]` into tiles: element by element of a tile,
-    `host [elements, channels, images * grid]`, zeros outside of `x` and behind the last tile.
-    """
-    images, channels, depth, height, width = x.shape
-    deep, high, wide = tiles
-    size = grid[0] * grid[1] * grid[2]
-    for c in range(channels):
-        for i in range(deep * high * wide):
-            d, h, w = i // (high * wide), i // wide % high, i % wide
-            count = min(grid[2], (width - w + wide - 1) // wide)
-            for n in range(images):
-                for row in range(grid[0] * grid[1]):
-                    a, b = row // grid[1] * deep + d, row % grid[1] * high + h
-                    at = n * size + row * grid[2]
-                    inside = max(0, count) if a < depth and b < height else 0
-                    for k in range(inside):
-                        host[i, c, at + k] = x[n, c, a, b, w + k * wide]
-                    for k in range(inside, grid[2]):
-                        host[i, c, at + k] = 0
-            for k in range(images * size, host.shape[2]):
-                host[i, c, k] = 0
+def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) -> None:
+    """Write eight elements of each residue in turns."""
+    if stride == 2:
+        zip2(source, at, begins, out, to)
+    elif stride == 3:
+        zip3(source, at, begins, out, to)
+    elif stride == 4:
+        zip4(source, at, begins, out, to)
+    elif stride == 6:
+        zip6(source, at, begins, out, to)
+    else:
+        zip8(source, at, begins, out, to)

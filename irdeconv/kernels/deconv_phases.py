@@ -190,7 +190,7 @@ def _candidate(windows: Windows, share: int) -> Candidate:
         for f in families:
             rows = len(f.members) * m
             single = product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
-            own += batches * CALL + g * (single if together == 1 else single - 0.8 * CALL)
+            own += batches * CALL + g * (single if together == 1 else max(0.0, single - 0.8 * CALL))
             own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
         cost += times * own
     scratch = windows.itemsize * (

@@ -26,6 +26,7 @@ from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
 
 APART = 4  # blocks
+MARGIN = 8  # elements around products, which vectors may read
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ class Winograd:
         self.c = tiling.windows.shape[1] // tiling.windows.groups
         self.m = tiling.windows.outputs // tiling.windows.groups
         triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
-        self.evaluate = kron([e for e, _, _ in triples], w.dtype)
-        self.interpolate = kron([i for _, _, i in triples], w.dtype)
+        self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
+        self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
+        self.evaluate = kron(self.evaluations, w.dtype)
+        self.interpolate = kron(self.interpolations, w.dtype)
         taps = [f for _, f, _ in triples]
         self.chunks = pieces(self.m, tiling.channels)
         self.filters = [
@@ -149,14 +152,16 @@ class Winograd:
         """Return memory for a block's inputs, evaluated: `[points, C/g, tiles]`."""
         dtype = self.tiling.windows.compute
         width = pitch(self.tiling.columns(block), dtype)
-        return space.array((len(self.evaluate), self.c, width), dtype)
+        plane = pitch(self.c * width, dtype)
+        planes = space.array((len(self.evaluate), plane), dtype)
+        return planes[:, : self.c * width].reshape(len(planes), self.c, width)
 
     def _read(
         self, x: Array, values: Array, block: geo.Block, group: int, cut: slice, space: Space
     ) -> None:
         if not block.empty:
             own = slice(group * self.c + cut.start, group * self.c + cut.stop)
-            self.enter(block.inputs(x[:, own]), values[:, cut], block, space)
+            self.enter(block.inputs(x[:, own]), values, cut.start, block, space)
 
     def _chunk(
         self,
@@ -172,20 +177,27 @@ class Winograd:
         channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
         tile = geo.open_tile(out, block, channels, space)
         if not block.empty:
-            seen = values[:, :, : lanes(self.tiling.columns(block))]
-            products = self._products(self.filters[group][index], seen, space)
-            self.leave(products, block, channels, tile, out, space)
+            seen = values[:, :, : width_of(self.tiling.columns(block), self.tiling.windows)]
+            terms = self._products(self.filters[group][index], seen, space)
+            self.leave(terms, block, channels, tile, out, space)
         geo.close_tile(tile, out, block, channels, epilogue)
 
     def _products(self, filters: Array, values: Array, space: Space) -> Array:
-        """Return `[points, residues * channels, tiles]`, of which the last columns are void."""
-        products = space.array((*filters.shape[:2], values.shape[2]), values.dtype)
-        for w, v, p in zip(filters, values, products, strict=True):
-            multiply(w, v, p)
-        return products
+        """Return `[points, residues * channels, tiles]`, flat, between `MARGIN` elements more."""
+        points, rows, width = *filters.shape[:2], values.shape[2]
+        plane = pitch(rows * width, values.dtype)
+        flat = space.array((points * plane + 2 * MARGIN,), values.dtype)
+        planes = flat[MARGIN:-MARGIN].reshape(points, plane)[:, : rows * width]
+        for w, v, p in zip(filters, values, planes, strict=True):
+            multiply(w, v, p.reshape(rows, width))
+        return flat
 
-    def enter(self, part: Array, values: Array, block: geo.Block, space: Space) -> None:
-        """Evaluate inputs [images, channels, *]; values are [points, channels, tiles]."""
+    def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
+        """Evaluate inputs [images, channels, *], of which the first is channel `first` of values.
+
+        Those are [points, C/g, tiles].
+        """
+        values = values[:, first : first + part.shape[1]]
         grid, tiles = self.tiling.grid(block), self.tiling.tiles
         channels, width = values.shape[1:]
         host = space.array((math.prod(tiles), channels, width), values.dtype)
@@ -208,7 +220,7 @@ class Winograd:
 
     def leave(
         self,
-        products: Array,
+        terms: Array,
         block: geo.Block,
         channels: slice,
         tile: Array,
@@ -217,8 +229,11 @@ class Winograd:
     ) -> None:
         """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
         columns = self.tiling.columns(block)
-        sums = space.array(products.shape, products.dtype)
-        multiply(self.interpolate, products.reshape(len(sums), -1), sums.reshape(len(sums), -1))
+        rows = self.tiling.residues * (channels.stop - channels.start)
+        width = width_of(columns, self.tiling.windows)
+        products = terms[MARGIN:-MARGIN].reshape(len(self.interpolate), -1)[:, : rows * width]
+        sums = space.array((len(products), rows, width), terms.dtype)
+        multiply(self.interpolate, products, sums.reshape(len(sums), -1))
         self._overlap(sums[:, :, :columns], block)
         host = sums[:, :, :columns].reshape(
             *self.tiling.points, self.tiling.residues, -1, block.count, *self.tiling.grid(block)
@@ -247,6 +262,11 @@ class Winograd:
                 cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]
                 source = trailing(host[(*at, i)], (s for s, _ in cut))
                 trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
+
+
+def width_of(columns: int, windows: Windows) -> int:
+    """Return how many columns are multiplied."""
+    return min(lanes(columns), pitch(columns, windows.compute))
 
 
 def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:

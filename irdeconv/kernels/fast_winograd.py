@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels import residues as geo
-from irdeconv.kernels.deconv_winograd import Tiling, Winograd
-from irdeconv.kernels.places import LANES, Line, Places, room_of, start_of, steps_of
-from irdeconv.kernels.products import lanes, multiply, pitch
+from irdeconv.kernels.deconv_placed import compiled
+from irdeconv.kernels.deconv_winograd import MARGIN, Tiling, Winograd, width_of
+from irdeconv.kernels.places import Line, Places, room_of, start_of, steps_of
+from irdeconv.kernels.products import matrix, pitch
 from irdeconv.kernels.team import Space
 from irdeconv.spec import Array
+
+RUN = 64  # columns that are transformed together
 
 
 class FastWinograd(Winograd):
@@ -26,34 +29,40 @@ class FastWinograd(Winograd):
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
         super().__init__(tiling, w)
-        known: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        lead = [np.ones((1, 1), w.dtype)] * (3 - len(tiling.tiles))
+        self.entering, self.leaving = (
+            (*lead, *matrices) for matrices in (self.evaluations, self.interpolations)
+        )
+        counts = (1,) * len(lead)
+        self.shapes = (*counts, *tiling.tiles), (*counts, *tiling.points)
         self.told: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
-        for block in tiling.blocks:
+        told: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        for block in tiling.blocks:  # many are alike
             lines = tuple(
                 Line.of_tiles(p, t) for p, t in zip(block.parts, tiling.tiles, strict=True)
             )
             for channels in {c.stop - c.start for c in self.chunks}:
                 kind = lines, block.count, channels
-                if kind not in known:
-                    known[kind] = self._tell(*kind, block)
-                self.told[id(block), channels] = known[kind]
+                if kind not in told:
+                    told[kind] = self._tell(*kind, block)
+                self.told[id(block), channels] = told[kind]
 
-    def enter(self, part: Array, values: Array, block: geo.Block, space: Space) -> None:
+    def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
         """See the base class."""
-        tiles, grid = self.tiling.tiles, self.tiling.grid(block)
-        host = space.array((math.prod(tiles), *values.shape[1:]), values.dtype)
-        if part.dtype != host.dtype:
-            wide = space.array(part.shape, host.dtype)
+        if part.dtype != values.dtype:
+            wide = space.array(part.shape, values.dtype)
             wide[...] = part
             part = wide
-        lead = (1,) * (3 - len(tiles))
+        lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
-        compiled().gather(volume, host, (*lead, *tiles), (*lead, *grid))
-        np.matmul(self.evaluate, host.swapaxes(0, 1), out=values.swapaxes(0, 1))
+        columns = width_of(self.tiling.columns(block), self.tiling.windows)
+        host = matrix(space, math.prod(self.tiling.tiles), columns, values.dtype)
+        own, grid = values[:, first : first + part.shape[1]], (*lead, *self.tiling.grid(block))
+        tiles().enter(volume, own, host, columns, grid, self.shapes, self.entering)
 
     def leave(
         self,
-        products: Array,
+        terms: Array,
         block: geo.Block,
         channels: slice,
         tile: Array,
@@ -61,13 +70,15 @@ class FastWinograd(Winograd):
         space: Space,
     ) -> None:
         """See the base class."""
-        flat = space.array((products.size + 2 * LANES,), products.dtype)
-        sums = flat[LANES:-LANES].reshape(len(products), -1)
-        multiply(self.interpolate, products.reshape(len(products), -1), sums)
+        count = channels.stop - channels.start
+        width = width_of(self.tiling.columns(block), self.tiling.windows)
+        rows = self.tiling.residues * count
+        sizes = rows, width, pitch(rows * width, terms.dtype)
+        tiles().leave(terms, MARGIN, sizes, self.shapes[1], self.leaving)
         start = start_of(self.tiling.windows, block, channels.start)
         y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
-        size, told = self.told[id(block), channels.stop - channels.start]
-        compiled().place(flat, y, space.array((size,), flat.dtype), *told)
+        size, told = self.told[id(block), count]
+        compiled().place(terms, y, space.array((size,), terms.dtype), *told)
 
     def _tell(
         self, lines: tuple[Line, ...], images: int, channels: int, block: geo.Block
@@ -77,29 +88,31 @@ class FastWinograd(Winograd):
         sizes = [line.outputs for line in lines] if windows.narrow else windows.sizes
         places = Places.of(lines, sizes)
         columns = self.tiling.columns(block)
-        width = min(lanes(columns), pitch(columns, windows.compute))
-        pairs, entries = places.far(self._taps() * channels * width)
+        width = width_of(columns, windows)
+        pairs, entries = places.far(self._taps(channels, width))
         room = room_of(abs(places.width), stride)
         steps = columns // images, 0, width, *steps_of(windows, block, 1, channels)
         told = (
             (images, 1, channels),
-            (LANES, *steps),
+            (MARGIN, *steps),
             (places.first, places.to, pairs),
             (places.width, stride, places.first_entry, places.vectors(stride, room), entries),
         )
         return stride * room, told
 
-    def _taps(self) -> Array:
-        """Return where taps lie: each axis has (coefficient, residue), the sums all coefficients,
+    def _taps(self, channels: int, width: int) -> Array:
+        """Return where taps lie: each axis has (coefficient, residue), the terms all coefficients,
         then all residues.
         """
         points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]
-        rank = len(points)
-        at = np.arange(math.prod(points) * math.prod(residues)).reshape(*points, *residues)
+        rank, count = len(points), math.prod(residues)
+        plane = pitch(count * channels * width, self.tiling.windows.compute)
+        at = np.arange(math.prod(points))[:, None] * plane + np.arange(count) * channels * width
+        at = at.reshape(*points, *residues)
         return at.transpose([i for a in range(rank) for i in (a, rank + a)]).reshape(-1)
 
 
 @cache
-def compiled() -> Any:
+def tiles() -> Any:
     """Import what needs numba."""
-    return import_module("irdeconv.kernels.compiled_place")
+    return import_module("irdeconv.kernels.compiled_tiles")

@@ -71,7 +71,7 @@ def _copy(lanes: int, skip: int = 1) -> Any:
 
 
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
-copy8_by_2 = _copy(8, 2)
+copy8_by_2, copy8_by_3, copy8_by_4 = _copy(8, 2), _copy(8, 3), _copy(8, 4)
 
 
 def _reach(v: _Vectors, kinds: Any, args: Any, sums: Any) -> None:
@@ -192,23 +192,54 @@ def _products_of(v: _Vectors, source: Any, shifts: Any, w: Any, args: Any) -> An
 reach8, spread8 = intrinsic(_reach8), intrinsic(_spread8)
 
 
-def _zip8(context: Any, source: Any, one: Any, other: Any, target: Any, place: Any) -> Any:
-    """Write eight elements from each of two places in turns."""
+def _in_turns(builder: Any, parts: list[Any]) -> Any:
+    """Return the elements of some vectors in turns."""
+    if len(parts) == 1:
+        return parts[0]
+    lanes = parts[0].type.count
+    if len(parts) % 2:  # they are one behind the other, then taken in turns
+        wide = parts[0]
+        for i, part in enumerate(parts[1:], 1):
+            size = lanes * i
+            grown = _shuffled(builder, part, part, [lane % lanes for lane in range(size)])
+            wide = _shuffled(builder, wide, grown, list(range(size + lanes)))
+        turns = [i % len(parts) * lanes + i // len(parts) for i in range(lanes * len(parts))]
+        return _shuffled(builder, wide, wide, turns)
+    one, other = _in_turns(builder, parts[::2]), _in_turns(builder, parts[1::2])
+    size = one.type.count
+    return _shuffled(builder, one, other, [i // 2 + i % 2 * size for i in range(2 * size)])
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = _Vectors(context, builder, 8, source.dtype)
-        a, b = (v.load(v.pointer(source, args[0], at), 1) for at in args[1:3])
-        lanes = [lane // 2 + lane % 2 * 8 for lane in range(16)]
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), 16), lanes)
-        both = builder.shuffle_vector(a, b, mask)
-        to = v.pointer(target, args[3], args[4])
-        builder.store(both, builder.bitcast(to, both.type.as_pointer()), align=4)
-        return context.get_dummy_value()
 
-    return types.void(source, types.intp, types.intp, target, types.intp), generate
+def _shuffled(builder: Any, one: Any, other: Any, lanes: list[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
+    return builder.shuffle_vector(one, other, mask)
 
 
-zip8 = intrinsic(_zip8)
+def _zip(count: int) -> Any:
+    """Make `zip(source, at, begins, target, place)`.
+
+    It writes eight elements from each of `count` places, `at + begins[i]`, in turns.
+    """
+
+    def typed(context: Any, source: Any, at: Any, begins: Any, target: Any, place: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            v = _Vectors(context, builder, 8, source.dtype)
+            parts = []
+            for i in range(count):
+                begin = builder.load(v.pointer(begins, args[2], ir.Constant(args[1].type, i)))
+                start = builder.add(args[1], begin)
+                parts.append(v.load(v.pointer(source, args[0], start), 1))
+            value = _in_turns(builder, parts)
+            to = v.pointer(target, args[3], args[4])
+            builder.store(value, builder.bitcast(to, value.type.as_pointer()), align=4)
+            return context.get_dummy_value()
+
+        return types.void(source, types.intp, begins, target, types.intp), generate
+
+    return intrinsic(typed)
+
+
+zip2, zip3, zip4, zip6, zip8 = (_zip(n) for n in (2, 3, 4, 6, 8))
 
 
 def _sums(lanes: int, skip: int) -> Any:
@@ -298,3 +329,42 @@ def _products(lanes: int, outputs: int) -> Any:
 
 
 products8x4 = _products(8, 4)
+
+
+def _mix(count: int) -> Any:
+    """Make `mix(source, (from, step), matrix, rows, out, (to, far), many)`.
+
+    `many` vectors of `out` from `to + j * far` on, j below `rows`, become the sums over i below
+    `count` of `matrix[j * count + i]` times the elements of `source` from `from + i * step` on.
+    """
+
+    def typed(
+        context: Any, source: Any, at: Any, matrix: Any, rows: Any, out: Any, to: Any, many: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            v = _Vectors(context, builder, 8, source.dtype)
+            begin, step = cgutils.unpack_tuple(builder, args[1], 2)
+            place, far = cgutils.unpack_tuple(builder, args[5], 2)
+            number = [ir.Constant(step.type, i) for i in range(count)]
+            eight = ir.Constant(step.type, 8)
+            with cgutils.for_range(builder, args[6]) as vectors:
+                shift = builder.mul(vectors.index, eight)
+                first, target = builder.add(begin, shift), builder.add(place, shift)
+                starts = [builder.add(first, builder.mul(step, i)) for i in number]
+                parts = [v.load(v.pointer(source, args[0], start), 1) for start in starts]
+                with cgutils.for_range(builder, args[3]) as loop:
+                    row = builder.mul(loop.index, ir.Constant(step.type, count))
+                    total = ir.Constant(v.type, None)
+                    for i, part in zip(number, parts, strict=True):
+                        factor = builder.load(v.pointer(matrix, args[2], builder.add(row, i)))
+                        total = v.add_product(part, v.splat(factor), total)
+                    into = builder.add(target, builder.mul(loop.index, far))
+                    v.store(total, v.pointer(out, args[4], into))
+            return context.get_dummy_value()
+
+        return types.void(source, TWO, matrix, types.intp, out, TWO, types.intp), generate
+
+    return intrinsic(typed)
+
+
+mix1, mix2, mix3, mix4, mix5, mix6 = (_mix(n) for n in range(1, 7))

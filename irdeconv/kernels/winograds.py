@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from irdeconv.kernels import residues as geo
-from irdeconv.kernels.deconv_winograd import Tiling, Winograd
-from irdeconv.kernels.fast_winograd import FastWinograd
+from irdeconv.kernels.deconv_winograd import MARGIN, Tiling, Winograd
+from irdeconv.kernels.fast_winograd import RUN, FastWinograd
 from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, columns
 from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
 from irdeconv.kernels.products import CALL, pitch, product_cost
-from irdeconv.kernels.team import even
+from irdeconv.kernels.team import ALIGNMENT, even
 
 EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
 PRODUCTS = 1 << 21  # bytes of one chunk's products
@@ -63,21 +63,25 @@ def _candidate(tiling: Tiling) -> Candidate:
     windows = tiling.windows
     c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
-    rows, most = tiling.residues * tiling.channels, tiling.blocks.most(tiling.columns)
+    rows = tiling.residues * tiling.channels
     estimate = _with_passes if tiling.behind else _compiled
     cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
     piece = max(cut.stop - cut.start for cut in tiling.cuts)
-    elements = pitch(most, windows.compute) * (points * (c + 2 * rows) + inputs * piece)
+    kind = windows.compute
+    wide = pitch(tiling.blocks.most(tiling.columns), kind)
+    elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
     if tiling.behind:
         kernel: type[Winograd] = Winograd
+        elements += wide * (2 * points * rows + inputs * piece)
     else:
         kernel = FastWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
         elements += widest + 2 * LANES * (windows.strides[-1] * tiling.tiles[-1] + 1)
+        elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
         if windows.narrow:  # inputs are converted before they are read
             elements += piece * tiling.blocks.most(columns)
     elements += windows.groups * points * tiling.residues * m * c
-    scratch = windows.itemsize * elements + 4 * 64
+    scratch = windows.itemsize * elements + 8 * ALIGNMENT
     scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
     cost *= windows.groups
