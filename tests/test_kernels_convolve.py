@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from irdeconv.kernels import columns, convolve, deconvolve, direct, fast, jit, p
 from irdeconv.kernels.convolve import convolution_candidates
 from irdeconv.kernels.prepared import Candidate, Windows
 from irdeconv.kernels.team import Team
+from irdeconv.kernels.toom import growth
 from irdeconv.kernels.volume import volume
 
 
@@ -95,8 +97,12 @@ def tolerance(c: Candidate, w: Windows) -> float:
     if "winograd" not in c.name:
         return 0.0  # every partial sum is an integer that f32 holds
     # Transforms multiply a rounding error by at most the products of their absolute row sums.
-    gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[c.name[-1]] ** 2
-    depth = w.shape[1] * w.taps // 9
+    if "-" in c.name:
+        tiles, depth = map(int, c.name.split("-")[-1].split("x")), w.shape[1]
+        gain = math.prod(2 * growth(t, k) for t, k in zip(tiles, w.kernel, strict=True) if k > 1)
+    else:
+        gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[c.name[-1]] ** 2
+        depth = w.shape[1] * w.taps // 9
     return float(2 * np.finfo(np.float32).eps * (depth + 20) * gain * depth * 16)
 
 
@@ -135,10 +141,12 @@ def test_every_candidate_computes_the_convolution(seed: int) -> None:
 
 def test_kernels_of_deconvolutions_compute_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deconvolve, "CLEARLY", float("inf"))
+    monkeypatch.setattr(deconvolve, "SAVING", float("inf"))
     seeds = [s for s in range(400) if all(n == 1 for n in draw(s)[0].strides)]
     names = set().union(*(check(s, deconvolve.convolution_kernels) for s in seeds))
     assert "single" in names
     assert not jit.available() or {"placed", "spread"} <= names
+    assert not jit.available() or any(n.startswith("winograd-") for n in names)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -365,7 +373,7 @@ def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
     assert (y[..., 0, 0] == x[..., 0, 0] @ f[0, :, :, 1, 1].T).all()
 
 
-def test_winograd_of_random_data_is_as_accurate_as_stated() -> None:
+def test_winograd_of_random_data_is_as_accurate_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     r = np.random.default_rng(2)
     w = Windows((1, 32, 20, 20), 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (20, 20))
     x = r.standard_normal(w.shape)
@@ -374,7 +382,13 @@ def test_winograd_of_random_data_is_as_accurate_as_stated() -> None:
     want, y = np.empty(w.out_shape), np.empty(w.out_shape, np.float32)
     exact = {c.name: c for c in convolution_candidates(replace(w, dtype="float64"))}
     run(exact["columns"], x, f, want)
-    for name, bound in (("columns", 1e-6), ("winograd2", 2e-6), ("winograd4", 2e-5)):
+    bounds = {"columns": 1e-6, "winograd2": 2e-6, "winograd4": 2e-5}
+    if jit.available():
+        monkeypatch.setattr(deconvolve, "SAVING", float("inf"))
+        found |= {c.name: c for c in deconvolve.convolution_kernels(w)}
+        bounds |= {name: 2e-5 for name in found if name.startswith("winograd-")}
+        assert len(bounds) > 3
+    for name, bound in bounds.items():
         run(found[name], x.astype(np.float32), f, y)
         assert np.abs(y - want).max() <= bound * np.abs(want).max(), name
 

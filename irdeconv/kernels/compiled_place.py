@@ -8,11 +8,11 @@ import numpy as np
 
 from irdeconv.kernels import vectors
 from irdeconv.kernels.jit import compiled
+from irdeconv.kernels.places import ZIPPED
 
 reach8, spread8, copy8 = vectors.reach8, vectors.spread8, vectors.copy8
 copy1, zip2, zip3 = vectors.copy1, vectors.zip2, vectors.zip3
 zip4, zip6, zip8 = vectors.zip4, vectors.zip6, vectors.zip8
-ZIPPED = (2, 3, 4, 6, 8)
 
 
 @compiled

@@ -14,6 +14,7 @@ from irdeconv.kernels.deconv_separable import separable
 from irdeconv.kernels.deconv_single import single_candidates
 from irdeconv.kernels.deconv_terms import terms_candidates
 from irdeconv.kernels.deconv_wide import wide_candidates
+from irdeconv.kernels.jit import available
 from irdeconv.kernels.placings import placed_candidates
 from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.team import Team
@@ -22,6 +23,7 @@ from irdeconv.spec import Array
 
 CONVERT = 0.7  # ns per element read or written
 CLEARLY = 0.8  # of the cheapest convolution kernel's cost
+SAVING = 0.9  # where both transform tiles
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 
 
@@ -106,13 +108,16 @@ def convolution_kernels(windows: Windows) -> list[Candidate]:
     def wrap(c: Candidate) -> Candidate:
         def prepare(w: Array) -> Kernel:
             back = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
-            return c.prepare(np.ascontiguousarray(back))
+            return c.prepare(np.ascontiguousarray(back, windows.compute))
 
         return replace(c, prepare=prepare)
 
     back = replace(windows, begin=begin)
-    others = [*placed_candidates(back), *single_candidates(back)]
-    clearly = [wrap(c) for c in others if c.cost < CLEARLY * found[0].cost]
+    limit = CLEARLY * found[0].cost
+    others = [c for c in (*placed_candidates(back), *single_candidates(back)) if c.cost < limit]
+    if available():  # else those for convolutions are better
+        others += [c for c in winograd_candidates(back) if c.cost < SAVING * found[0].cost]
+    clearly = [wrap(c) for c in others]
     return sorted([*found, *clearly], key=lambda c: c.cost)
 
 

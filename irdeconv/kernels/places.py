@@ -18,6 +18,7 @@ from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import Windows
 from irdeconv.spec import Array
 
+ZIPPED = (2, 3, 4, 6, 8)  # strides whose residues the compiled code writes in turns by vectors
 LANES = 8  # elements of a vector; the compiled code reads and writes that many around a row
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_winograd import MARGIN, Tiling, Winograd
 from irdeconv.kernels.fast_winograd import RUN, FastWinograd
 from irdeconv.kernels.jit import available
-from irdeconv.kernels.places import LANES, columns
+from irdeconv.kernels.places import LANES, ZIPPED, columns
 from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
 from irdeconv.kernels.products import CALL, pitch, product_cost
 from irdeconv.kernels.team import ALIGNMENT, even
@@ -20,7 +20,7 @@ EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
 PRODUCTS = 1 << 21  # bytes of one chunk's products
 NARROW = 256  # positions; a block is not smaller
 TILES = (2, 3, 4)
-STEP = 6000.0  # ns of one piece of work besides what it computes
+STEP = 8000.0  # ns of one piece of work besides what it computes
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 
@@ -114,11 +114,25 @@ def _compiled(tiling: Tiling, block: geo.Block) -> float:
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
-    own = inputs * c * columns * (0.99 + 4.0 / row)
-    own += points * c * columns * (0.025 * inputs + 0.038) + 9.6 * c + STEP * 8
-    own += chunks * points * 0.93 * product_cost(rows, c, columns)
-    own += chunks * (0.8 * product_cost(points, points, rows * columns) + STEP)
-    return own + m * _placing(tiling, block)
+    parts = -(-columns // RUN)
+    _, entering = _mixing(tiling.tiles, tiling.points)
+    added, leaving = _mixing(tiling.points, tiling.points)
+    own = c * columns * (inputs * (0.6 + 10.4 / row) + 0.056 * points) + 17.0 * c * entering * parts
+    own += chunks * points * 0.95 * product_cost(rows, c, columns)
+    own += chunks * rows * (0.0253 * added * columns + (4.9 * leaving + 39.0) * parts)
+    return own + m * _placing(tiling, block) + STEP * (len(tiling.cuts) + chunks)
+
+
+def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
+    """Return how many products a column of tiles takes, axis by axis, and how many sets of runs."""
+    sizes, products, runs = list(before), 0, 0
+    for axis, (a, b) in enumerate(zip(before, after, strict=True)):
+        rest = math.prod(sizes) // a
+        sizes[axis] = b
+        if a * b > 1:
+            products += rest * a * b
+            runs += rest
+    return products, runs
 
 
 def _placing(tiling: Tiling, block: geo.Block) -> float:
@@ -133,6 +147,6 @@ def _placing(tiling: Tiling, block: geo.Block) -> float:
     ]
     vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
     rows = math.prod(p.hi - p.lo for p in outer)
-    strided = 0.385 if stride > 2 else 0.0
-    own = rows * (15.0 + 2.2 * vectors + strided * width) + 1.03 * math.prod(terms)
+    strided = 0.13 if stride in ZIPPED else 0.4
+    own = rows * (10.7 + 3.35 * vectors + strided * width) + 0.69 * math.prod(terms)
     return block.count * own
