@@ -121,6 +121,18 @@ def bound(windows: Windows, name: str, x: Any, w: Any, dtype: str = "") -> float
     return scale * gain * gamma / (1 - gamma) + (size + 9) * unit
 
 
+def laid_out(x: Any, seed: int) -> Any:
+    """Return the same values in another layout."""
+    every, back = [slice(None)] * x.ndim, slice(None, None, -1)
+    if seed % 5 == 1:
+        x = np.repeat(x, 2, axis=-1)
+        every[-1] = slice(None, None, 2)
+    elif seed % 5:
+        every[(-1, -2, 1)[seed % 5 - 2]] = back
+        x = np.ascontiguousarray(x[tuple(every)])
+    return x[tuple(every)]
+
+
 def check(windows: Windows, seed: int) -> None:
     x, w = data(windows, seed)
     want = expected(windows, x, w)
@@ -136,7 +148,7 @@ def check(windows: Windows, seed: int) -> None:
             (Added(bias, False), bias.reshape(-1, *ones)),
             (Added(other, True), other.reshape(windows.out_shape)),
         ):
-            y = run(windows, candidate, x, w, epilogue)
+            y = run(windows, candidate, laid_out(x, seed), w, epilogue)
             exact = want.astype(np.float64) + more
             factorised = windows.rank == 2 and w.shape[1] == 1
             if "winograd" in candidate.name or factorised:
