@@ -15,7 +15,7 @@ import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.prepared import SHARES, Candidate, Epilogue, Kernel, Windows, shared
-from irdeconv.kernels.products import CALL, SMALL, lanes, matrix, multiply, pitch, product_cost
+from irdeconv.kernels.products import CALL, lanes, matrix, multiply, pitch, stack_cost
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.spec import Array
@@ -138,11 +138,7 @@ class _Phases:
         right = right.reshape(g, len(family.taps) * c, width - skip)
         # The columns before `skip` are only read by shifts; nothing is written from there.
         host = matrix(space, g * w.shape[1], width, copies.dtype).reshape(g, -1, width)
-        if w[0].size * width <= SMALL:
-            np.matmul(w, right, out=host[:, :, skip:])
-        else:
-            for a, b, o in zip(w, right, host[:, :, skip:], strict=True):
-                multiply(a, b, o)
+        multiply(w, right, host[:, :, skip:])
         planes = host[:, :, : block.columns]
         planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
         for i, r in enumerate(family.members):
@@ -184,13 +180,12 @@ def _candidate(windows: Windows, share: int) -> Candidate:
     batches = -(-g // together)
     cost = 0.0
     for block, times in blocks.kinds:
-        width, row = _width(block), max(1, block.grid[-1])
+        width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
         own = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
         own += batches * CALL * len(order)
         for f in families:
             rows = len(f.members) * m
-            single = product_cost(rows, len(f.taps) * c, width - _halo_columns(block))
-            own += batches * CALL + g * (single if together == 1 else max(0.0, single - 0.8 * CALL))
+            own += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
             own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
         cost += times * own
     scratch = windows.itemsize * (

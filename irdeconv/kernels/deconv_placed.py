@@ -169,8 +169,8 @@ class Placed(_Compiled):
         line = pitch(width, w.dtype)
         flat = space.array((len(w) * w.shape[1] * line + 2 * LANES,), w.dtype)
         terms = flat[LANES:-LANES].reshape(len(w), w.shape[1], line)[..., :width]
-        for i in range(len(w) if width else 0):
-            multiply(w[i], x[i], terms[i])
+        if width:
+            multiply(w, x, terms)
         return flat
 
     def _gather(self, x: Array, item: _Item, space: Space) -> Array:

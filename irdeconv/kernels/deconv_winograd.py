@@ -188,8 +188,7 @@ class Winograd:
         plane = pitch(rows * width, values.dtype)
         flat = space.array((points * plane + 2 * MARGIN,), values.dtype)
         planes = flat[MARGIN:-MARGIN].reshape(points, plane)[:, : rows * width]
-        for w, v, p in zip(filters, values, planes, strict=True):
-            multiply(w, v, p.reshape(rows, width))
+        multiply(filters, values, planes.reshape(points, rows, width))
         return flat
 
     def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:

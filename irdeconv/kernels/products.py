@@ -22,12 +22,16 @@ WIDEST = 768  # columns; rows of the right operand that are longer leave the fir
 LANES = 16  # fewer or uneven columns leave vector lanes idle
 FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 CALL = 1200.0  # ns of one NumPy call on views
+CALLS = 3  # of NumPy, at most, for a product in tiles
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
-    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous."""
-    m, k = a.shape
-    n = b.shape[1]
+    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous.
+
+    All three may be stacks of as many matrices, which take no more calls than one.
+    """
+    m, k = a.shape[-2:]
+    n = b.shape[-1]
     if k == 1:  # BLAS is not made for that
         np.multiply(a, b, out=out)
         return
@@ -37,15 +41,19 @@ def multiply(a: Array, b: Array, out: Array) -> None:
         return
     p, q = m // rows, n // columns
     high, wide = p * rows, q * columns
+    stack, d = a.shape[:-2], a.ndim - 2
+    lead = range(d)
+    right = b[..., :wide].reshape(*stack, k, q, 1, columns)
+    result = out[..., :high, :wide].reshape(*stack, p, rows, q, columns)
     np.matmul(
-        a[:high].reshape(1, p, rows, k),
-        b[:, :wide].reshape(k, q, 1, columns).transpose(1, 2, 0, 3),
-        out=out[:high, :wide].reshape(p, rows, q, columns).transpose(2, 0, 1, 3),
+        a[..., :high, :].reshape(*stack, 1, p, rows, k),
+        right.transpose(*lead, d + 1, d + 2, d, d + 3),
+        out=result.transpose(*lead, d + 2, d, d + 1, d + 3),
     )
     if high < m:
-        multiply(a[high:], b[:, :wide], out[high:, :wide])
+        multiply(a[..., high:, :], b[..., :wide], out[..., high:, :wide])
     if wide < n:
-        multiply(a, b[:, wide:], out[:, wide:])
+        multiply(a, b[..., wide:], out[..., wide:])
 
 
 def tile(m: int, k: int, n: int) -> tuple[int, int]:
@@ -116,3 +124,8 @@ def product_cost(m: int, k: int, n: int) -> float:
             work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
         )
     return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
+
+
+def stack_cost(count: int, m: int, k: int, n: int) -> float:
+    """Estimate the nanoseconds of `multiply` on stacks of matrices."""
+    return count * max(0.0, product_cost(m, k, n) - CALL) + CALLS * CALL

@@ -13,7 +13,7 @@ from irdeconv.kernels.fast_winograd import RUN, FastWinograd
 from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, ZIPPED, columns
 from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
-from irdeconv.kernels.products import CALL, pitch, product_cost
+from irdeconv.kernels.products import CALL, pitch, product_cost, stack_cost
 from irdeconv.kernels.team import ALIGNMENT, even
 
 EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
@@ -97,7 +97,7 @@ def _with_passes(tiling: Tiling, block: geo.Block) -> float:
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
     own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
     own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
-    own += chunks * points * product_cost(rows, c, columns)
+    own += chunks * stack_cost(points, rows, c, columns)
     own += chunks * (product_cost(points, points, rows * columns) + 0.45 * points * rows * columns)
     own += chunks * (points - inputs) * (0.25 * rows * columns + CALL)
     writing = rows * columns * (0.40 + 22.0 / row) + tiling.residues * 2 * CALL
@@ -118,7 +118,7 @@ def _compiled(tiling: Tiling, block: geo.Block) -> float:
     _, entering = _mixing(tiling.tiles, tiling.points)
     added, leaving = _mixing(tiling.points, tiling.points)
     own = c * columns * (inputs * (0.6 + 10.4 / row) + 0.056 * points) + 17.0 * c * entering * parts
-    own += chunks * points * 0.95 * product_cost(rows, c, columns)
+    own += chunks * 0.95 * stack_cost(points, rows, c, columns)
     own += chunks * rows * (0.0253 * added * columns + (4.9 * leaving + 39.0) * parts)
     return own + m * _placing(tiling, block) + STEP * (len(tiling.cuts) + chunks)
 
