@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock, get_ident
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +23,10 @@ from irdeconv.spec import Array
 T = TypeVar("T")
 ALIGNMENT = 64  # bytes, a cache line
 BUFFER = 512  # elements
+SHORT = 5e-5  # seconds of work that no thread is worth waking up for
+TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
+FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
+AGAIN = 50  # after so many runs the other way is tried once more
 
 
 def processors() -> int:
@@ -142,8 +148,10 @@ class Team:
         The caller works as well, so it does not wait for other threads to wake up. Where one
         raises, no other is being worked on any more when this does.
         """
-        blocks = list(items)
-        rest = iter(blocks)  # next() on a list's iterator is atomic
+        self._work(list(items), work, self.threads)
+
+    def _work(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
+        rest = iter(items)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
             try:
@@ -154,10 +162,10 @@ class Team:
                 for _ in rest:
                     pass
 
-        if self._pool is None or len(blocks) < 2:
+        others = self._spaces[1 : min(threads, len(items))]
+        if self._pool is None or not others:
             loop(self._spaces[0])
             return
-        others = self._spaces[1 : len(blocks)]
         futures = [self._pool.submit(_with_arithmetic, loop, space) for space in others]
         try:
             loop(self._spaces[0])
@@ -168,6 +176,10 @@ class Team:
             if not never:
                 future.result()
 
+    def member(self) -> Team:
+        """Return this team for a kernel of its own, which learns what is not worth sharing."""
+        return self if self._pool is None else _Member(self)
+
     def begin(self) -> None:
         """Start a kernel: the shared memory is free again."""
         self.space.reset()
@@ -176,6 +188,62 @@ class Team:
     def peak(self) -> int:
         """The most bytes of scratch memory in use at once."""
         return self.space.peak + sum(s.peak for s in self._spaces)
+
+
+@dataclass
+class _Times:
+    """How long one call of a kernel took of late, in seconds, alone and shared."""
+
+    alone: float = math.inf
+    shared: float = math.inf
+    runs: int = 0
+
+    def share(self) -> bool:
+        """Whether to share it this time: what took less, but both are tried now and then."""
+        self.runs += 1
+        if self.alone < SHORT:
+            return False
+        if self.runs <= TRIALS:
+            return self.runs % 2 == 1
+        return (self.shared < self.alone) != (self.runs % AGAIN == 0)
+
+
+class _Member(Team):
+    """A team as one kernel sees it that runs again and again, with the same work every time.
+
+    Waking threads up takes time, and so does waiting for the interpreter between short calls of
+    NumPy, how much depends on the machine. So a kernel measures whether sharing its work pays;
+    results do not depend on it.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self.threads, self.space, self.lock = team.threads, team.space, team.lock
+        self._spaces, self._pool = team._spaces, team._pool
+        self._times: list[_Times] = []  # of each call of a run
+        self._calls = 0
+
+    def begin(self) -> None:
+        """See the base class."""
+        super().begin()
+        self._calls = 0
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """See the base class."""
+        blocks = list(items)
+        if len(blocks) < 2:
+            self._work(blocks, work, 1)
+            return
+        if self._calls == len(self._times):
+            self._times.append(_Times())
+        times = self._times[self._calls]
+        self._calls += 1
+        share, start = times.share(), perf_counter()
+        self._work(blocks, work, self.threads if share else 1)
+        seconds = perf_counter() - start
+        if share:
+            times.shared = min(seconds, FADING * times.shared)
+        else:
+            times.alone = min(seconds, FADING * times.alone)
 
 
 class Alone(Team):

@@ -281,7 +281,7 @@ class _Scheduler:
                 for slot, view in zip(outs, views, strict=False):
                     self.values[slot] = view
                 return None
-        call = one.bind(ins, outs, self.settings.team, self.values)
+        call = one.bind(ins, outs, self.settings.team.member(), self.values)
         return Step(unit.nodes, call, ins, outs, (), one.kernel, one.why, one.scratch)
 
     def _arguments(self, unit: Unit, one: Implementation) -> tuple[Value, ...]:
