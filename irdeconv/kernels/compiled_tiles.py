@@ -93,14 +93,15 @@ def every(x: Any, at: int, step: int, host: Any, to: int) -> None:
 
 
 @compiled
-def gather(x: Any, n: int, c: int, host: Any, at: int, tiles: Any, grid: Any) -> None:
+def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, grid: Any) -> None:
     """Write an image's channel of `x [images, channels, depth, height, width]` into `host`.
 
-    Each row of it is an element of all tiles, which begin at the column `at`; zeros outside of `x`.
+    There elements of a tile are `far` apart, each for all tiles, which begin at the column `at`;
+    zeros outside of `x`.
     """
     depth, height, width = x.shape[2:]
     deep, high, wide = tiles
-    size, far = x.itemsize, host.strides[0] // host.itemsize
+    size = x.itemsize
     line = x.strides[3] // size
     plane = (n * x.strides[0] + c * x.strides[1]) // size
     near = x.strides[4] == size and line >= 0
@@ -112,40 +113,39 @@ def gather(x: Any, n: int, c: int, host: Any, at: int, tiles: Any, grid: Any) ->
                 if near and b < height:
                     behind = (height - 1 - b) * line + width
                 for k in range(wide):
-                    element, to = (i * high + j) * wide + k, at + row * grid[2]
+                    to = ((i * high + j) * wide + k) * far + at + row * grid[2]
                     inside, z = 0, 0
                     if a < depth and b < height:
                         inside = min(grid[2], (width - k + wide - 1) // wide)
                     while z + 8 <= inside and k + (z + 8) * wide <= behind:
-                        every(x, start + k + z * wide, wide, host, element * far + to + z)
+                        every(x, start + k + z * wide, wide, host, to + z)
                         z += 8
                     while z < inside:
-                        host[element, to + z] = x[n, c, a, b, k + z * wide]
+                        host[to + z] = x[n, c, a, b, k + z * wide]
                         z += 1
                     while z < grid[2]:
-                        host[element, to + z] = 0
+                        host[to + z] = 0
                         z += 1
 
 
 @compiled
-def enter(
-    x: Any, values: Any, host: Any, columns: int, grid: Any, shapes: Any, matrices: Any
-) -> None:
+def enter(x: Any, host: Any, sizes: Any, values: Any, at: Any, shapes: Any, matrices: Any) -> None:
     """Evaluate the tiles of `x [images, channels, depth, height, width]`.
 
-    `values` are [points, channels, tiles], of which `columns` are written: first those of `x`, a
-    `grid` for each image, then zeros. `host` is scratch memory [elements, columns at least].
+    `sizes` are (columns, distance of elements in the scratch memory `host`, tiles per axis of an
+    image), `at` is where the values of the first channel begin, and the distances of channels and
+    points. Columns behind the tiles are zeros.
     """
     size = room(shapes)
     one, other = np.empty(size, x.dtype), np.empty(size, x.dtype)
-    plane, line = values.strides[0] // values.itemsize, values.strides[1] // values.itemsize
-    far, each = host.strides[0] // host.itemsize, grid[0] * grid[1] * grid[2]
-    host[:, len(x) * each :] = 0
+    (columns, far, grid), (first, line, plane) = sizes, at
+    each = grid[0] * grid[1] * grid[2]
+    host[:] = 0
     for c in range(x.shape[1]):
         for n in range(len(x)):
-            gather(x, n, c, host, n * each, shapes[0], grid)
+            gather(x, n, c, host, far, n * each, shapes[0], grid)
         for v in range(0, columns, RUN):
-            to, many = (c * line + v, plane), (min(RUN, columns - v) + 7) // 8
+            to, many = (first + c * line + v, plane), (min(RUN, columns - v) + 7) // 8
             transform(host, (v, far), shapes, matrices, (one, other), values, to, many)
 
 

@@ -149,12 +149,18 @@ class Winograd:
             team.each(chunks, chunk)
 
     def _values(self, block: geo.Block, space: Space) -> Array:
-        """Return memory for a block's inputs, evaluated: `[points, C/g, tiles]`."""
-        dtype = self.tiling.windows.compute
-        width = pitch(self.tiling.columns(block), dtype)
-        plane = pitch(self.c * width, dtype)
-        planes = space.array((len(self.evaluate), plane), dtype)
-        return planes[:, : self.c * width].reshape(len(planes), self.c, width)
+        """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
+        plane = pitch(self.c * self.width(block), self.tiling.windows.compute)
+        return space.array((len(self.evaluate), plane), self.tiling.windows.compute)
+
+    def width(self, block: geo.Block) -> int:
+        """Return the distance of channels of a block's evaluated inputs."""
+        return pitch(self.tiling.columns(block), self.tiling.windows.compute)
+
+    def split(self, values: Array, block: geo.Block) -> Array:
+        """View evaluated inputs as `[points, C/g, tiles]`."""
+        width = self.width(block)
+        return values[:, : self.c * width].reshape(len(values), self.c, width)
 
     def _read(
         self, x: Array, values: Array, block: geo.Block, group: int, cut: slice, space: Space
@@ -177,7 +183,9 @@ class Winograd:
         channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
         tile = geo.open_tile(out, block, channels, space)
         if not block.empty:
-            seen = values[:, :, : width_of(self.tiling.columns(block), self.tiling.windows)]
+            seen = self.split(values, block)[
+                :, :, : width_of(self.tiling.columns(block), self.tiling.windows)
+            ]
             terms = self._products(self.filters[group][index], seen, space)
             self.leave(terms, block, channels, tile, out, space)
         geo.close_tile(tile, out, block, channels, epilogue)
@@ -192,11 +200,8 @@ class Winograd:
         return flat
 
     def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
-        """Evaluate inputs [images, channels, *], of which the first is channel `first` of values.
-
-        Those are [points, C/g, tiles].
-        """
-        values = values[:, first : first + part.shape[1]]
+        """Evaluate inputs [images, channels, *]; the first one is channel `first` of `values`."""
+        values = self.split(values, block)[:, first : first + part.shape[1]]
         grid, tiles = self.tiling.grid(block), self.tiling.tiles
         channels, width = values.shape[1:]
         host = space.array((math.prod(tiles), channels, width), values.dtype)

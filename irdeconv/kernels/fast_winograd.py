@@ -17,7 +17,7 @@ from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_placed import compiled
 from irdeconv.kernels.deconv_winograd import MARGIN, Tiling, Winograd, width_of
 from irdeconv.kernels.places import Line, Places, room_of, start_of, steps_of
-from irdeconv.kernels.products import matrix, pitch
+from irdeconv.kernels.products import pitch
 from irdeconv.kernels.team import Space
 from irdeconv.spec import Array
 
@@ -56,9 +56,11 @@ class FastWinograd(Winograd):
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
         columns = width_of(self.tiling.columns(block), self.tiling.windows)
-        host = matrix(space, math.prod(self.tiling.tiles), columns, values.dtype)
-        own, grid = values[:, first : first + part.shape[1]], (*lead, *self.tiling.grid(block))
-        tiles().enter(volume, own, host, columns, grid, self.shapes, self.entering)
+        line = pitch(columns, values.dtype)
+        host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
+        at = first * self.width(block), self.width(block), values.shape[1]
+        sizes = columns, line, (*lead, *self.tiling.grid(block))
+        tiles().enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.entering)
 
     def leave(
         self,

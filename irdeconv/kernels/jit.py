@@ -59,4 +59,4 @@ def compiled_for(signature: str) -> Callable[[F], F]:
 
 
 def _options() -> dict[str, Any]:
-    return {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+    return {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
