@@ -20,10 +20,10 @@ from test_deconvolution_candidates import data, draw, expected, run
 from irdeconv.kernels import jit, placings, winograds
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.deconv_single import single_candidates
-from irdeconv.kernels.deconvolve import deconvolution_candidates
+from irdeconv.kernels.deconvolve import convolution_kernels, deconvolution_candidates
 from irdeconv.kernels.places import LANES, Line, Places
 from irdeconv.kernels.prepared import Windows
-from irdeconv.kernels.team import Space, Team, arithmetic
+from irdeconv.kernels.team import ALIGNMENT, Space, Team, arithmetic
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 
@@ -299,6 +299,30 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
         for thread in threads:
             thread.join()
         assert all((y == want).all() for y in outs), candidate.name
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        Windows((5, 2, 1, 4), 14, 2, (5, 2), (1, 1), (3, 1), (0, 4), (13, 1), "float64"),
+        Windows((2, 21, 6, 9), 9, 3, (6, 2), (1, 1), (3, 1), (0, 0), (18, 10)),
+        Windows((3, 1, 1, 13), 2, 1, (2, 3), (1, 3), (5, 1), (-3, 0), (12, 39)),
+        Windows((1, 512, 16, 16), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32)),
+        Windows((1, 16, 4, 6000), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (8, 12000), "float16"),
+        Windows((1, 8, 64, 64), 16, 1, (3, 3), (1, 1), (2, 2), (2, 2), (64, 64)),
+    ],
+)
+@np.errstate(all="ignore")  # as the engine does
+def test_thin_and_dilated_layers_declare_their_scratch(windows: Windows) -> None:
+    x, w = data(windows)
+    x, own = np.ascontiguousarray(x, windows.dtype), np.ascontiguousarray(w, windows.compute)
+    pairs = [(c, own) for c in deconvolution_candidates(windows)]
+    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in convolution_kernels(windows)]
+    for candidate, filters in pairs:
+        team, y = Team(1), np.empty(windows.out_shape, windows.dtype)
+        candidate.prepare(filters)(x, y, None, team)
+        rounded = candidate.scratch + 4 * ALIGNMENT
+        assert team.peak <= rounded, candidate.name
 
 
 BATCHES = [  # N, C, positions, M, groups, taps, stride

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from irdeconv.kernels import team as teams
-from irdeconv.kernels.team import Alone, Space, Team
+from irdeconv.kernels.team import Alone, Space, Team, shares
 
 
 @pytest.mark.parametrize(
@@ -60,12 +63,79 @@ def test_members_share_threads_and_memory() -> None:
     assert one.lock is other.lock is team.lock
     assert one.space is team.space
     spaces: set[int] = set()
-    for member in (one, other, one):
+    for member in (one, other):
+        meeting = threading.Barrier(2, timeout=10)
+
+        def work(_: int, space: Space, meeting: Any = meeting) -> None:
+            meeting.wait()  # for the other thread
+            spaces.add(id(space))
+
         member.begin()
-        member.each(range(8), lambda _, space: spaces.add(id(space)))
-    assert len(spaces) <= 2
+        member.each(range(2), work)
+    assert len(spaces) == 2
     with pytest.raises(ValueError, match="no"):
         one.each([1, 2], lambda *_: (_ for _ in ()).throw(ValueError("no")))
+
+
+def test_the_caller_does_not_wait_for_threads_that_have_something_else_to_do() -> None:
+    """As after a fork, where they do not exist, or where they wake up late."""
+    team, release, seen = Team(2), threading.Event(), []
+    assert team._pool is not None
+    team._pool.submit(release.wait, 60)
+    array = np.zeros(3)
+    before = sys.getrefcount(array)
+    try:
+        team.each(range(5), lambda i, _, array=array: seen.append(i))  # type: ignore[misc]
+        assert seen == list(range(5))
+        assert sys.getrefcount(array) == before  # what waits in the queue keeps nothing
+        assert not release.is_set()
+    finally:
+        release.set()
+
+
+def test_an_interrupt_waits_for_the_other_thread() -> None:
+    team, caller = Team(2), threading.get_ident()
+    begun, ended = threading.Event(), []
+
+    def work(item: int, _: Space) -> None:
+        if threading.get_ident() == caller:
+            assert begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        for _i in range(50):
+            time.sleep(0.002)
+        ended.append(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        team.each(range(2), work)
+    assert len(ended) == 1
+
+
+def test_waiting_itself_may_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, times = teams.wait, iter([KeyboardInterrupt, None])
+
+    def interrupted(futures: Any) -> Any:
+        error = next(times)
+        if error is not None:
+            raise error
+        return wait(futures)
+
+    monkeypatch.setattr(teams, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Team(2).each(range(4), lambda *_: None)
+    assert next(times, "all") == "all"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 17, 64, 129])
+@pytest.mark.parametrize("pieces", [1, 2, 3, 4, 7])
+def test_pieces_are_as_many_as_wanted_and_even_where_that_is_near(size: int, pieces: int) -> None:
+    def found(count: int) -> int:
+        return -(-size // -(-size // count))
+
+    got = -(-size // shares(size, pieces))
+    some = [found(k) for k in range(min(size, pieces), min(size, pieces) + 3)]
+    assert got in some
+    assert got == 1 or got % 2 == 0 or (got == some[0] and all(n % 2 for n in some))
 
 
 def test_a_kernel_inside_an_item_keeps_to_its_memory() -> None:

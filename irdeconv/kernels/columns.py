@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from irdeconv.kernels.prepared import ITEMS, Epilogue
-from irdeconv.kernels.team import Space, even
+from irdeconv.kernels.team import Space, shares
 from irdeconv.kernels.volume import (
     COLUMN,
     ROW,
@@ -31,7 +31,7 @@ from irdeconv.spec import Array
 
 BLOCK_BYTES = 1 << 22  # what is gathered for a block
 BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
-SHARED = 512  # positions that threads share
+SHARED_POSITIONS = 512  # positions that threads share
 LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
@@ -64,14 +64,14 @@ def partition(v: Volume, share: int, limit: int, least: int, merge: bool) -> lis
     positions = max(limit // share, least)
     rows = max(1, min(height, positions // width))
     # Equal blocks: a narrow last one would be an inefficient product.
-    some = max(-(-height // rows), min(ITEMS, height, height * width // SHARED))
-    rows = -(-height // even(some))
+    some = max(-(-height // rows), min(ITEMS, height, height * width // SHARED_POSITIONS))
+    rows = shares(height, some)
     groups = max(1, min(v.groups, limit // (share * rows * width)))
     images = 1
     if merge and rows == height and depth == 1 and groups == v.groups:
         room = max(1, min(v.images, positions // (rows * width)))
         some = max(-(-v.images // room), min(ITEMS, v.images * rows * width // least))
-        images = -(-v.images // even(some))
+        images = shares(v.images, some)
     return [
         block(v, n, g, d, h, rows)
         for n in pieces(v.images, images)

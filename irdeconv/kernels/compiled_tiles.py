@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.np.numpy_support import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from_dtype,
+)
 
 from irdeconv.kernels import vectors
 from irdeconv.kernels.fast_winograd import RUN
-from irdeconv.kernels.jit import compiled
+from irdeconv.kernels.jit import compiled, compiled_for
 
 copy8, copy8_by_2 = vectors.copy8, vectors.copy8_by_2
 copy8_by_3, copy8_by_4 = vectors.copy8_by_3, vectors.copy8_by_4
@@ -128,7 +133,24 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
                         z += 1
 
 
-@compiled
+@cache
+def entering(dtype: Any) -> Any:
+    """Return `enter`, compiled once for an element type whatever the layout of `x`."""
+    kind, number = from_dtype(dtype), types.intp
+    flat, three = types.Array(kind, 1, "C"), types.UniTuple(number, 3)
+    matrix = types.Array(kind, 2, "C")
+    signature = types.void(
+        types.Array(kind, 5, "A", readonly=True),
+        flat,
+        types.Tuple((number, number, three)),
+        flat,
+        three,
+        types.UniTuple(three, 2),
+        types.UniTuple(matrix, 3),
+    )
+    return compiled_for(signature)(enter)
+
+
 def enter(x: Any, host: Any, sizes: Any, values: Any, at: Any, shapes: Any, matrices: Any) -> None:
     """Evaluate the tiles of `x [images, channels, depth, height, width]`.
 

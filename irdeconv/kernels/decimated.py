@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.columns import pieces
-from irdeconv.kernels.prepared import Candidate, Epilogue, Kernel, Windows, finish
+from irdeconv.kernels.prepared import ITEMS, Candidate, Epilogue, Kernel, Windows, finish
 from irdeconv.kernels.products import CALL
 from irdeconv.kernels.team import Alone, Space, Team
 from irdeconv.spec import Array
 
-APART = 4  # residues; threads share those, or the work of one after the other
 ELEMENTS = 1 << 16  # that are copied at a time, at least
 
 
@@ -74,7 +73,7 @@ class _Decimated:
             kernel(x[part.inputs], own, early, team)
             _copy(own, out[part.outputs], team)
 
-        if len(self.pairs) >= APART:
+        if len(self.pairs) >= ITEMS:  # else threads share the work of one after the other
             team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
         else:
             used = team.space.used
@@ -108,7 +107,10 @@ def decimated_candidates(
     cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
     different = {p.windows: c for p, c in zip(parts, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
-    scratch += windows.itemsize * max(math.prod(w.out_shape) for w in different)
+    # Its results, and its inputs where the kernel wants them to be neighbours.
+    scratch += windows.itemsize * max(
+        math.prod(w.out_shape) + math.prod(w.shape) for w in different
+    )
 
     def prepare(w: Array) -> Kernel:
         kernels = {key: c.prepare(w) for key, c in different.items()}

@@ -29,11 +29,11 @@ from irdeconv.kernels.products import (
     product_cost,
     worth_copying,
 )
-from irdeconv.kernels.team import Space, Team, even
+from irdeconv.kernels.team import ALIGNMENT, Space, Team, shares
 from irdeconv.spec import Array
 
 BLOCK = 3 << 20  # bytes of terms
-SHARED = 1 << 26  # products from which on two threads share the channels of a single block
+SHARED_PRODUCTS = 1 << 26  # products from which on two threads share the channels of a single block
 SAVED = 0.8  # of the usual blocks' cost
 WIDE = 1024  # columns from which on a product gains nothing by more
 
@@ -73,6 +73,12 @@ class _Layout:
         """Whether shifted planes are added flat, and what leaves their rows apart."""
         return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
 
+    def cells(self, block: geo.Block) -> int:
+        """How many places lie behind the ends of a plane's rows; none if it is not edged."""
+        if self.padded or not self.edged(block):
+            return 0
+        return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
+
     def beyond(self, block: geo.Block) -> int:
         """Columns behind those of the product, for rows that only shifted planes reach."""
         if self.padded or not self.edged(block):
@@ -109,9 +115,9 @@ def _layout(windows: Windows, blocks: geo.Cut, padded: bool) -> _Layout:
     room = max(1, BLOCK // windows.itemsize)
     most = blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (windows.taps * most)))
-    if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED:
+    if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED_PRODUCTS:
         channels = min(channels, -(-m // 2))
-    channels = -(-m // even(-(-m // channels)))
+    channels = shares(m, -(-m // channels))
     return _Layout(windows, axes, blocks, channels, padded)
 
 
@@ -338,7 +344,7 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
 def _candidate(layout: _Layout) -> Candidate:
     windows = layout.windows
     c, m, taps = layout.in_channels, layout.out_channels, windows.taps
-    cost, most = 0.0, layout.blocks.most(layout.width)
+    cost = 0.0
     chunks = -(-m // layout.channels)
     terms = math.prod(a.counts[0] for a in layout.axes)
     kinds = math.prod(len(a.counts) for a in layout.axes)
@@ -354,16 +360,14 @@ def _candidate(layout: _Layout) -> Candidate:
             inner = 0.06 if flat else 22.0 / (row * block.count)
             own += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
             if layout.edged(block):
-                cells = m * kinds * block.count * block.grid[0] * layout.axes[1].halo
-                own += chunks * CALL * (15 + 2 * terms) + 4.0 * cells
+                own += chunks * CALL * (15 + 2 * terms) + 4.0 * m * kinds * layout.cells(block)
         own += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
         cost += times * own
     cost *= windows.groups
-    scratch = windows.itemsize * (
-        pitch(most, windows.compute) * layout.channels * taps * 2
-        + c * pitch(most, windows.compute)
-        + windows.groups * c * m * taps
-    )
+    wide = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), windows.compute)
+    elements = wide * (layout.channels * taps * 2 + c) + windows.groups * c * m * taps
+    elements += layout.channels * kinds * layout.blocks.most(layout.cells)
+    scratch = windows.itemsize * elements + 4 * ALIGNMENT
     scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
 

@@ -13,19 +13,19 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from irdeconv.kernels import residues as geo
 from irdeconv.kernels.columns import pieces
-from irdeconv.kernels.prepared import Epilogue, Windows
+from irdeconv.kernels.prepared import ITEMS, Epilogue, Windows
 from irdeconv.kernels.products import lanes, multiply, pitch
 from irdeconv.kernels.resampling import trailing
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.toom import kron, matrices
 from irdeconv.spec import Array
 
-APART = 4  # blocks
 MARGIN = 8  # elements around products, which vectors may read
 
 
@@ -61,7 +61,7 @@ class Tiling:
     @property
     def apart(self) -> bool:
         """Whether threads share the blocks, not the channels of one after the other."""
-        return len(self.blocks) * self.windows.groups >= APART
+        return len(self.blocks) * self.windows.groups >= ITEMS
 
     @property
     def cuts(self) -> list[slice]:
@@ -91,13 +91,21 @@ class Winograd:
         triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
         self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
         self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
-        self.evaluate = kron(self.evaluations, w.dtype)
-        self.interpolate = kron(self.interpolations, w.dtype)
         taps = [f for _, f, _ in triples]
         self.chunks = pieces(self.m, tiling.channels)
         self.filters = [
             [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
         ]
+
+    @cached_property
+    def evaluate(self) -> Array:
+        """The matrix that evaluates whole tiles."""
+        return kron(self.evaluations, self.tiling.windows.compute)
+
+    @cached_property
+    def interpolate(self) -> Array:
+        """The matrix that interpolates the products of whole tiles."""
+        return kron(self.interpolations, self.tiling.windows.compute)
 
     def _filter(self, w: Array, taps: list[Array]) -> Array:
         c, m = w.shape[:2]
@@ -151,7 +159,7 @@ class Winograd:
     def _values(self, block: geo.Block, space: Space) -> Array:
         """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
         plane = pitch(self.c * self.width(block), self.tiling.windows.compute)
-        return space.array((len(self.evaluate), plane), self.tiling.windows.compute)
+        return space.array((math.prod(self.tiling.points), plane), self.tiling.windows.compute)
 
     def width(self, block: geo.Block) -> int:
         """Return the distance of channels of a block's evaluated inputs."""
@@ -214,13 +222,8 @@ class Winograd:
                 dest[(slice(None),) * (2 + axis) + (slice(n, None),)] = 0
             trailing(dest, (slice(n) for n in seen.shape[2:]))[...] = seen
             host[i, :, own:] = 0
-        flat = values.reshape(len(values), -1, copy=False) if values.flags.forc else None
-        if flat is None:
-            flat = space.array((len(values), channels * width), values.dtype)
-            multiply(self.evaluate, host.reshape(len(host), -1), flat)
-            values[...] = flat.reshape(values.shape)
-        else:
-            multiply(self.evaluate, host.reshape(len(host), -1), flat)
+        flat = values.reshape(len(values), -1, copy=False)
+        multiply(self.evaluate, host.reshape(len(host), -1), flat)
 
     def leave(
         self,

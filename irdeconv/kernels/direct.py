@@ -16,14 +16,13 @@ import numpy as np
 
 from irdeconv.kernels import products
 from irdeconv.kernels.fast import SLACK, compiled, frame_shape, offsets
-from irdeconv.kernels.prepared import Epilogue
+from irdeconv.kernels.prepared import ITEMS, Epilogue
 from irdeconv.kernels.team import Space, Team
 from irdeconv.kernels.volume import Volume, contiguous, deliver
 from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
 BLOCK_BYTES = 1 << 18  # output of a block, for the epilogue to find it in the cache
-APART = 4  # pieces; threads share images where one has fewer
 FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
@@ -127,7 +126,7 @@ class Direct:
                 space.release(used)
                 work(n, source, piece, space)
 
-        if v.images > 1 and len(self.pieces) < APART:
+        if v.images > 1 and len(self.pieces) < ITEMS:
             team.each(range(v.images), whole)
             return
         used = team.space.used

@@ -49,7 +49,7 @@ class FastWinograd(Winograd):
 
     def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
         """See the base class."""
-        if part.dtype != values.dtype:
+        if part.dtype != values.dtype or not part.flags.aligned:
             wide = space.array(part.shape, values.dtype)
             wide[...] = part
             part = wide
@@ -60,7 +60,9 @@ class FastWinograd(Winograd):
         host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
         at = first * self.width(block), self.width(block), values.shape[1]
         sizes = columns, line, (*lead, *self.tiling.grid(block))
-        tiles().enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.entering)
+        tiles().entering(values.dtype)(
+            volume, host, sizes, values.reshape(-1), at, self.shapes, self.entering
+        )
 
     def leave(
         self,

@@ -44,7 +44,7 @@ def compiled(fn: F) -> F:
         return cast(F, njit(**_options())(fn))
 
 
-def compiled_for(signature: str) -> Callable[[F], F]:
+def compiled_for(signature: Any) -> Callable[[F], F]:
     """Compile for one signature, whatever the layouts of the arrays that are given."""
 
     def compile(fn: F) -> F:

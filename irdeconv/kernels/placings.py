@@ -12,7 +12,7 @@ from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, Chunk, Layout, columns
 from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
 from irdeconv.kernels.products import aliases, pitch, product_cost
-from irdeconv.kernels.team import even
+from irdeconv.kernels.team import shares
 
 BLOCK = 3 << 20  # bytes of terms
 OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
@@ -60,9 +60,9 @@ def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
     m, groups = windows.outputs // windows.groups, windows.groups
     if room >= m:
         step = min(groups, room // m, max(1, together))
-        step = -(-groups // even(-(-groups // step)))
+        step = shares(groups, -(-groups // step))
         return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
-    step = -(-m // even(-(-m // max(1, room))))
+    step = shares(m, -(-m // max(1, room)))
     return [
         Chunk(slice(g, g + 1), slice(i, min(i + step, m)))
         for g in range(groups)

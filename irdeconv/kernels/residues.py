@@ -20,7 +20,7 @@ import numpy as np
 
 from irdeconv.kernels.prepared import Epilogue, Windows, type_of_sums
 from irdeconv.kernels.resampling import trailing
-from irdeconv.kernels.team import Space, even
+from irdeconv.kernels.team import Space, shares
 from irdeconv.spec import Array
 
 
@@ -272,14 +272,14 @@ def split(windows: Windows, limit: int, overhead: int = 0) -> Cut:
     axes = axes_of(windows)
     extents = [a.part(0, a.size).extent for a in axes]
     n = windows.shape[0]
-    images = -(-n // even(-(-n // max(1, limit // max(1, math.prod(extents))))))
+    images = max(1, shares(n, -(-n // max(1, limit // max(1, math.prod(extents))))))
     heights = []
     for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
         positions = max(1, min(extent, max(room, overhead * axis.halo)))
-        pieces = even(max(1, -(-extent // positions)))
+        pieces = max(1, -(-extent // positions))
         steps = -(-axis.size // axis.stride)
-        heights.append(axis.size if pieces == 1 else -(-steps // pieces) * axis.stride)
+        heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
     return Cut(windows, images, tuple(max(1, h) for h in heights))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
@@ -36,9 +36,18 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def even(pieces: int) -> int:
-    """Return a number of pieces that two threads share well: 1, or the next even one."""
-    return pieces + (pieces > 1 and pieces % 2)
+def shares(size: int, pieces: int) -> int:
+    """Return the size of the pieces where `size` things are cut into so many, or a few more.
+
+    Two threads share an even number of pieces well, so it is even where that is near.
+    """
+    pieces = max(1, min(size, pieces))
+    for count in range(pieces, pieces + 3):
+        step = -(-size // count)
+        found = -(-size // step)
+        if found == 1 or found % 2 == 0:
+            return step
+    return -(-size // pieces)
 
 
 @contextmanager
@@ -98,9 +107,25 @@ def _aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
-def _with_arithmetic(loop: Callable[[Space], None], space: Space) -> None:
+def _with_arithmetic(job: list[Callable[[Space], None]], space: Space) -> None:
     with arithmetic():  # the caller's setting does not reach its threads
-        loop(space)
+        for loop in job:
+            loop(space)
+
+
+def _finish(futures: Sequence[Future[None]], rest: Iterator[Any]) -> None:
+    """Wait until all are done, also if interrupted, since they write to memory; begin no more."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            wait(futures)
+            break
+        except BaseException as e:
+            interrupt = e
+            for _ in rest:
+                pass
+    if interrupt is not None:
+        raise interrupt
 
 
 class Turn:
@@ -166,15 +191,18 @@ class Team:
         if self._pool is None or not others:
             loop(self._spaces[0])
             return
-        futures = [self._pool.submit(_with_arithmetic, loop, space) for space in others]
+        job: list[Callable[[Space], None]] = [loop]
+        futures: list[Future[None]] = []
         try:
+            for space in others:
+                futures.append(self._pool.submit(_with_arithmetic, job, space))
             loop(self._spaces[0])
         finally:
-            late = [f.cancel() for f in futures]  # what did not even begin
-            wait(futures)
-        for future, never in zip(futures, late, strict=True):
-            if not never:
-                future.result()
+            begun = [f for f in futures if not f.cancel()]
+            _finish(begun, rest)
+            job.clear()  # what never began is still in the queue, and must not keep arrays alive
+        for future in begun:
+            future.result()
 
     def member(self) -> Team:
         """Return this team for a kernel of its own, which learns what is not worth sharing."""
@@ -250,8 +278,11 @@ class Alone(Team):
     """A single thread of a team that runs a whole kernel as one item, in that item's memory."""
 
     def __init__(self, space: Space) -> None:
-        self.threads = 1
-        self.space = space
+        self.threads, self.space, self.lock = 1, space, Turn()
+        self._spaces, self._pool = [], None
+
+    def begin(self) -> None:
+        """Do nothing: the item around it still needs its memory."""
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
         """See the base class."""

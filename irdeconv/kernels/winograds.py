@@ -14,7 +14,7 @@ from irdeconv.kernels.jit import available
 from irdeconv.kernels.places import LANES, ZIPPED, columns
 from irdeconv.kernels.prepared import SHARES, Candidate, Windows, shared
 from irdeconv.kernels.products import CALL, pitch, product_cost, stack_cost
-from irdeconv.kernels.team import ALIGNMENT, even
+from irdeconv.kernels.team import ALIGNMENT, shares
 
 EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
 PRODUCTS = 1 << 21  # bytes of one chunk's products
@@ -55,8 +55,8 @@ def _tilings(
     most = blocks.most(draft.columns)
     row = math.prod(draft.points) * draft.residues * most * windows.itemsize
     least = -(-m // max(1, PRODUCTS // row))
-    for pieces in sorted({even(min(m, max(share, least))) for share in SHARES}):
-        yield replace(draft, channels=-(-m // pieces))
+    for channels in sorted({shares(m, max(share, least)) for share in SHARES}):
+        yield replace(draft, channels=channels)
 
 
 def _candidate(tiling: Tiling) -> Candidate:
@@ -78,8 +78,7 @@ def _candidate(tiling: Tiling) -> Candidate:
         widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
         elements += widest + 2 * LANES * (windows.strides[-1] * tiling.tiles[-1] + 1)
         elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
-        if windows.narrow:  # inputs are converted before they are read
-            elements += piece * tiling.blocks.most(columns)
+        elements += piece * tiling.blocks.most(columns)  # inputs that must be copied
     elements += windows.groups * points * tiling.residues * m * c
     scratch = windows.itemsize * elements + 8 * ALIGNMENT
     scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
