@@ -17,9 +17,10 @@ from irdeconv.kernels.team import Alone, Space, Team, shares
 @pytest.mark.parametrize(
     ("alone", "shared", "want"),
     [
-        (1.0, 2.0, [True, False, True, False, False, False, False, True, False]),
-        (2.0, 1.0, [True, False, True, False, True, True, True, False, True]),
-        (teams.SHORT / 2, 1.0, [True, *[False] * 8]),
+        (1e-3, 2e-3, [True, False, True, False, False, False, False, True, False]),
+        (1e-3, 5e-4, [True, False, True, False, True, True, True, False, True]),
+        (teams.SHORT / 2, 1e-3, [True, *[False] * 8]),
+        (1.5 * teams.LONG, 1.0, [True, False, True, False, True, True, True, False, True]),
     ],
 )
 def test_a_kernel_takes_the_faster_way_and_looks_again(

@@ -24,9 +24,10 @@ T = TypeVar("T")
 ALIGNMENT = 64  # bytes, a cache line
 BUFFER = 512  # elements
 SHORT = 5e-5  # seconds of work that no thread is worth waking up for
+LONG = 2e-3  # seconds of work that is always worth it
 TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
-AGAIN = 50  # after so many runs the other way is tried once more
+AGAIN = 20  # after so many runs the other way is tried once more
 
 
 def processors() -> int:
@@ -227,13 +228,17 @@ class _Times:
     runs: int = 0
 
     def share(self) -> bool:
-        """Whether to share it this time: what took less, but both are tried now and then."""
+        """Whether to share it this time: what took less, but both are tried now and then.
+
+        Long work is shared in any case: a disturbed trial must not decide for many runs.
+        """
         self.runs += 1
         if self.alone < SHORT:
             return False
         if self.runs <= TRIALS:
             return self.runs % 2 == 1
-        return (self.shared < self.alone) != (self.runs % AGAIN == 0)
+        share = self.alone > LONG or self.shared < self.alone
+        return share != (self.runs % AGAIN == 0)
 
 
 class _Member(Team):
