@@ -28,8 +28,8 @@ from irdeconv.io.atomic import Files
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import stage_ir, write_ir
-from irdeconv.kernels.exact import accumulate_in_order
-from irdeconv.kernels.team import Team, processors
+from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.kernels.shared.team import Team, processors
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
@@ -44,11 +44,11 @@ from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array
-from irdeconv.verify.compare import Comparison, compare_plan
-from irdeconv.verify.lockstep import PlanPartner
-from irdeconv.verify.partner import Partner
-from irdeconv.verify.peer import OpenVinoPartner, openvino
-from irdeconv.verify.saved import SavedPartner
+from irdeconv.verify.compare.comparison import Comparison, compare_plan
+from irdeconv.verify.compare.lockstep import PlanPartner
+from irdeconv.verify.compare.partner import Partner
+from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
+from irdeconv.verify.compare.saved import SavedPartner
 
 PathOrGraph = str | PathLike[str] | bytes | Graph
 DEFAULT_FORM = "zero-insertion"

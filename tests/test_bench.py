@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import Layer, build, constant, numbers, parameter, result
 
 import irdeconv as ird
 from irdeconv.benchmark import bench, machine
@@ -30,6 +29,7 @@ from irdeconv.benchmark.steps import products, traffic
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
+from support.layers import Layer, build, constant, numbers, parameter, result
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 W = numbers(np.random.default_rng(0), LAYER.filter_shape, np.float32)

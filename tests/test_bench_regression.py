@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 
 import irdeconv as ird
 from irdeconv.benchmark.measure import Clock, Sample
 from irdeconv.ops.basic import Const
+from support import oracle
 
 FILE = Path(__file__).resolve().parent.parent / "tools" / "bench_regression.py"
 

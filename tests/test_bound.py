@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
 
 from irdeconv import dtypes
-from irdeconv.kernels import chain, moves, pooling, rows
-from irdeconv.kernels.team import Team
+from irdeconv.kernels import moves, rows
+from irdeconv.kernels.elementwise import chain
+from irdeconv.kernels.pooling import slices as pooling
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op, as_tuple, infer_op, lookup
 from irdeconv.runtime.binder import BINDERS, Bound, binder
 from irdeconv.runtime.bound import bind
 from irdeconv.spec import Array, Interval, Spec
+from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
 
 CASES = all_cases()
 

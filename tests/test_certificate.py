@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deconv_chain import chain
-from layers import Layer, build, constant, parameter, random_layer, result
-from mutants import mutants
-from random_dialects import KINDS, random_dialect, weights
 
 import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
-from irdeconv.verify.certificate import Certificate, certify, check, probe_layers
+from irdeconv.verify.proof.certificate import Certificate, certify, check, probe_layers
+from support.deconv_chain import chain
+from support.layers import Layer, build, constant, parameter, random_layer, result
+from support.mutants import mutants
+from support.random_dialects import KINDS, random_dialect, weights
 
 FORMS = ("zero-insertion", "phases", "stacked", "gemm")
 SEED = 20250311

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deconv_chain import chain
 
 import irdeconv as ird
+from support.deconv_chain import chain
 
 
 def command(*args: object) -> int:
@@ -114,7 +114,7 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
     def fails(*args: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("irdeconv.verify.certificate.certify", fails)
+    monkeypatch.setattr("irdeconv.verify.proof.certificate.certify", fails)
     given = ("-o", files / "b.xml", "--certify", files / "c.json", "--form", "phases")
     assert command("lower", files / "a.xml", *given) == 5
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before

@@ -11,10 +11,11 @@ import pytest
 
 import irdeconv.ops
 from irdeconv import dtypes
-from irdeconv.kernels import chain as chains
-from irdeconv.kernels import jit, tiles
-from irdeconv.kernels.chain import Chain, Step
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.elementwise import chain as chains
+from irdeconv.kernels.elementwise import tiles
+from irdeconv.kernels.elementwise.chain import Chain, Step
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import REGISTRY, Op
 from irdeconv.ops import activation, convert, elementwise, normalization, quantize
 from irdeconv.runtime import chain_ops

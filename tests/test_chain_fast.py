@@ -6,12 +6,12 @@ import os
 
 import numpy as np
 import pytest
-from test_chain import assert_close, data
 
-from irdeconv.kernels import jit
-from irdeconv.kernels.chain import Chain, Step
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.elementwise.chain import Chain, Step
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
+from test_chain import assert_close, data
 
 # Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.
 COMPILED = [

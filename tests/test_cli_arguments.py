@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer
 
 from irdeconv.cli.main import main
+from support.ir_text import write_ir
+from support.layers import Layer
 
 LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer, build, numbers
 
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.options import measurements, size, threads
+from support.ir_text import write_ir
+from support.layers import Layer, build, numbers
 
 LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)

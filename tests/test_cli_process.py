@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer
 
 import irdeconv
+from support.ir_text import write_ir
+from support.layers import Layer
 
 LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 COMMAND = [sys.executable, "-m", "irdeconv"]

@@ -11,8 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer
 
 import irdeconv as ird
 from irdeconv.cli.console import Console
@@ -23,6 +21,8 @@ from irdeconv.dtypes import ELEMENT_TYPES, f32
 from irdeconv.graph import Graph
 from irdeconv.ops.basic import Parameter
 from irdeconv.spec import Spec
+from support.ir_text import write_ir
+from support.layers import Layer
 
 LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from layers import Layer, build, numbers, parameter, result
 
 import irdeconv as ird
 from irdeconv.constant import ArrayData
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import Exp, ReLU
 from irdeconv.ops.basic import Const
-from irdeconv.verify.difference import Allowed, difference
+from irdeconv.verify.compare.difference import Allowed, difference
+from support.layers import Layer, build, numbers, parameter, result
 
 EXACT = Allowed(0.0, "exact")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import LAYERS, image, network
 
 import irdeconv as ird
-from irdeconv.verify.difference import _ulps
+from irdeconv.verify.compare.difference import _ulps
+from support.networks import LAYERS, image, network
 
 FORMS = ("zero-insertion", "phases", "stacked", "auto")
 

@@ -11,13 +11,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import parameter, result
-from networks import LAYERS, image, network
 
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from support.layers import parameter, result
+from support.networks import LAYERS, image, network
 
 
 @pytest.fixture

@@ -8,19 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from test_kernels_convolve import Shifts, data, draw, run, strided
 
 from irdeconv import kernels
-from irdeconv.kernels import direct, fast, jit
-from irdeconv.kernels.convolve import convolution_candidates
-from irdeconv.kernels.prepared import Windows
-from irdeconv.kernels.volume import volume
+from irdeconv.kernels.convolution import depthwise as fast
+from irdeconv.kernels.convolution import direct
+from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.convolution.canonical import volume
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.candidate import Windows
+from support import oracle
+from test_kernels_convolve import Shifts, data, draw, run, strided
 
 
 def copied(lanes: int) -> Any:
-    """Do what a copy of kernels.vectors does, inside of the arrays."""
+    """Do what a copy of kernels.compiled.vectors does, inside of the arrays."""
 
     def copy(source: Any, start: int, target: Any, place: int) -> None:
         assert min(start, place) >= 0
@@ -30,7 +32,7 @@ def copied(lanes: int) -> Any:
 
 
 def summed(lanes: int, skip: int) -> Any:
-    """Do what sums of kernels.vectors do, inside of the arrays."""
+    """Do what sums of kernels.compiled.vectors do, inside of the arrays."""
 
     def sums(x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any) -> None:
         for source, target in zip(at, to, strict=True):
@@ -47,7 +49,7 @@ def summed(lanes: int, skip: int) -> Any:
 def multiplied(
     x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any, plane: int
 ) -> None:
-    """Do what `products8x4` of kernels.vectors does, inside of the arrays."""
+    """Do what `products8x4` of kernels.compiled.vectors does, inside of the arrays."""
     for source, target in zip(at, to, strict=True):
         for m in range(4):
             total = np.zeros(8, x.dtype)
@@ -72,14 +74,14 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the loops that numba would compile as Python, so that they need no numba."""
     plain = SimpleNamespace(njit=lambda **options: lambda function: function)
     monkeypatch.setitem(sys.modules, "numba", plain)
-    monkeypatch.setitem(sys.modules, "irdeconv.kernels.vectors", VECTORS)
+    monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled.vectors", VECTORS)
     monkeypatch.setattr(kernels, "vectors", VECTORS, raising=False)
-    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled", raising=False)
+    monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)
     monkeypatch.setattr(fast, "available", lambda: True)
     monkeypatch.setattr(fast, "BLOCK_BYTES", 200)
     fast.compiled.cache_clear()
     yield
-    sys.modules.pop("irdeconv.kernels.compiled", None)
+    sys.modules.pop("irdeconv.kernels.compiled.convolution", None)
     fast.compiled.cache_clear()
 
 

@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forms_grid import form_layer
-from ir_text import write_ir
-from layers import Layer, build, numbers
-from test_forms import graph_of, two_d
 
 import irdeconv as ird
 from irdeconv.cli.main import main
@@ -22,6 +18,10 @@ from irdeconv.graph import Graph, Node
 from irdeconv.passes.choose import FormCost
 from irdeconv.passes.forms import AUTO, FORMS
 from irdeconv.passes.profile import Profile, Weights, load_profile, profile_names
+from support.forms_grid import form_layer
+from support.ir_text import write_ir
+from support.layers import Layer, build, numbers
+from test_forms import graph_of, two_d
 
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze")
 

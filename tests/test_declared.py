@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import irbuild as ib
 import pytest
 
 import irdeconv as ird
+from support import irbuild as ib
 
 OUT = ib.port(1, (2, 3))
 

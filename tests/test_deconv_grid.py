@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
+from support.layers import Layer, build, expected, numbers, random_layer
 
 CHUNKS = 60
 CASES = 100

@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import Layer, build, graph_of, numbers
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
 from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
+from support.layers import Layer, build, graph_of, numbers
 
 I64 = np.int64
 

@@ -9,24 +9,22 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import oracle
 import pytest
 
-from irdeconv.kernels import (
-    deconv_multiples,
-    deconv_phases,
-    deconv_single,
-    deconv_terms,
-    placings,
-    products,
-    winograds,
-)
-from irdeconv.kernels.deconv_separable import factors
-from irdeconv.kernels.deconvolve import deconvolution_candidates, direct_candidates
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.residues import axes_of
-from irdeconv.kernels.team import Team
-from irdeconv.kernels.toom import growth, matrices
+from irdeconv.kernels.deconvolution import multiples as deconv_multiples
+from irdeconv.kernels.deconvolution import phases as deconv_phases
+from irdeconv.kernels.deconvolution import placed_candidates as placings
+from irdeconv.kernels.deconvolution import single as deconv_single
+from irdeconv.kernels.deconvolution import terms as deconv_terms
+from irdeconv.kernels.deconvolution import winograd_candidates as winograds
+from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates, direct_candidates
+from irdeconv.kernels.deconvolution.residues import axes_of
+from irdeconv.kernels.deconvolution.separable import factors
+from irdeconv.kernels.shared import products
+from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.toom import growth, matrices
+from support import oracle
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

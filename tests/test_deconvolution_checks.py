@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import Layer, build, graph_of
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
 from irdeconv.dialects.openvino import GroupConvolutionBackpropData as GroupConv
 from irdeconv.op import parse_attributes
+from support.layers import Layer, build, graph_of
 
 I64 = np.int64
 

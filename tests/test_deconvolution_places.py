@@ -16,15 +16,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_deconvolution_candidates import bound, data, draw, expected, run
 
-from irdeconv.kernels import jit, placings, winograds
-from irdeconv.kernels import residues as geo
-from irdeconv.kernels.deconv_single import single_candidates
-from irdeconv.kernels.deconvolve import convolution_kernels, deconvolution_candidates
-from irdeconv.kernels.places import LANES, Line, Places
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import ALIGNMENT, Space, Team, arithmetic
+from irdeconv.kernels.deconvolution import placed_candidates as placings
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution import winograd_candidates as winograds
+from irdeconv.kernels.deconvolution.candidates import convolution_kernels, deconvolution_candidates
+from irdeconv.kernels.deconvolution.landing import LANES, Line, Places
+from irdeconv.kernels.deconvolution.single import single_candidates
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, arithmetic
+from test_deconvolution_candidates import bound, data, draw, expected, run
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 

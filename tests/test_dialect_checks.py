@@ -7,13 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import NHWC, ONEDNN, ONNX, TENSORRT, VERSIONS, DialectLayer, build, problems
 
 import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.op import infer_op, parse_attributes
 from irdeconv.spec import Spec
+from support.dialect_layers import (
+    NHWC,
+    ONEDNN,
+    ONNX,
+    TENSORRT,
+    VERSIONS,
+    DialectLayer,
+    build,
+    problems,
+)
 
 PADS = {"pads_begin": (1, 0), "pads_end": (0, 1)}
 LISTS = {"strides": (2, 3), "dilations": (1, 2)}

@@ -10,7 +10,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from dialect_layers import (
+
+import irdeconv as ird
+from irdeconv.graph import Graph
+from irdeconv.op import infer_op
+from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.standardize import standardize
+from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
+from support.dialect_layers import (
     INEXACT,
     NHWC,
     ONEDNN,
@@ -23,14 +30,7 @@ from dialect_layers import (
     expected,
     problems,
 )
-from dialect_random import random_layer
-
-import irdeconv as ird
-from irdeconv.graph import Graph
-from irdeconv.op import infer_op
-from irdeconv.passes.lower_deconv import inferred
-from irdeconv.passes.standardize import standardize
-from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
+from support.dialect_random import random_layer
 
 CHUNKS, CASES = 5, 100
 DYNAMIC_CASES, LOOSE_CASES = 30, 120

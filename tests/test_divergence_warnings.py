@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import constant, parameter, result
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY, parse_attributes
+from support.layers import constant, parameter, result
 
 OPENVINO, ONEDNN, TENSORRT = "opset1", "onednn_graph_1", "tensorrt"
 ONNX1, ONNX11, NHWC = "onnx_opset1", "onnx_opset11", "com.ms.internal.nhwc_11"

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import EMPTY_DATA, Layer, build, expected
 
 import irdeconv as ird
 from irdeconv.graph import Graph
 from irdeconv.ops import core
 from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
-from irdeconv.verify.certificate import certify
+from irdeconv.verify.proof.certificate import certify
+from support.layers import EMPTY_DATA, Layer, build, expected
 
 
 def empty(layer: Layer, open_sizes: bool) -> tuple[Any, Any, Graph, dict[str, Any]]:

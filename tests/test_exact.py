@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eager import convolution
-from forms_grid import ALL, form_layer
-from ir_text import write_ir
-from layers import Layer, build, expected, numbers
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.kernels import exact
+from irdeconv.kernels.shared import exact
+from support.eager import convolution
+from support.forms_grid import ALL, form_layer
+from support.ir_text import write_ir
+from support.layers import Layer, build, expected, numbers
 
 FLOATS = (np.float32, np.float64, np.float16)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 
 import irdeconv as ird
@@ -16,6 +15,7 @@ from irdeconv.cli.main import main
 from irdeconv.explanation.picture import picture
 from irdeconv.explanation.verdicts import SYSTEMS
 from irdeconv.geometry_hints import size_hint
+from support import oracle
 
 SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"
 SIZES = {

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import build, numbers, random_layer
 
 import irdeconv as ird
 from irdeconv.errors import OpError
@@ -17,6 +15,8 @@ from irdeconv.explanation.rules import rule
 from irdeconv.explanation.setting import Setting
 from irdeconv.explanation.systems import Cannot
 from irdeconv.explanation.verdicts import SYSTEMS, difference, find, verdicts
+from support.ir_text import write_ir
+from support.layers import build, numbers, random_layer
 
 
 def setting(**changes: Any) -> Setting:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forms_grid import ALL, check_case, form_layer
-from layers import Layer, build, expected, numbers
 
 import irdeconv as ird
 from irdeconv.graph import Graph
+from support.forms_grid import ALL, check_case, form_layer
+from support.layers import Layer, build, expected, numbers
 
 SEED = 20250117
 CHUNKS, CASES = 12, 50

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from public_layers import PUBLISHED, Published, macs_by_theory
 
 from irdeconv.passes.forms import FORMS
+from support.public_layers import PUBLISHED, Published, macs_by_theory
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES = (ROOT / "docs/forms.md").read_text("utf-8").splitlines()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
+from support import oracle
 
 RNG = np.random.default_rng(7)
 

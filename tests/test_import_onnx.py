@@ -18,7 +18,8 @@ onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from onnx_models import convert, info, model, run, single  # noqa: E402
+
+from support.onnx_models import convert, info, model, run, single  # noqa: E402
 
 X = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
 W = np.arange(3 * 2 * 3 * 3, dtype=np.float32).reshape(3, 2, 3, 3)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import constant, parameter, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
@@ -19,6 +18,7 @@ from irdeconv.inspection.table import scaled, shorten
 from irdeconv.op import REGISTRY
 from irdeconv.ops.basic import Opaque
 from irdeconv.spec import Spec
+from support.layers import constant, parameter, result
 
 HOSTILE = '"><script>alert(1)</script>\\" \n\x9b31m&amp;'
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import oracle
 import pytest
-from eager import convolution
 
-from irdeconv.kernels import arithmetic
+from irdeconv.kernels.shared import arithmetic
+from support import oracle
+from support.eager import convolution
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,18 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import oracle
 import pytest
 
-from irdeconv.kernels import columns, convolve, deconvolve, jit, pointwise, winograd
-from irdeconv.kernels.convolve import convolution_candidates
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import Team
-from irdeconv.kernels.toom import growth
+from irdeconv.kernels.convolution import candidates as convolve
+from irdeconv.kernels.convolution import im2col as columns
+from irdeconv.kernels.convolution import pointwise, winograd
+from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.deconvolution import candidates as deconvolve
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.toom import growth
+from support import oracle
 
 
 def draw(seed: int) -> tuple[Windows, tuple[int, ...]]:

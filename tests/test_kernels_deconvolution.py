@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from eager import convolution, deconvolution
-from test_kernels_convolution import Shape, data, draw, wrapped
 
-from irdeconv.kernels import resampling
+from irdeconv.kernels.shared import zero_insertion as resampling
+from support import oracle
+from support.eager import convolution, deconvolution
+from test_kernels_convolution import Shape, data, draw, wrapped
 
 
 def case(seed: int, dtype: Any) -> tuple[Shape, Any, Any, list[int]]:

@@ -7,12 +7,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import oracle
 import pytest
 
 from irdeconv import geometry_conv
-from irdeconv.kernels import jit, pooling
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.pooling import slices as pooling
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.team import Team
+from support import oracle
 
 
 def draw(seed: int) -> tuple[tuple[int, ...], pooling.Windows]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layers import Layer, build, constant, expected, numbers, parameter, result
 
 import irdeconv as ird
 from irdeconv.cli.main import main
@@ -14,8 +13,9 @@ from irdeconv.graph import Graph, Value
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.padding import Pad1
-from irdeconv.verify.filters import filter_mistake
-from irdeconv.verify.kinds import kind_of
+from irdeconv.verify.compare.filters import filter_mistake
+from irdeconv.verify.compare.kinds import kind_of
+from support.layers import Layer, build, constant, expected, numbers, parameter, result
 
 A = np.random.default_rng(0).standard_normal((2, 6, 7, 8)).astype(np.float32)
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer, build, constant, expected, numbers, parameter, random_layer, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData as Conv
@@ -22,6 +20,17 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Result
 from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
+from support.ir_text import write_ir
+from support.layers import (
+    Layer,
+    build,
+    constant,
+    expected,
+    numbers,
+    parameter,
+    random_layer,
+    result,
+)
 
 F32 = np.float32
 ENDS = {"Parameter", "Result", "Const"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import irbuild as ib
 import pytest
-from loading import codes, found, read
+
+from support import irbuild as ib
+from support.loading import codes, found, read
 
 
 def test_the_control_is_clean() -> None:

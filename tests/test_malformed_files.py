@@ -8,12 +8,12 @@ import re
 import threading
 from pathlib import Path
 
-import irbuild as ib
 import pytest
-from loading import codes, found, read
 
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
+from support import irbuild as ib
+from support.loading import codes, found, read
 
 # Files -----------------------------------------------------------------------------------------
 

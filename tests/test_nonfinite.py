@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forms_grid import form_layer
-from layers import Layer, build, constant, numbers, result
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
@@ -16,6 +14,8 @@ from irdeconv.op import REGISTRY
 from irdeconv.passes.lower_deconv import canonicalize
 from irdeconv.passes.nonfinite import DEFINITION, FORMS, footprint, input_footprint
 from irdeconv.passes.site import Site, site_of
+from support.forms_grid import form_layer
+from support.layers import Layer, build, constant, numbers, result
 
 # The example: a 3x3 filter of stride 2 on a 4x4 map, one bad tap.
 SMALL = Layer(1, (4, 4), None, 1, 1, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))

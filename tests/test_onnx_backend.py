@@ -19,10 +19,10 @@ ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 from onnx import helper, numpy_helper  # noqa: E402
-from onnx_models import convert, info, model, runtime, single  # noqa: E402
 
 from irdeconv.importers.onnx_node import RULES  # noqa: E402
 from irdeconv.importers.onnx_reader import read_onnx  # noqa: E402
+from support.onnx_models import convert, info, model, runtime, single  # noqa: E402
 
 # Why node tests of covered operations are refused: a part of the message, and how many there are.
 REASONS = (

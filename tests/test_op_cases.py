@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from op_cases import Case, Tensor, all_cases, differs
 
 import irdeconv.ops
 from irdeconv.op import REGISTRY, Op, as_tuple, infer_op, parse_attributes
 from irdeconv.ops import core
 from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
+from op_cases import Case, Tensor, all_cases, differs
 
 assert irdeconv.ops
 CASES = all_cases()

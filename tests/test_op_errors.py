@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from op_cases import Tensor, boolean, count, f32, i32, i64
 
 import irdeconv.ops
 from irdeconv.dtypes import ELEMENT_TYPES
@@ -14,6 +13,7 @@ from irdeconv.errors import OpError
 from irdeconv.op import infer_op, lookup, parse_attributes
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.spec import DYNAMIC, Spec, parse_shape
+from op_cases import Tensor, boolean, count, f32, i32, i64
 
 assert irdeconv.ops
 

@@ -7,12 +7,12 @@ import random
 
 import numpy as np
 import pytest
-from op_cases import Case, all_cases
 
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.op import infer_op, ports
 from irdeconv.spec import DYNAMIC, Dim, Interval, Spec
+from op_cases import Case, all_cases
 
 CASES = all_cases()
 TYPES = [ELEMENT_TYPES[n] for n in ("f32", "f16", "i64", "i32", "u8", "boolean")]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
 from irdeconv.benchmark.machine import Ceilings
 from irdeconv.benchmark.peers import Source, difference, peers
 from irdeconv.cli.main import main
+from support.ir_text import write_ir
+from support.layers import Layer, build, expected, numbers, random_layer
 
 pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")

@@ -7,14 +7,14 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import constant, parameter, result
-from networks import image, network
 
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
-from irdeconv.verify import peer
+from irdeconv.verify.compare import peer
+from support.layers import constant, parameter, result
+from support.networks import image, network
 
 pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles

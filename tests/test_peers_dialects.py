@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import (
+
+import irdeconv as ird
+from support.dialect_layers import (
     INEXACT,
     VERSIONS,
     DialectLayer,
@@ -17,9 +19,7 @@ from dialect_layers import (
     expected,
     problems,
 )
-from dialect_random import random_layer
-
-import irdeconv as ird
+from support.dialect_random import random_layer
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles

@@ -8,11 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import constant, parameter, result
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from support.layers import constant, parameter, result
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles

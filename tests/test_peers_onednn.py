@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import ONEDNN, DialectLayer, build, data, problems
-from dialect_random import random_layer
-from layers import Ints
 
 import irdeconv as ird
+from support.dialect_layers import ONEDNN, DialectLayer, build, data, problems
+from support.dialect_random import random_layer
+from support.layers import Ints
 
 try:
     metadata.distribution("onednn-cpu-gomp")
 except metadata.PackageNotFoundError:
     pytest.skip("onednn-cpu-gomp is not installed", allow_module_level=True)
-import onednn
+from support import onednn
 
 pytestmark = pytest.mark.oracles
 

@@ -22,9 +22,8 @@ pytest.importorskip("onnxruntime")
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-from onnx_models import runtime, single  # noqa: E402
-
 from irdeconv.importers.convert import import_model  # noqa: E402
+from support.onnx_models import runtime, single  # noqa: E402
 
 Case = tuple[Any, dict[str, Any]]
 Rng = np.random.Generator

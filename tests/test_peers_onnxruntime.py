@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
-from dialect_random import random_layer
-from layers import Ints, graph_of
 
 import irdeconv as ird
 from irdeconv.op import REGISTRY
+from support.dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
+from support.dialect_random import random_layer
+from support.layers import Ints, graph_of
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

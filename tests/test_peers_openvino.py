@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_text import write_ir
-from layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 
 import irdeconv as ird
+from support.ir_text import write_ir
+from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import ROUNDING, Case, Tensor, all_cases, differs
 
 import irdeconv as ird
 from irdeconv.op import lookup
 from irdeconv.packing import encode
+from op_cases import ROUNDING, Case, Tensor, all_cases, differs
 
 pytestmark = pytest.mark.oracles
 ov = pytest.importorskip("openvino")

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forms_grid import form_layer
-from layers import Layer, build, expected
-from layers import numbers as layer_numbers
-from raising_graphs import Net, end, left, numbers, raised_types, resize, source
 
 import irdeconv as ird
-from irdeconv.verify.certificate import check
+from irdeconv.verify.proof.certificate import check
+from support.forms_grid import form_layer
+from support.layers import Layer, build, expected
+from support.layers import numbers as layer_numbers
+from support.raising_graphs import Net, end, left, numbers, raised_types, resize, source
 
 ov = pytest.importorskip("openvino")
 onnx = pytest.importorskip("onnx")
@@ -72,7 +72,7 @@ def test_openvino_repeats_elements_alike(rule: str, factors: Any, tmp_path: Path
 
 
 def onnx_model(rng: np.random.Generator, kind: str) -> Any:
-    from onnx_models import info, model
+    from support.onnx_models import info, model
 
     make = onnx.helper.make_node
     constants: dict[str, Any] = {"w": numbers(rng, 8, 3, 3, 3), "b": np.zeros(8, np.float32)}
@@ -104,7 +104,7 @@ def onnx_model(rng: np.random.Generator, kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["resize", "upsample", "DCR", "CRD"])
 def test_onnx_models(kind: str, tmp_path: Path) -> None:
-    from onnx_models import convert, runtime
+    from support.onnx_models import convert, runtime
 
     rng = np.random.default_rng(93)
     made = onnx_model(rng, kind)

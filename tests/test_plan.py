@@ -1,11 +1,7 @@
 """Fused plans: what becomes one step, and that the numbers are those of node by node."""
 
 import numpy as np
-import oracle
 import pytest
-from layers import build as build_layer
-from layers import expected, numbers, random_layer
-from plan_graphs import Builder, plans, randn, same
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData
@@ -17,6 +13,10 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
+from support import oracle
+from support.layers import build as build_layer
+from support.layers import expected, numbers, random_layer
+from support.plan_graphs import Builder, plans, randn, same
 
 
 def test_convolution_takes_in_what_surrounds_it():

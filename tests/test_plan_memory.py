@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_graphs import Builder, randn, same
 
 import irdeconv as ird
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution
@@ -25,6 +24,7 @@ from irdeconv.runtime import plan as plan_module
 from irdeconv.runtime.arena import Lifetime, layout, most_alive
 from irdeconv.runtime.choice import Tuner
 from irdeconv.spec import Interval
+from support.plan_graphs import Builder, randn, same
 
 
 def test_memory_is_limited_before_running():

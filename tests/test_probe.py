@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import Layer, build
-from random_dialects import weights
 
 import irdeconv as ird
 from irdeconv.ops.convolution import GroupConvolution
-from irdeconv.verify import probe
-from irdeconv.verify.certificate import probe_layers
-from irdeconv.verify.product import (
+from irdeconv.verify.proof import probe
+from irdeconv.verify.proof.certificate import probe_layers
+from irdeconv.verify.proof.product import (
     PRIME,
     TERMS,
     Product,
@@ -25,6 +23,8 @@ from irdeconv.verify.product import (
     scattered,
     times,
 )
+from support.layers import Layer, build
+from support.random_dialects import weights
 
 
 def elements(rng: np.random.Generator, *shape: int) -> Any:
@@ -131,7 +131,7 @@ def test_movements_keep_products_or_take_all_elements() -> None:
     from irdeconv.ops.movement import Transpose
     from irdeconv.ops.padding import Pad12
     from irdeconv.ops.shape import Reshape, Squeeze1
-    from irdeconv.verify.arrays import MOVEMENTS
+    from irdeconv.verify.proof.arrays import MOVEMENTS
 
     cases: list[tuple[Any, tuple[Any, ...], bool]] = [
         (Pad12("constant"), (np.array([0, 0, -1, 2]), np.array([0, 0, 3, -1])), True),
@@ -174,7 +174,7 @@ def test_layers_of_billions_of_products_are_probed_by_their_axes(
 
     Two sides make a thirty-second; the other axis and the channels cost less than that.
     """
-    from irdeconv.verify import product
+    from irdeconv.verify.proof import product
 
     count, plain = 0, product.matmul
 

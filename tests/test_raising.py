@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forms_grid import form_layer
-from layers import Layer, build, constant, expected
-from layers import numbers as layer_numbers
-from raising_graphs import (
+
+import irdeconv as ird
+from irdeconv.passes.forms import FORMS
+from irdeconv.verify.proof.certificate import check
+from support.forms_grid import form_layer
+from support.layers import Layer, build, constant, expected
+from support.layers import numbers as layer_numbers
+from support.raising_graphs import (
     WAYS,
     Net,
     agrees,
@@ -24,10 +28,6 @@ from raising_graphs import (
     source,
     spelled,
 )
-
-import irdeconv as ird
-from irdeconv.passes.forms import FORMS
-from irdeconv.verify.certificate import check
 
 CHUNKS, CASES = 6, 9
 

@@ -6,18 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layers import parameter, result
-from raising_graphs import (
-    Net,
-    agrees,
-    certified,
-    end,
-    left,
-    numbers,
-    raised_types,
-    resize,
-    source,
-)
 
 import irdeconv as ird
 from irdeconv.cli.main import main
@@ -28,7 +16,19 @@ from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.passes.raising.size import Size, Unreadable, Vectors
-from irdeconv.verify.certificate import check, probe_layers
+from irdeconv.verify.proof.certificate import check, probe_layers
+from support.layers import parameter, result
+from support.raising_graphs import (
+    Net,
+    agrees,
+    certified,
+    end,
+    left,
+    numbers,
+    raised_types,
+    resize,
+    source,
+)
 
 # What must stay ----------------------------------------------------------------------------------
 

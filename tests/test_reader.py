@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import irbuild as ib
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from irdeconv.op import TYPES
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.catalog import CATALOG, opsets, spelling
 from irdeconv.spec import DYNAMIC, Interval, Spec
+from support import irbuild as ib
 
 
 def graph_of(xml: str, weights: bytes | None = ib.CHAIN_BYTES) -> Graph:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from op_cases import Case, all_cases
 
 from irdeconv.errors import OpError
 from irdeconv.op import TYPES
@@ -14,10 +13,10 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
-from irdeconv.verify import rules
-from irdeconv.verify.carry import carried
-from irdeconv.verify.difference import Allowed
-from irdeconv.verify.rounding import (
+from irdeconv.verify.compare import rules
+from irdeconv.verify.compare.carry import carried
+from irdeconv.verify.compare.difference import Allowed
+from irdeconv.verify.compare.rounding import (
     LAMBDA,
     SINGLE,
     allowed,
@@ -28,6 +27,7 @@ from irdeconv.verify.rounding import (
     terms,
     worth_precision,
 )
+from op_cases import Case, all_cases
 
 RNG = np.random.default_rng(0)
 ONE = np.array([1])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from layers import constant, parameter, result
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
@@ -11,6 +10,7 @@ from irdeconv.ops.basic import Opaque
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.shape import Reshape
 from irdeconv.spec import Spec
+from support.layers import constant, parameter, result
 
 
 def model() -> Graph:

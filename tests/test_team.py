@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import team as teams
-from irdeconv.kernels.team import Alone, Space, Team, shares
+from irdeconv.kernels.shared import team as teams
+from irdeconv.kernels.shared.team import Alone, Space, Team, shares
 
 
 @pytest.mark.parametrize(

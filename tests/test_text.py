@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import build as build_layer
-from layers import constant, numbers, parameter, random_layer, result
 
 from irdeconv import InputError, dump, infer, lower, parse
 from irdeconv.constant import ArrayData, FileData
@@ -18,6 +16,8 @@ from irdeconv.io.weights import MemoryWeights, NoWeights
 from irdeconv.op import REGISTRY
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.spec import DYNAMIC, Interval, Spec
+from support.layers import build as build_layer
+from support.layers import constant, numbers, parameter, random_layer, result
 
 NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
 

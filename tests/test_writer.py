@@ -3,11 +3,9 @@
 import os
 import stat
 
-import irbuild as ib
 import ml_dtypes
 import numpy as np
 import pytest
-from layers import EMPTY_OUTPUT, Layer, build, constant, numbers, parameter, random_layer, result
 
 import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData
@@ -20,6 +18,18 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.passes.recognise import recognise
 from irdeconv.spec import Spec
+from support import irbuild as ib
+from support.layers import (
+    EMPTY_OUTPUT,
+    Layer,
+    build,
+    constant,
+    numbers,
+    parameter,
+    random_layer,
+    result,
+)
+from support.loading import structure
 
 LAYER = Layer(2, (4, 5), 2, 2, 3, (3, 2), (2, 3), (1, 2), (1, 0), (0, 1), (0, 1))
 
@@ -28,17 +38,6 @@ def sample(layer: Layer = LAYER, **options):
     rng = np.random.default_rng(5)
     x, w = (numbers(rng, s, np.float32) for s in (layer.data_shape, layer.filter_shape))
     return build(layer, x, w, **options)
-
-
-def structure(g: Graph):
-    """What stays when ids are renumbered: types, attributes, names, wiring, constants."""
-    order = {n.id: k for k, n in enumerate(g.topological())}
-    rows = {}
-    for n in g.nodes():
-        inputs = [(g.node(v.node).type, v.port) for v in g.inputs_of(n.id)]
-        values = n.op.evaluate().tolist() if n.type == "Const" else None
-        rows[order[n.id]] = (n.type, n.op.version, n.op.to_attributes(), inputs, values)
-    return sorted(rows.values(), key=str)
 
 
 @pytest.mark.parametrize("lowered", [False, True])

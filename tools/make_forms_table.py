@@ -15,14 +15,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from layers import Layer, build, expected  # noqa: E402
-from public_layers import PUBLISHED, Published, macs_by_theory  # noqa: E402
-
 import irdeconv as ird  # noqa: E402
 from irdeconv.graph import Graph  # noqa: E402
 from irdeconv.passes.forms import AUTO, FORMS  # noqa: E402
 from irdeconv.passes.profile import profile_names  # noqa: E402
-from irdeconv.verify.certificate import check, probe_layers  # noqa: E402
+from irdeconv.verify.proof.certificate import check, probe_layers  # noqa: E402
+from support.layers import Layer, build, expected  # noqa: E402
+from support.public_layers import PUBLISHED, Published, macs_by_theory  # noqa: E402
 
 TARGET = ROOT / "docs" / "forms.md"
 HEAD = """# Lowering forms on layers of published networks

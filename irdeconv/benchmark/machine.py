@@ -14,7 +14,7 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.benchmark.measure import Clock, timed
-from irdeconv.kernels.team import Space, Team, processors
+from irdeconv.kernels.shared.team import Space, Team, processors
 from irdeconv.runtime.blas import blas_name, blas_threads
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels

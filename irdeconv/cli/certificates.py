@@ -12,7 +12,7 @@ from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
-    from irdeconv.verify.certificate import Certificate
+    from irdeconv.verify.proof.certificate import Certificate
 
 SCHEMA = "irdeconv/certificates/1"
 
@@ -20,7 +20,7 @@ SCHEMA = "irdeconv/certificates/1"
 def read_certificates(path: str) -> list[Certificate]:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
     from irdeconv.cli.model import usage
-    from irdeconv.verify.certificate import Certificate
+    from irdeconv.verify.proof.certificate import Certificate
 
     try:
         content = json.loads(Path(path).read_text("utf-8"))

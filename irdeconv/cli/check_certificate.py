@@ -14,7 +14,7 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import Parser, add_format, add_model, add_shapes, seed
 
 if TYPE_CHECKING:
-    from irdeconv.verify.certificate import CheckReport
+    from irdeconv.verify.proof.certificate import CheckReport
 
 
 def configure(parser: Parser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
     from irdeconv.cli.certificates import read_certificates
     from irdeconv.cli.model import inferred, read, read_file, usage
-    from irdeconv.verify.certificate import check, probe_layers
+    from irdeconv.verify.proof.certificate import check, probe_layers
 
     if args.file == args.lowered == "-":
         raise usage("stdin holds one model; name a file for the other")

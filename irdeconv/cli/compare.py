@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from irdeconv.errors import Diagnostic
     from irdeconv.graph import Graph
     from irdeconv.spec import Array
-    from irdeconv.verify.compare import Comparison
+    from irdeconv.verify.compare.comparison import Comparison
 
 OPENVINO = "openvino"
 

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.certificates import report_proved, write_proved
     from irdeconv.cli.diagnostics import parts
     from irdeconv.cli.model import inferred, protect, protect_certificates, read
-    from irdeconv.verify.certificate import certify
+    from irdeconv.verify.proof.certificate import certify
 
     protect(args.output, (args.file, args.weights, args.target), force=args.force, model=True)
     protect_certificates(args)

@@ -20,7 +20,7 @@ from irdeconv.kernels.interpolate import (
     weights,
 )
 from irdeconv.kernels.moves import Nearest, take
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 

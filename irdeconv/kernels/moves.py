@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 SHORT = 16  # axes up to this size are walked by a loop of their own

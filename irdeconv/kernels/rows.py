@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.pooling import row_sums
-from irdeconv.kernels.team import Space, Team
+from irdeconv.kernels.pooling.slices import row_sums
+from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
 GROUP = 1 << 17  # elements

@@ -13,7 +13,7 @@ import numpy as np
 
 from irdeconv.dtypes import boolean
 from irdeconv.errors import OpError
-from irdeconv.kernels.special import erf
+from irdeconv.kernels.shared.special import erf
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, one_type, want_rank, want_type

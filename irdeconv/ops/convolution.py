@@ -12,8 +12,8 @@ from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad
-from irdeconv.kernels.convolution import convolution
-from irdeconv.kernels.prepared import Windows
+from irdeconv.kernels.convolution.eager import convolution
+from irdeconv.kernels.shared.candidate import Windows
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.ops.core import equal_lengths, positive

@@ -14,9 +14,9 @@ import numpy as np
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels import resampling
-from irdeconv.kernels.deconvolution import deconvolution
-from irdeconv.kernels.prepared import Windows
+from irdeconv.kernels.deconvolution.eager import deconvolution
+from irdeconv.kernels.shared import zero_insertion as resampling
+from irdeconv.kernels.shared.candidate import Windows
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import want_type
 from irdeconv.spec import (

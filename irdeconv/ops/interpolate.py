@@ -19,7 +19,7 @@ from irdeconv.kernels.interpolate import (
     Transformation,
     interpolate,
 )
-from irdeconv.kernels.resampling import window
+from irdeconv.kernels.shared.zero_insertion import window
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import axes_of, want_rank, want_type
 from irdeconv.ops.convolution import reject

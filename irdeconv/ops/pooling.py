@@ -12,7 +12,7 @@ from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad, Rounding
-from irdeconv.kernels import pooling
+from irdeconv.kernels.pooling import slices as pooling
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import axis_of, want_rank, want_type
 from irdeconv.ops.convolution import reject

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from irdeconv.kernels.chain import Chain, Step
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.elementwise.chain import Chain, Step
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op
 from irdeconv.runtime import bound_math, bound_moves
 from irdeconv.runtime.binder import BINDERS, Bound, shape_of

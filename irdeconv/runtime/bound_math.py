@@ -14,8 +14,8 @@ import numpy as np
 from irdeconv.kernels import rows
 from irdeconv.kernels.interpolation import Interpolation
 from irdeconv.kernels.moves import rows_of
-from irdeconv.kernels.pooling import Pooling, counts
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.pooling.slices import Pooling, counts
+from irdeconv.kernels.shared.team import Team
 from irdeconv.ops import (
     elementwise,
     interpolate,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.moves import Border, Concat, copy_into, take, tiled
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.shared.team import Team
 from irdeconv.ops import (
     broadcasting,
     channels,

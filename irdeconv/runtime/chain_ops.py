@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.chain import computing_type
+from irdeconv.kernels.elementwise.chain import computing_type
 from irdeconv.op import Op
 from irdeconv.ops import activation, convert, normalization, quantize
 from irdeconv.spec import Array, Spec, is_static
@@ -26,7 +26,7 @@ class Port:
 
 @dataclass(frozen=True)
 class ChainStep:
-    """A step (see kernels.chain_steps) before its arguments have registers.
+    """A step (see kernels.elementwise.steps) before its arguments have registers.
 
     Arguments are inputs or constants that were derived from constant inputs.
     """

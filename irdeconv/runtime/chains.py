@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.chain import Chain, ChainEpilogue, Step
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.elementwise.chain import Chain, ChainEpilogue, Step
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op
 from irdeconv.runtime.chain_ops import FLOATS, Port, step_of
 from irdeconv.spec import Array, Spec, is_static

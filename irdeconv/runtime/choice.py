@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from irdeconv.kernels.prepared import Candidate, Windows
-from irdeconv.kernels.team import Team, arithmetic
+from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.team import Team, arithmetic
 from irdeconv.spec import Array
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings

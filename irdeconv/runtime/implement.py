@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.deconvolve import convolution_kernels, deconvolution_candidates
-from irdeconv.kernels.prepared import Candidate, Epilogue, Fix, Kernel
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.deconvolution.candidates import convolution_kernels, deconvolution_candidates
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import as_tuple
 from irdeconv.runtime.bound import bind
 from irdeconv.runtime.chains import ChainPlan, plan_chain

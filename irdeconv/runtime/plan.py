@@ -19,7 +19,7 @@ from irdeconv.errors import (
     OpError,
 )
 from irdeconv.graph import Graph, Node
-from irdeconv.kernels.exact import accumulate_in_order
+from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import canonicalized

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node
-from irdeconv.kernels.team import Team, arithmetic
+from irdeconv.kernels.shared.team import Team, arithmetic
 from irdeconv.spec import Array
 
 COUNTS_REFERENCES = sys.implementation.name == "cpython"

@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.team import Team
+from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.prepared import Windows
+from irdeconv.kernels.shared.candidate import Windows
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.padding import Pad1, Pad12

@@ -1,0 +1,8 @@
+"""Loops that numba compiles. Import its modules only where `jit.available()`.
+
+The numbers here are what callers and loops agree on; they need no numba.
+"""
+
+LANES = 8  # elements of a vector; loops read and write that many around a row
+ZIPPED = (2, 3, 4, 6, 8)  # strides whose residues are written in turns by vectors
+RUN = 64  # columns of tiles that are transformed together

@@ -1,0 +1,1 @@
+"""Kernels for convolutions, and which of them could compute one."""

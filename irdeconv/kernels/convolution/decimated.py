@@ -1,0 +1,119 @@
+"""Dilated convolution of stride 1 as dense ones of every D-th position.
+
+Taps that lie D apart only bring together inputs and outputs that are equal modulo D. Each residue
+is a convolution without dilation on a smaller map, for which there are faster kernels; it is
+computed into scratch memory and written to its places.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.convolution.im2col import pieces
+from irdeconv.kernels.shared.candidate import ITEMS, Candidate, Epilogue, Kernel, Windows, finish
+from irdeconv.kernels.shared.products import CALL
+from irdeconv.kernels.shared.team import Alone, Space, Team
+from irdeconv.spec import Array
+
+ELEMENTS = 1 << 16  # that are copied at a time, at least
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One residue: where its inputs and outputs lie, and its convolution."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    windows: Windows
+
+
+def _parts(windows: Windows, factors: tuple[int, ...]) -> list[_Part]:
+    """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
+    parts = []
+    for e in itertools.product(*(range(f) for f in factors)):
+        # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
+        places = [i - b for i, b in zip(e, windows.begin, strict=True)]
+        first = [p % f for p, f in zip(places, factors, strict=True)]
+        shape = (
+            -(-(i - r) // f) for i, r, f in zip(windows.shape[2:], first, factors, strict=True)
+        )
+        sizes = (-(-(o - i) // f) for o, i, f in zip(windows.sizes, e, factors, strict=True))
+        own = replace(
+            windows,
+            shape=(*windows.shape[:2], *(max(0, i) for i in shape)),
+            sizes=tuple(max(0, o) for o in sizes),
+            dilations=tuple(d // f for d, f in zip(windows.dilations, factors, strict=True)),
+            begin=tuple(-(p // f) for p, f in zip(places, factors, strict=True)),
+        )
+        inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
+        outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
+        parts.append(_Part(inputs, outputs, own))
+    return parts
+
+
+class _Decimated:
+    """The kernel: one for each residue."""
+
+    def __init__(self, parts: list[_Part], kernels: list[Kernel]) -> None:
+        self.pairs = list(zip(parts, kernels, strict=True))
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        early = None if epilogue is None or epilogue.positional else epilogue
+
+        def compute(pair: tuple[_Part, Kernel], team: Team) -> None:
+            part, kernel = pair
+            own = team.space.array(part.windows.out_shape, out.dtype)
+            kernel(x[part.inputs], own, early, team)
+            _copy(own, out[part.outputs], team)
+
+        if len(self.pairs) >= ITEMS:  # else threads share the work of one after the other
+            team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
+        else:
+            used = team.space.used
+            for pair in self.pairs:
+                team.space.release(used)
+                compute(pair, team)
+        if early is None:
+            finish(out, epilogue, team)
+
+
+def _copy(source: Array, into: Array, team: Team) -> None:
+    def work(item: tuple[int, slice], _: Space) -> None:
+        into[item] = source[item]
+
+    step = max(1, -(-source.shape[1] // 8), ELEMENTS // max(1, source[0, 0].size))
+    team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
+
+
+def decimated_candidates(
+    windows: Windows, candidates: Callable[[Windows], list[Candidate]]
+) -> list[Candidate]:
+    """Return the kernel where it applies; `candidates` lists those for the residues."""
+    rows = list(zip(windows.strides, windows.dilations, windows.kernel, strict=True))
+    factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
+    if all(f == 1 for f in factors) or np.dtype(windows.dtype).itemsize < 4:
+        return []
+    parts = _parts(windows, factors)
+    best = [candidates(p.windows)[0] for p in parts]
+    elements = sum(p.windows.positions for p in parts) * windows.shape[1]
+    written = math.prod(windows.out_shape)
+    cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
+    different = {p.windows: c for p, c in zip(parts, best, strict=True)}
+    scratch = sum(c.scratch for c in different.values())
+    # Its results, and its inputs where the kernel wants them to be neighbours.
+    scratch += windows.itemsize * max(
+        math.prod(w.out_shape) + math.prod(w.shape) for w in different
+    )
+
+    def prepare(w: Array) -> Kernel:
+        kernels = {key: c.prepare(w) for key, c in different.items()}
+        return _Decimated(parts, [kernels[p.windows] for p in parts])
+
+    return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare)]

@@ -1,0 +1,1 @@
+"""Kernels for deconvolutions, and which of them could compute one."""

@@ -1,0 +1,82 @@
+"""Deconvolution with one input channel per group and taps that never meet (K <= S): multiples.
+
+There is nothing to sum: the outputs of a residue are the input plane times one weight per channel,
+written straight to their places. A matrix product would be a narrow one per group.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.convolution.canonical import contiguous
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.products import CALL
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.spec import Array
+
+BLOCK = 1 << 19  # bytes of outputs
+
+
+class _Multiples:
+    """The kernel: `filters [C, M/g, *K]`, `step` input channels at a time."""
+
+    def __init__(self, windows: Windows, blocks: geo.Cut, step: int, w: Array) -> None:
+        self.blocks, self.filters = blocks, w[:, 0]
+        self.residues = list(geo.residues(geo.axes_of(windows)))
+        channels = windows.shape[1]
+        self.pieces = [slice(i, min(i + step, channels)) for i in range(0, channels, step)]
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        m = self.filters.shape[1]
+
+        def work(item: tuple[geo.Block, slice], space: Space) -> None:
+            block, some = item
+            channels = slice(some.start * m, some.stop * m)
+            tile = geo.open_tile(out, block, channels, space)
+            if not block.empty:
+                part = block.inputs(x[:, some])
+                if part.dtype != tile.dtype:
+                    part = contiguous(part, tile.dtype, space)
+                self._multiply(part, self.filters[some], block, tile)
+            geo.close_tile(tile, out, block, channels, epilogue)
+
+        team.each(itertools.product(self.blocks, self.pieces), work)
+
+    def _multiply(self, part: Array, w: Array, block: geo.Block, tile: Array) -> None:
+        tiles = tile.reshape(tile.shape[0], *w.shape[:2], *tile.shape[2:], copy=False)
+        for r in self.residues:
+            taken, where = block.reaches[r]
+            index: Any = (..., *r)
+            own = w[index].reshape(*w.shape[:2], *(1 for _ in r))
+            np.multiply(part[:, :, None][taken], own, out=tiles[where])
+
+
+def multiples_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernel where it applies."""
+    axes = geo.axes_of(windows)
+    if windows.shape[1] != windows.groups or any(a.halo for a in axes):
+        return []
+    m, size = windows.outputs // windows.groups, windows.itemsize
+    room = max(1, BLOCK // size // m // windows.taps)
+    blocks = geo.split(windows, room)
+    most = blocks.most(lambda b: b.columns)
+    step = max(1, min(windows.groups, room // most))
+    pieces = -(-windows.groups // step)
+    cost = 0.0
+    for block, times in blocks.kinds:
+        row, terms = max(1, block.grid[-1]), windows.outputs * windows.taps * block.columns
+        calls = pieces * CALL * (3 + 1.5 * windows.taps)
+        cost += times * (calls + terms * (0.45 + 15.0 / row))
+    scratch = size * windows.outputs * windows.taps + geo.tile_bytes(windows, blocks, step * m)
+    if windows.narrow:
+        scratch += size * step * most
+
+    def prepare(w: Array) -> Kernel:
+        return _Multiples(windows, blocks, step, w)
+
+    return [Candidate("multiples", cost, scratch, prepare)]

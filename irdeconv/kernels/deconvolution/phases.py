@@ -1,0 +1,202 @@
+"""Deconvolution by exact phases: every residue of the output as a convolution of stride 1.
+
+All residues read the same shifts of the input, so one buffer of shifted copies (each a flat run of
+zero-padded planes) serves them; residues with equally many taps share one matrix product
+`[residues*M, taps*C] @ [taps*C, block]`, and each residue is written once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, Windows, shared
+from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+BLOCK = 1 << 20  # bytes of shifted copies
+TILE = 1 << 22  # bytes of sums that are rounded to a narrower type
+DEEP = 600  # rows of the copies
+NARROW = 128  # columns; a block is not narrower
+Shift = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Residues with equally many taps: which, and where their shifts lie among the copies."""
+
+    members: list[Shift]
+    taps: list[Shift]
+    start: int
+
+
+def _families(axes: tuple[geo.Axis, ...]) -> tuple[list[_Family], list[Shift]]:
+    """Return the families and an order of the copies in which each finds its own side by side."""
+    members: dict[Shift, list[Shift]] = {}
+    for r in geo.residues(axes):
+        members.setdefault(tuple(a.counts[i] for a, i in zip(axes, r, strict=True)), []).append(r)
+    order: list[Shift] = []
+    families = []
+    for counts in sorted(members, key=math.prod, reverse=True):
+        wanted = set(np.ndindex(*counts))
+        size = len(wanted)
+        start = next(
+            (i for i in range(len(order) - size + 1) if set(order[i : i + size]) == wanted), None
+        )
+        if start is None:
+            start = len(order)
+            order += _in_order(wanted, axes)
+        families.append(_Family(members[counts], order[start : start + size], start))
+    return families, order
+
+
+def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
+    """Order shifts so that those without the last one of an axis are adjacent (up to two axes)."""
+    last = [a.counts[0] - 1 if a.counts[-1] < a.counts[0] else -1 for a in axes]
+
+    def place(q: Shift) -> tuple[int, Shift]:
+        outer = len(q) > 1 and q[0] == last[0]
+        inner = q[-1] == last[-1]
+        return (1 if not outer and not inner else 0 if not inner else 3 if outer else 2), q
+
+    return sorted(wanted, key=place)
+
+
+class _Phases:
+    """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
+
+    def __init__(self, windows: Windows, blocks: geo.Cut, together: int, w: Array) -> None:
+        self.windows, self.blocks, self.together = windows, blocks, together
+        self.axes = geo.axes_of(windows)
+        self.families, self.order = _families(self.axes)
+        self.filters = [self._filter(w, f) for f in self.families]
+        self.c, self.m = w.shape[1:3]
+
+    def _filter(self, w: Array, family: _Family) -> Array:
+        g, c, m = w.shape[:3]
+        f = np.empty((g, len(family.members), m, len(family.taps), c), w.dtype)
+        for (i, r), (j, q) in itertools.product(enumerate(family.members), enumerate(family.taps)):
+            k = tuple(a + b * axis.step for a, b, axis in zip(r, q, self.axes, strict=True))
+            f[:, i, :, j] = trailing(w, k).swapaxes(1, 2)
+        return f.reshape(g, len(family.members) * m, -1)
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        g = self.windows.groups
+        groups = [slice(i, min(i + self.together, g)) for i in range(0, g, self.together)]
+
+        def work(item: tuple[geo.Block, slice], space: Space) -> None:
+            block, some = item
+            channels = slice(some.start * self.m, some.stop * self.m)
+            tile = geo.open_tile(out, block, channels, space)
+            if not block.empty:
+                copies = self._copies(x, block, some, space)
+                tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
+                for family, w in zip(self.families, self.filters, strict=True):
+                    self._family(copies, family, w[some], block, tiles, space)
+            geo.close_tile(tile, out, block, channels, epilogue)
+
+        team.each(itertools.product(self.blocks, groups), work)
+
+    def _copies(self, x: Array, block: geo.Block, groups: slice, space: Space) -> Array:
+        """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
+        g, c, own = groups.stop - groups.start, self.c, block.columns
+        width = _width(block)
+        host = matrix(space, g * len(self.order) * c, width, self.windows.compute)
+        copies = host.reshape(g, len(self.order), c, width)
+        origin = self.order.index((0,) * len(self.axes))
+        part = block.inputs(x[:, groups.start * c : groups.stop * c])
+        part = part.reshape(part.shape[0], g, c, *part.shape[2:])
+        base = copies[:, origin]
+        base[..., own:] = 0
+        geo.pad(part, block, base[..., :own].reshape(g, c, block.count, *block.grid))
+        for i, q in enumerate(self.order):
+            if i != origin:
+                offset = min(block.offset(q), width)
+                copies[:, i, :, :offset] = 0
+                copies[:, i, :, offset:] = base[..., : width - offset]
+        return copies
+
+    def _family(
+        self,
+        copies: Array,
+        family: _Family,
+        w: Array,
+        block: geo.Block,
+        tiles: Array,
+        space: Space,
+    ) -> None:
+        g, _, c, width = copies.shape
+        skip = _halo_columns(block)
+        right = copies[:, family.start : family.start + len(family.taps), :, skip:]
+        right = right.reshape(g, len(family.taps) * c, width - skip)
+        # The columns before `skip` are only read by shifts; nothing is written from there.
+        host = matrix(space, g * w.shape[1], width, copies.dtype).reshape(g, -1, width)
+        multiply(w, right, host[:, :, skip:])
+        planes = host[:, :, : block.columns]
+        planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
+        for i, r in enumerate(family.members):
+            geo.put(planes[:, i], r, block, tiles)
+
+
+def _width(block: geo.Block) -> int:
+    """Return the columns of the copies: what is multiplied is a whole number of vectors."""
+    skip = _halo_columns(block)
+    return skip + lanes(block.columns - skip)
+
+
+def _halo_columns(block: geo.Block) -> int:
+    """Return how many leading columns of a block belong to no output."""
+    if block.count > 1:
+        return 0
+    lead = block.parts[0].start - block.parts[0].first
+    return int(lead * math.prod(block.grid[1:]))
+
+
+def phases_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernel of exact phases."""
+    return [shared(_candidate(windows, share) for share in SHARES)]
+
+
+def _candidate(windows: Windows, share: int) -> Candidate:
+    """Return it for blocks of a part of the usual size."""
+    families, order = _families(geo.axes_of(windows))
+    g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    rows = c * len(order)
+    room = BLOCK // windows.itemsize // rows
+    if rows > DEEP:  # products that deep are packed, which pays from more columns on
+        room *= 4
+    if windows.narrow:  # a tile of sums is needed besides the residues
+        room = min(room, TILE // windows.itemsize // (m * math.prod(windows.strides)))
+    blocks = geo.split(windows, max(room // share, NARROW), overhead=2)
+    most = blocks.most(_width)
+    together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
+    batches = -(-g // together)
+    cost = 0.0
+    for block, times in blocks.kinds:
+        width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
+        own = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
+        own += batches * CALL * len(order)
+        for f in families:
+            rows = len(f.members) * m
+            own += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
+            own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
+        cost += times * own
+    scratch = windows.itemsize * (
+        pitch(most, windows.compute)
+        * together
+        * (c * len(order) + sum(len(f.members) for f in families) * m)
+        + g * c * m * windows.taps
+    )
+
+    def prepare(w: Array) -> Kernel:
+        return _Phases(windows, blocks, together, w)
+
+    scratch += geo.tile_bytes(windows, blocks, together * m)
+    return Candidate("phases", cost, scratch, prepare, len(blocks) * batches)

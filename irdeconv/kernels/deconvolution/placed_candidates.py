@@ -1,0 +1,169 @@
+"""How the work of the compiled deconvolution kernels is cut, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from irdeconv.kernels.compiled import LANES
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.landing import Chunk, Layout, columns
+from irdeconv.kernels.deconvolution.placed import Placed, Spread
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Windows, shared
+from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.products import aliases, pitch, product_cost
+from irdeconv.kernels.shared.team import shares
+
+BLOCK = 3 << 20  # bytes of terms
+OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
+COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
+PARTS = (1, 4, 16, 64)  # into which blocks of several images are cut
+FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Nanoseconds, fitted to a few hundred random layers.
+
+    Per nanosecond that the product alone would take, block, element that is gathered, row of the
+    output, vector of it, element of it, element where the stride is above 2 as well, and vector of
+    terms or products.
+    """
+
+    product: float
+    block: float
+    gathered: float
+    row: float
+    vector: float
+    output: float
+    strided: float
+    term: float
+
+
+PLACED = Rates(0.96, 9800, 0.35, 7.2, 1.5, 0.0, 0.2, 1.6)
+SINGLE = Rates(0.96, 7600, 0.25, 11.0, 0.06, 0.11, 0.24, 0.2)  # where each output is one term
+SPREAD = Rates(0, 7900, 0.1, 10.0, 4.0, 0.04, 0.05, 1.2)
+
+
+def placed_candidates(windows: Windows) -> list[Candidate]:
+    """Return the compiled kernels, if numba is there."""
+    if not available():
+        return []
+    found = [shared(_placings(windows))]
+    if windows.shape[1] <= FEW * windows.groups:
+        found.append(shared(_spreads(windows)))
+    return found
+
+
+def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
+    """Split the output channels: at most about `room` of them, of `together` groups, at a time."""
+    m, groups = windows.outputs // windows.groups, windows.groups
+    if room >= m:
+        step = min(groups, room // m, max(1, together))
+        step = shares(groups, -(-groups // step))
+        return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
+    step = shares(m, -(-m // max(1, room)))
+    return [
+        Chunk(slice(g, g + 1), slice(i, min(i + step, m)))
+        for g in range(groups)
+        for i in range(0, m, step)
+    ]
+
+
+def _placings(windows: Windows) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `placed`."""
+    room, rows = BLOCK // windows.itemsize, windows.taps
+    outputs = windows.shape[0] * windows.outputs * math.prod(windows.sizes)
+    copied = windows.positions * windows.shape[1] // windows.groups
+    if windows.narrow or (aliases(windows.positions * windows.itemsize) and copied > outputs // 4):
+        rows = max(rows, windows.shape[1] // windows.groups)  # of the input, which is copied
+    seen: set[tuple[int, int]] = set()
+    for limit in COLUMNS:
+        blocks = geo.split(windows, limit)
+        most, c = blocks.most(columns), windows.shape[1] // windows.groups
+        gathers = windows.narrow or blocks.images > 1
+        wanted = max(rows, c if gathers else 0) * most
+        if (len(blocks), most) in seen or (seen and wanted > room):
+            continue
+        seen.add((len(blocks), most))
+        channels = room // (windows.taps * most)
+        together = room // (c * most) if gathers else windows.groups
+        known: set[int] = set()
+        for share in SHARES:
+            chunks = _chunks(windows, min(channels, -(-windows.outputs // share)), together)
+            if len(chunks) not in known:
+                known.add(len(chunks))
+                yield _placed(Layout(windows, blocks, chunks), most)
+
+
+def _placed(layout: Layout, most: int) -> Candidate:
+    windows, c = layout.windows, layout.in_channels
+    cost, rates = 0.0, PLACED
+    kinds = layout.blocks.kinds
+    if not any(a.halo for a in geo.axes_of(windows)) and all(b.covered for b, _ in kinds):
+        rates = SINGLE
+    for block, times in kinds:
+        width, of_channel = columns(block), _row_cost(rates, block, 1)
+        for chunk in layout.chunks:
+            product = product_cost(chunk.width * windows.taps, c, width)
+            of_group = rates.product * product + chunk.width * of_channel
+            if block.count > 1:
+                of_group += rates.gathered * c * width
+            cost += times * (chunk.count * of_group + rates.block)
+    widest = max(layout.chunks, key=lambda k: k.count * k.width)
+    line, channels = pitch(most, windows.compute), widest.width * widest.count
+    elements = (widest.width * windows.taps + c) * widest.count * line + 4 * LANES
+    scratch = windows.itemsize * (
+        elements + _elements_of_filter(windows) + _sums(windows, layout.blocks)
+    )
+    scratch += geo.tile_bytes(windows, layout.blocks, channels) + 4 * 64
+    return Candidate("placed", cost, scratch, lambda w: Placed(layout, w), layout.items)
+
+
+def _spreads(windows: Windows) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
+    inputs = OUTPUT * windows.positions // math.prod(windows.sizes)
+    for share in PARTS:
+        blocks = geo.split(windows, max(1, inputs // share))
+        outputs = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
+        chunks = _chunks(windows, max(1, OUTPUT // outputs), windows.groups)
+        yield _spread(Layout(windows, blocks, chunks))
+        if blocks.images == 1:
+            return
+
+
+def _spread(layout: Layout) -> Candidate:
+    windows, blocks, chunks = layout.windows, layout.blocks, layout.chunks
+    c, cost = layout.in_channels, 0.0
+    for block, times in blocks.kinds:
+        of_channel, gathered = _row_cost(SPREAD, block, c), SPREAD.gathered * c * columns(block)
+        for k in chunks:
+            cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
+    most = blocks.most(columns)
+    channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
+    elements = groups * c * most + 4 * LANES + _elements_of_filter(windows)
+    elements += _sums(windows, blocks)
+    scratch = windows.itemsize * elements + geo.tile_bytes(windows, blocks, channels) + 4 * 64
+    return Candidate("spread", cost, scratch, lambda w: Spread(layout, w), layout.items)
+
+
+def _elements_of_filter(windows: Windows) -> int:
+    return windows.shape[1] * windows.outputs // windows.groups * windows.taps
+
+
+def _sums(windows: Windows, blocks: geo.Cut) -> int:
+    widest = blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+    return widest + 2 * LANES * windows.strides[-1]
+
+
+def _row_cost(rates: Rates, block: geo.Block, inputs: int) -> float:
+    """Estimate the nanoseconds that the compiled code takes for one output channel of a block."""
+    rows = block.count * math.prod(p.hi - p.lo for p in block.parts[:-1])
+    last = block.parts[-1]
+    width, stride = last.hi - last.lo, last.axis.stride
+    vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    pairs = block.count * math.prod(p.axis.kernel * p.inputs for p in block.parts[:-1])
+    terms = pairs * last.axis.kernel * inputs * -(-last.inputs // LANES)
+    element = rates.output + (rates.strided if stride > 2 else 0)
+    return rows * (rates.row + rates.vector * vectors + element * width) + rates.term * terms

@@ -1,0 +1,116 @@
+"""Deconvolution of inputs with a single position, as generators begin with: one matrix product.
+
+Each output meets at most one tap, so `[N, C] @ [C, M * taps]` holds the outputs in their own
+layout. Where some outputs meet none, the others are placed among zeros.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.products import multiply, product_cost
+from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+CHUNK = 1 << 19  # elements of the filter that one thread multiplies at a time
+PLACED, ZERO = 1.0, 0.1  # ns per element that is placed, and per zero that is written
+
+
+class _Single:
+    """The kernel: `filters[i]` is `[C/g, channels * taps that land]`."""
+
+    def __init__(self, windows: Windows, w: Array) -> None:
+        axes, m = geo.axes_of(windows), windows.outputs // windows.groups
+        landing = [_landing(a) for a in axes]
+        w = trailing(w, (taps for taps, _ in landing))
+        self.where = [places for _, places in landing]
+        self.kernel = w.shape[3:]
+        self.whole = self.kernel == windows.sizes
+        step = _channels(w.shape[1], math.prod(self.kernel))
+        self.cuts = [
+            (g, slice(i, min(i + step, m)))
+            for g in range(windows.groups)
+            for i in range(0, m, step)
+        ]
+        self.filters = [
+            np.ascontiguousarray(w[g, :, c]).reshape(w.shape[1], -1) for g, c in self.cuts
+        ]
+        self.c, self.m = w.shape[1:3]
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        dtype, data = self.filters[0].dtype, x.reshape(len(x), -1)
+        if x.dtype != dtype:
+            data = team.space.array(data.shape, dtype)
+            data[...] = x.reshape(data.shape)
+
+        def work(index: int, space: Space) -> None:
+            (group, channels), w = self.cuts[index], self.filters[index]
+            part = data[:, group * self.c : (group + 1) * self.c]
+            some = slice(group * self.m + channels.start, group * self.m + channels.stop)
+            into = out[:, some]
+            tile = space.array(into.shape, dtype) if out.dtype != dtype else into
+            self._sums(part, w, tile, space)
+            if epilogue is not None:
+                for image, rows in enumerate(tile.reshape(*tile.shape[:2], -1)):
+                    epilogue(rows, image, some, slice(0, rows.shape[1]))
+            if tile is not into:
+                into[...] = tile
+
+        team.each(range(len(self.cuts)), work)
+
+    def _sums(self, x: Array, w: Array, tile: Array, space: Space) -> None:
+        """Write the sums where they land in `tile [N, channels, *O]`, zeros elsewhere."""
+        if self.whole:
+            multiply(x, w, tile.reshape(len(x), -1, copy=False))
+            return
+        sums = space.array((len(x), w.shape[1]), w.dtype)
+        multiply(x, w, sums)
+        tile[...] = 0
+        trailing(tile, self.where)[...] = sums.reshape(*tile.shape[:2], *self.kernel)
+
+
+def _channels(c: int, taps: int) -> int:
+    """Return how many output channels are multiplied at a time."""
+    return max(1, CHUNK // (c * max(1, taps)))
+
+
+def _landing(axis: geo.Axis) -> tuple[slice, slice]:
+    """Return the taps of an axis that land in the output, and where."""
+    first = max(0, -(-axis.begin // axis.dilation))
+    stop = min(axis.kernel, (axis.size - 1 + axis.begin) // axis.dilation + 1)
+    stop = max(first, stop)
+    at = first * axis.dilation - axis.begin
+    return slice(first, stop), slice(at, at + (stop - first - 1) * axis.dilation + 1, axis.dilation)
+
+
+def single_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernel, where the input has a single position and some tap lands."""
+    landing = [_landing(a)[0] for a in geo.axes_of(windows)]
+    taps = math.prod(s.stop - s.start for s in landing)
+    if windows.positions != 1 or not taps:
+        return []
+    n, c, m = (
+        windows.shape[0],
+        windows.shape[1] // windows.groups,
+        windows.outputs // windows.groups,
+    )
+    columns, plane = m * taps, math.prod(windows.sizes)
+    pieces = max(1, c * columns // CHUNK)
+    cost = pieces * product_cost(n, c, columns // pieces) if n > 1 else 0.06 * c * columns + 1000
+    if taps != plane:
+        cost += n * m * (PLACED * taps + ZERO * plane)
+    tile = taps * (taps != plane) + plane * windows.narrow
+    elements = windows.groups * c * columns + n * min(m, _channels(c, taps)) * tile
+    elements += n * windows.shape[1] * windows.narrow
+    scratch = elements * windows.itemsize + 3 * ALIGNMENT
+
+    def prepare(w: Array) -> Kernel:
+        return _Single(windows, w)
+
+    return [Candidate("single", windows.groups * cost + 2000, scratch, prepare)]

@@ -1,0 +1,377 @@
+"""Deconvolution by one matrix product of all taps, whose terms are added where they belong.
+
+`[taps*M, C] @ [C, block]` reads the input once and computes every term; terms of one residue are
+summed on contiguous planes, all residues at once, and every residue is written once. Best with
+few output channels, and where no two taps meet (K <= S), when the terms are the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.products import (
+    CACHED,
+    CALL,
+    aliases,
+    distant,
+    lanes,
+    matrix,
+    multiply,
+    pitch,
+    product_cost,
+    worth_copying,
+)
+from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, shares
+from irdeconv.spec import Array
+
+BLOCK = 3 << 20  # bytes of terms
+SHARED_PRODUCTS = 1 << 26  # products from which on two threads share the channels of a single block
+SAVED = 0.8  # of the usual blocks' cost
+WIDE = 1024  # columns from which on a product gains nothing by more
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the work is cut: blocks of positions, then `channels` output channels at a time."""
+
+    windows: Windows
+    axes: tuple[geo.Axis, ...]
+    blocks: geo.Cut
+    channels: int
+    padded: bool
+
+    @property
+    def in_channels(self) -> int:
+        """C/g."""
+        return self.windows.shape[1] // self.windows.groups
+
+    @property
+    def out_channels(self) -> int:
+        """M/g."""
+        return self.windows.outputs // self.windows.groups
+
+    @property
+    def copied(self) -> bool:
+        """Whether an input whose rows alias is worth a copy."""
+        stride = self.windows.positions * self.windows.itemsize
+        return worth_copying(self.channels * self.windows.taps, self.in_channels, stride)
+
+    @property
+    def halo(self) -> bool:
+        """Whether terms of different inputs meet."""
+        return any(a.halo for a in self.axes)
+
+    def edged(self, block: geo.Block) -> bool:
+        """Whether shifted planes are added flat, and what leaves their rows apart."""
+        return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
+
+    def cells(self, block: geo.Block) -> int:
+        """How many places lie behind the ends of a plane's rows; none if it is not edged."""
+        if self.padded or not self.edged(block):
+            return 0
+        return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
+
+    def beyond(self, block: geo.Block) -> int:
+        """Columns behind those of the product, for rows that only shifted planes reach."""
+        if self.padded or not self.edged(block):
+            return 0
+        return self.axes[0].halo * block.parts[1].inputs * block.count
+
+    def width(self, block: geo.Block) -> int:
+        """The columns of the product."""
+        if self.padded:
+            return lanes(block.columns)
+        return block.count * math.prod(p.inputs for p in block.parts)
+
+
+def _layouts(windows: Windows, padded: bool) -> Iterator[_Layout]:
+    """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
+    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
+    room = max(1, BLOCK // windows.itemsize)
+    usual = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
+    most = room // windows.taps
+    if windows.narrow or padded or geo.split(windows, most).images > 1:  # the inputs are copied
+        most = min(most, max(WIDE, room // c))
+    limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
+    known: set[int] = set()
+    for limit in sorted(limits):
+        blocks = geo.split(windows, limit)
+        if len(blocks) not in known:
+            known.add(len(blocks))
+            yield _layout(windows, blocks, padded)
+
+
+def _layout(windows: Windows, blocks: geo.Cut, padded: bool) -> _Layout:
+    axes = geo.axes_of(windows)
+    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
+    room = max(1, BLOCK // windows.itemsize)
+    most = blocks.most(lambda b: b.columns)
+    channels = max(1, min(m, room // (windows.taps * most)))
+    if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED_PRODUCTS:
+        channels = min(channels, -(-m // 2))
+    channels = shares(m, -(-m // channels))
+    return _Layout(windows, axes, blocks, channels, padded)
+
+
+class _Terms:
+    """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, by shift and residue."""
+
+    def __init__(self, layout: _Layout, w: Array) -> None:
+        self.layout = layout
+        m, step = layout.out_channels, layout.channels
+        self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
+        self.shifts = geo.shifts(layout.axes)
+        self.kinds = [
+            [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
+            for q in self.shifts
+        ]
+        self.filters = [[self._filter(w, g, c) for c in self.chunks] for g in range(w.shape[0])]
+
+    def _filter(self, w: Array, group: int, chunk: slice) -> Array:
+        slabs = []
+        for q in self.shifts:
+            taps = geo.group_filters(w, group, q, self.layout.axes)[:, chunk]
+            slabs.append(np.moveaxis(taps, (1, 0), (-2, -1)).reshape(-1, taps.shape[0]))
+        return np.ascontiguousarray(np.concatenate(slabs))
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        groups = range(self.layout.windows.groups)
+        pieces = [[i] for i in range(len(self.chunks))]
+        if len(self.layout.blocks) * len(groups) > 3:  # then the input is gathered once
+            pieces = [[i for (i,) in pieces]]
+        items = itertools.product(self.layout.blocks, groups, pieces)
+
+        def work(item: tuple[geo.Block, int, list[int]], space: Space) -> None:
+            block, group, chunks = item
+            source = None if block.empty else self._gather(x, block, group, space)
+            used = space.used
+            for i in chunks:
+                space.release(used)
+                self._chunk(source, block, group, i, out, space, epilogue)
+
+        team.each(items, work)
+
+    def _gather(self, x: Array, block: geo.Block, group: int, space: Space) -> Array:
+        """Return the inputs `[C/g, columns]`."""
+        c = self.layout.in_channels
+        part = block.inputs(x[:, group * c : (group + 1) * c])
+        dtype = self.layout.windows.compute
+        if self.layout.padded:
+            host = matrix(space, c, self.layout.width(block), dtype)
+            host[:, block.columns :] = 0
+            own = host[:, : block.columns].reshape(c, block.count, *block.grid)
+            geo.pad(part, block, own)
+            return host
+        if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
+            flat = _flat(part[0])
+            if flat is not None and not (self.layout.copied and aliases(flat.strides[0])):
+                return flat
+        host = matrix(space, c, self.layout.width(block), dtype)
+        # Images last: where maps are small, rows of all images are still long.
+        host.reshape(c, *part.shape[2:], part.shape[0])[...] = np.moveaxis(part, 0, -1)
+        return host
+
+    def _chunk(
+        self,
+        source: Array | None,
+        block: geo.Block,
+        group: int,
+        index: int,
+        out: Array,
+        space: Space,
+        epilogue: Epilogue | None,
+    ) -> None:
+        chunk, base = self.chunks[index], group * self.layout.out_channels
+        channels = slice(base + chunk.start, base + chunk.stop)
+        tile = geo.open_tile(out, block, channels, space)
+        if source is not None:
+            w, own = self.filters[group][index], source.shape[1]
+            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), source.dtype)
+            multiply(w, source, terms[:, :own])
+            self._place(terms, block, tile, space)
+        geo.close_tile(tile, out, block, channels, epilogue)
+
+    def _place(self, terms: Array, block: geo.Block, tile: Array, space: Space) -> None:
+        """Add the shifts and write the residues into `tile [images, channels, *]`."""
+        count = tile.shape[1]
+        kinds = [len(a.counts) for a in self.layout.axes]
+        edge = None
+        if self.layout.padded:
+            sums = self._sum_flat(terms, block, count)
+        elif self.layout.edged(block):
+            sums, edge = self._sum_edged(terms, block, count, space)
+        elif self.layout.halo:
+            sums = self._sum_rows(terms, block, count, space)
+        else:
+            sums = _images_first(terms.reshape(-1, *(p.inputs for p in block.parts), block.count))
+        host = sums.reshape(*kinds, count, *sums.shape[1:])
+        for r in geo.residues(self.layout.axes):
+            if edge is None:
+                geo.put(host[r], r, block, tile)
+            else:
+                geo.put_edged(host[r], edge[r], r, block, tile)
+
+    def _slabs(self, terms: Array, count: int) -> list[Array]:
+        """Split terms by shift: `[*residues that have it, channels, columns]`."""
+        slabs, at = [], 0
+        for kinds in self.kinds:
+            rows = math.prod(kinds) * count
+            slabs.append(terms[at : at + rows].reshape(*kinds, count, terms.shape[1]))
+            at += rows
+        return slabs
+
+    def _sum_flat(self, terms: Array, block: geo.Block, count: int) -> Array:
+        slabs = self._slabs(terms, count)
+        total = slabs[0]
+        for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
+            offset = min(block.offset(q), terms.shape[1])
+            index: Any = (*(slice(k) for k in slab.shape[:-2]), slice(None), slice(offset, None))
+            into = total[index]
+            into += slab[..., : terms.shape[1] - offset]
+        return total[..., : block.columns].reshape(-1, block.count, *block.grid)
+
+    def _sum_edged(
+        self, terms: Array, block: geo.Block, count: int, space: Space
+    ) -> tuple[Array, Array]:
+        """Add whole planes of two axes: the sums and what lies behind the end of their rows.
+
+        Shifted along its rows, a plane's last columns would run into the next row; they are moved
+        to the edge `[*residues, channels, images, rows, halo]`, and what is left can be added flat.
+        """
+        (rows, columns), n = (p.inputs for p in block.parts), block.count
+        line, (tall, wide) = columns * n, (a.halo for a in self.layout.axes)
+        slabs = dict(zip(self.shifts, self._slabs(terms, count), strict=True))
+        total = slabs[0, 0]
+        edge = space.array((*total.shape[:-1], rows + tall, wide, n), terms.dtype)
+        edge[...] = 0
+        vertical, horizontal = self.layout.axes
+        for j in range(horizontal.counts[0]):
+            plane = slabs[0, j]
+            plane[..., rows * line :] = 0
+            for i in range(1, vertical.counts[0]):
+                slab, down = slabs[i, j], i * vertical.shift * line
+                part = plane[: slab.shape[0], ..., down : down + rows * line]
+                part += slab[..., : rows * line]
+            if j:
+                right = j * horizontal.shift
+                kinds: Any = (slice(None), slice(plane.shape[1]))
+                cells = plane.reshape(*plane.shape[:-1], rows + tall, columns, n)
+                last = cells[..., columns - right :, :]
+                into = edge[(*kinds, ..., slice(right), slice(None))]
+                into += last
+                last[...] = 0
+                part = total[(*kinds, ..., slice(right * n, None))]
+                part += plane[..., : plane.shape[-1] - right * n]
+        sums = total.reshape(-1, rows + tall, columns, n)
+        return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
+
+    def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
+        axes = self.layout.axes
+        grid = tuple(p.extent for p in block.parts)
+        inputs = tuple(p.inputs for p in block.parts)
+        kinds = [len(a.counts) for a in axes]
+        total = space.array((*kinds, count, *grid, block.count), terms.dtype)
+        for i in range(len(axes)):
+            where: Any = (..., slice(inputs[i], None), *(slice(None) for _ in axes[i:]))
+            total[where] = 0
+        for q, slab in zip(self.shifts, self._slabs(terms, count), strict=True):
+            starts = [i * a.shift for i, a in zip(q, axes, strict=True)]
+            index: Any = (
+                *(slice(k) for k in slab.shape[:-2]),
+                slice(None),
+                *(slice(s, s + n) for s, n in zip(starts, inputs, strict=True)),
+            )
+            source = slab.reshape(*slab.shape[:-1], *inputs, block.count)
+            if any(q):
+                total[index] += source
+            else:
+                total[index] = source
+        return _images_first(total.reshape(-1, *grid, block.count))
+
+
+def _images_first(planes: Array) -> Array:
+    """View `[channels, *grid, images]` as `[channels, images, *grid]`."""
+    last = planes.ndim - 1
+    return planes.transpose(0, last, *range(1, last))
+
+
+def _flat(part: Array) -> Array | None:
+    """Return `[C, *]` as a matrix if that needs no copy."""
+    try:
+        return part.reshape(part.shape[0], -1, copy=False)
+    except ValueError:
+        return None
+
+
+def terms_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernels that multiply by all taps at once."""
+    kinds = [False]
+    if any(a.halo for a in geo.axes_of(windows)):
+        kinds.append(True)
+    return [_best(windows, padded) for padded in kinds]
+
+
+def _best(windows: Windows, padded: bool) -> Candidate:
+    """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
+    usual, *larger = (_candidate(each) for each in _layouts(windows, padded))
+    best = min(larger, key=lambda c: c.cost, default=usual)
+    return best if best.cost < SAVED * usual.cost else usual
+
+
+def _reading(layout: _Layout, width: int) -> tuple[float, float]:
+    """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
+    if layout.padded:
+        return 0.0, 1.0
+    if layout.blocks.images > 1:
+        return 0.8 * layout.in_channels * width, 1.0
+    stride = layout.windows.positions * layout.windows.itemsize
+    if not aliases(stride):
+        return 0.0, 1.0
+    if layout.copied:
+        return 0.6 * layout.in_channels * width, 1.0
+    return 0.0, 1.5 if distant(stride) else 1.05
+
+
+def _candidate(layout: _Layout) -> Candidate:
+    windows = layout.windows
+    c, m, taps = layout.in_channels, layout.out_channels, windows.taps
+    cost = 0.0
+    chunks = -(-m // layout.channels)
+    terms = math.prod(a.counts[0] for a in layout.axes)
+    kinds = math.prod(len(a.counts) for a in layout.axes)
+    for block, times in layout.blocks.kinds:
+        width = layout.width(block)
+        row = max(1, block.grid[-1])
+        gather, slower = _reading(layout, width)
+        own = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
+        if layout.padded:
+            own += 0.25 * c * width + 12.0 * c * block.columns / row
+        if layout.halo:
+            flat = layout.padded or layout.edged(block)
+            inner = 0.06 if flat else 22.0 / (row * block.count)
+            own += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            if layout.edged(block):
+                own += chunks * CALL * (15 + 2 * terms) + 4.0 * m * kinds * layout.cells(block)
+        own += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
+        cost += times * own
+    cost *= windows.groups
+    wide = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), windows.compute)
+    elements = wide * (layout.channels * taps * 2 + c) + windows.groups * c * m * taps
+    elements += layout.channels * kinds * layout.blocks.most(layout.cells)
+    scratch = windows.itemsize * elements + 4 * ALIGNMENT
+    scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
+    name = "terms-padded" if layout.padded else "terms"
+
+    def prepare(w: Array) -> Kernel:
+        return _Terms(layout, w)
+
+    return Candidate(name, cost, scratch, prepare)

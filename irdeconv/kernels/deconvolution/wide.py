@@ -1,0 +1,112 @@
+"""Deconvolution with wide strides: whole runs of neighbouring outputs at a time.
+
+Where the stride divides the kernel, every residue has equally many taps, and one product
+`[positions, taps*C] @ [taps*C, M*residues]` of a block holds the outputs in runs as long as the
+last stride. They are placed by one transposed copy instead of a strided write per residue.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.products import CALL, product_cost
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+BLOCK = 1 << 21  # bytes of outputs of a block
+RUN = 4  # shorter runs are better written residue by residue
+
+
+class _Wide:
+    """The kernel: `filters[group]` is `[taps * C/g, M/g * residues]`."""
+
+    def __init__(self, windows: Windows, blocks: geo.Cut, w: Array) -> None:
+        self.windows, self.blocks = windows, blocks
+        self.axes = geo.axes_of(windows)
+        self.c, self.m = w.shape[1:3]
+        self.shifts = geo.shifts(self.axes)
+        slabs = [
+            [geo.group_filters(w, g, q, self.axes).reshape(self.c, -1) for q in self.shifts]
+            for g in range(windows.groups)
+        ]
+        self.filters = [np.ascontiguousarray(np.concatenate(s)) for s in slabs]
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+
+        def work(item: tuple[geo.Block, int], space: Space) -> None:
+            block, group = item
+            channels = slice(group * self.m, (group + 1) * self.m)
+            tile = geo.open_tile(out, block, channels, space)
+            if not block.empty:
+                part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
+                self._place(self._product(part, group, block, space), block, tile, space)
+            geo.close_tile(tile, out, block, channels, epilogue)
+
+        team.each(itertools.product(self.blocks, range(self.windows.groups)), work)
+
+    def _product(self, part: Array, group: int, block: geo.Block, space: Space) -> Array:
+        """Return all residues `[images, *grid, M/g, *S]` of inputs `[images, C/g, *]`."""
+        width = block.columns
+        copies = space.array((len(self.shifts), self.c, width), self.windows.compute)
+        geo.pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
+        for i, q in enumerate(self.shifts):
+            if i:
+                offset = min(block.offset(q), width)
+                copies[i, :, :offset] = 0
+                copies[i, :, offset:] = copies[0, :, : width - offset]
+        w = self.filters[group]
+        host = space.array((width, w.shape[1]), copies.dtype)
+        np.matmul(copies.reshape(-1, width).T, w, out=host)
+        return host.reshape(block.count, *block.grid, self.m, *(a.stride for a in self.axes))
+
+    def _place(self, runs: Array, block: geo.Block, tile: Array, space: Space) -> None:
+        """Write runs to their places in `tile [images, M/g, *]`."""
+        rank, n = len(self.axes), block.count
+        wanted = [slice(p.start - p.first, p.stop - p.first) for p in block.parts]
+        runs = runs[(slice(None), *wanted)]
+        sizes = runs.shape[1 : rank + 1]
+        pairs = [v for i in range(rank) for v in (1 + i, rank + 2 + i)]
+        full = space.array(
+            (n, self.m, *(s * a.stride for s, a in zip(sizes, self.axes, strict=True))), runs.dtype
+        )
+        split = [v for s, a in zip(sizes, self.axes, strict=True) for v in (s, a.stride)]
+        full.reshape(n, self.m, *split)[...] = runs.transpose(0, rank + 1, *pairs)
+        origins = [p.start * p.axis.stride - p.axis.begin - p.lo for p in block.parts]
+        into, taken = [], []
+        for at, part, size in zip(origins, block.parts, full.shape[2:], strict=True):
+            lo, hi = max(0, at), min(part.hi - part.lo, at + size)
+            into.append(slice(lo, hi))
+            taken.append(slice(lo - at, hi - at))
+        trailing(tile, into)[...] = trailing(full, taken)
+
+
+def wide_candidates(windows: Windows) -> list[Candidate]:
+    """Return the kernel for wide strides where it applies."""
+    axes = geo.axes_of(windows)
+    if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < RUN:
+        return []
+    g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    residues = math.prod(windows.strides)
+    shifts = windows.taps // residues
+    blocks = geo.split(windows, max(1, BLOCK // windows.itemsize // (m * residues)))
+    cost, most = 0.0, blocks.most(lambda b: b.columns)
+    for block, times in blocks.kinds:
+        width, row = block.columns, max(1, block.grid[-1])
+        own = shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
+        own += product_cost(m * residues, shifts * c, width)
+        own += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
+        cost += times * own
+    scratch = windows.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * windows.taps)
+    scratch += geo.tile_bytes(windows, blocks, m)
+
+    def prepare(w: Array) -> Kernel:
+        return _Wide(windows, blocks, w)
+
+    return [Candidate("wide", cost * g, scratch + 4096, prepare)]

@@ -1,0 +1,287 @@
+"""Deconvolution with fewer multiplications: short polynomial products (Winograd, Toom-Cook).
+
+The residues of the output are products of the input with short filters, and they share the input,
+so a tile of it is evaluated once for all residues: `[points, t^d] @ [t^d, C * tiles]`, one matrix
+product `[residues*M, C] @ [C, tiles]` per point, interpolation as another product, and the tails of
+neighbouring tiles are added. The bound of the rounding error, relative to that of a direct sum,
+grows per axis by `toom.growth(tile, taps) / taps` and the overlap of two tiles: at 2 taps by 6, 7
+and 21 for tiles of 2, 3 and 4. Inf and NaN spread over their tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from irdeconv.kernels.convolution.im2col import pieces
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import ITEMS, Epilogue, Windows
+from irdeconv.kernels.shared.products import lanes, multiply, pitch
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.toom import kron, matrices
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+MARGIN = 8  # elements around products, which vectors may read
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles per axis, blocks of positions, and output channels per chunk.
+
+    `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
+    """
+
+    windows: Windows
+    axes: tuple[geo.Axis, ...]
+    tiles: tuple[int, ...]
+    blocks: geo.Cut
+    channels: int
+    behind: bool = True
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The number of points per axis."""
+        return tuple(t + a.counts[0] - 1 for t, a in zip(self.tiles, self.axes, strict=True))
+
+    @property
+    def residues(self) -> int:
+        """The number of residues of the output."""
+        return math.prod(len(a.counts) for a in self.axes)
+
+    def grid(self, block: geo.Block) -> tuple[int, ...]:
+        """The number of tiles per axis."""
+        sizes = block.grid if self.behind else [p.inputs for p in block.parts]
+        return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
+
+    @property
+    def apart(self) -> bool:
+        """Whether threads share the blocks, not the channels of one after the other."""
+        return len(self.blocks) * self.windows.groups >= ITEMS
+
+    @property
+    def cuts(self) -> list[slice]:
+        """The input channels of a group, so many as are read at a time."""
+        c = self.windows.shape[1] // self.windows.groups
+        return pieces(c, max(16, -(-c // 8)))
+
+    @property
+    def items(self) -> int:
+        """How many pieces of work threads share at least."""
+        if self.apart:
+            return len(self.blocks) * self.windows.groups
+        return -(-self.windows.outputs // self.windows.groups // self.channels)
+
+    def columns(self, block: geo.Block) -> int:
+        """The number of tiles of a block."""
+        return block.count * math.prod(self.grid(block))
+
+
+class Winograd:
+    """The kernel: `filters[group][chunk]` is `[points, residues * channels, C/g]`."""
+
+    def __init__(self, tiling: Tiling, w: Array) -> None:
+        self.tiling = tiling
+        self.c = tiling.windows.shape[1] // tiling.windows.groups
+        self.m = tiling.windows.outputs // tiling.windows.groups
+        triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
+        self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
+        self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
+        taps = [f for _, f, _ in triples]
+        self.chunks = pieces(self.m, tiling.channels)
+        self.filters = [
+            [self._filter(w[g][:, c], taps) for c in self.chunks] for g in range(len(w))
+        ]
+
+    @cached_property
+    def evaluate(self) -> Array:
+        """The matrix that evaluates whole tiles."""
+        return kron(self.evaluations, self.tiling.windows.compute)
+
+    @cached_property
+    def interpolate(self) -> Array:
+        """The matrix that interpolates the products of whole tiles."""
+        return kron(self.interpolations, self.tiling.windows.compute)
+
+    def _filter(self, w: Array, taps: list[Array]) -> Array:
+        c, m = w.shape[:2]
+        axes = self.tiling.axes
+        counts = [a.counts[0] for a in axes]
+        rows = np.zeros((self.tiling.residues, m, c, *counts), np.float64)
+        for i, r in enumerate(geo.residues(axes)):
+            own = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
+            trailing(rows[i], (slice(n) for n in own.shape[2:]))[...] = own.swapaxes(0, 1)
+        matrix = kron(taps, np.float64)
+        flat = rows.reshape(-1, math.prod(counts))
+        values: Array = np.matmul(matrix, flat.T).astype(w.dtype)
+        return values.reshape(len(matrix), -1, c)
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See Kernel."""
+        items = list(itertools.product(self.tiling.blocks, range(self.tiling.windows.groups)))
+        chunks, cuts = range(len(self.chunks)), self.tiling.cuts
+
+        def whole(item: tuple[geo.Block, int], space: Space) -> None:
+            values = self._values(item[0], space)
+            used = space.used
+            for cut in cuts:
+                space.release(used)
+                self._read(x, values, *item, cut, space)
+            for i in chunks:
+                space.release(used)
+                self._chunk(values, out, *item, i, epilogue, space)
+
+        if self.tiling.apart:
+            team.each(items, whole)
+            return
+        start = team.space.used
+        for block, g in items:
+            team.space.release(start)
+            values = self._values(block, team.space)
+
+            def read(
+                c: slice, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+            ) -> None:
+                self._read(x, v, b, g, c, s)
+
+            def chunk(
+                i: int, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+            ) -> None:
+                self._chunk(v, out, b, g, i, epilogue, s)
+
+            team.each(cuts, read)
+            team.each(chunks, chunk)
+
+    def _values(self, block: geo.Block, space: Space) -> Array:
+        """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
+        plane = pitch(self.c * self.width(block), self.tiling.windows.compute)
+        return space.array((math.prod(self.tiling.points), plane), self.tiling.windows.compute)
+
+    def width(self, block: geo.Block) -> int:
+        """Return the distance of channels of a block's evaluated inputs."""
+        return pitch(self.tiling.columns(block), self.tiling.windows.compute)
+
+    def split(self, values: Array, block: geo.Block) -> Array:
+        """View evaluated inputs as `[points, C/g, tiles]`."""
+        width = self.width(block)
+        return values[:, : self.c * width].reshape(len(values), self.c, width)
+
+    def _read(
+        self, x: Array, values: Array, block: geo.Block, group: int, cut: slice, space: Space
+    ) -> None:
+        if not block.empty:
+            own = slice(group * self.c + cut.start, group * self.c + cut.stop)
+            self.enter(block.inputs(x[:, own]), values, cut.start, block, space)
+
+    def _chunk(
+        self,
+        values: Array,
+        out: Array,
+        block: geo.Block,
+        group: int,
+        index: int,
+        epilogue: Epilogue | None,
+        space: Space,
+    ) -> None:
+        chunk = self.chunks[index]
+        channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
+        tile = geo.open_tile(out, block, channels, space)
+        if not block.empty:
+            seen = self.split(values, block)[
+                :, :, : width_of(self.tiling.columns(block), self.tiling.windows)
+            ]
+            terms = self._products(self.filters[group][index], seen, space)
+            self.leave(terms, block, channels, tile, out, space)
+        geo.close_tile(tile, out, block, channels, epilogue)
+
+    def _products(self, filters: Array, values: Array, space: Space) -> Array:
+        """Return `[points, residues * channels, tiles]`, flat, between `MARGIN` elements more."""
+        points, rows, width = *filters.shape[:2], values.shape[2]
+        plane = pitch(rows * width, values.dtype)
+        flat = space.array((points * plane + 2 * MARGIN,), values.dtype)
+        planes = flat[MARGIN:-MARGIN].reshape(points, plane)[:, : rows * width]
+        multiply(filters, values, planes.reshape(points, rows, width))
+        return flat
+
+    def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
+        """Evaluate inputs [images, channels, *]; the first one is channel `first` of `values`."""
+        values = self.split(values, block)[:, first : first + part.shape[1]]
+        grid, tiles = self.tiling.grid(block), self.tiling.tiles
+        channels, width = values.shape[1:]
+        host = space.array((math.prod(tiles), channels, width), values.dtype)
+        own = math.prod(grid) * block.count
+        source = part.swapaxes(0, 1)
+        for i, at in enumerate(np.ndindex(*tiles)):
+            dest = host[i, :, :own].reshape(channels, block.count, *grid)
+            seen = trailing(source, (slice(a, None, t) for a, t in zip(at, tiles, strict=True)))
+            for axis, n in enumerate(seen.shape[2:]):
+                dest[(slice(None),) * (2 + axis) + (slice(n, None),)] = 0
+            trailing(dest, (slice(n) for n in seen.shape[2:]))[...] = seen
+            host[i, :, own:] = 0
+        flat = values.reshape(len(values), -1, copy=False)
+        multiply(self.evaluate, host.reshape(len(host), -1), flat)
+
+    def leave(
+        self,
+        terms: Array,
+        block: geo.Block,
+        channels: slice,
+        tile: Array,
+        out: Array,
+        space: Space,
+    ) -> None:
+        """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
+        columns = self.tiling.columns(block)
+        rows = self.tiling.residues * (channels.stop - channels.start)
+        width = width_of(columns, self.tiling.windows)
+        products = terms[MARGIN:-MARGIN].reshape(len(self.interpolate), -1)[:, : rows * width]
+        sums = space.array((len(products), rows, width), terms.dtype)
+        multiply(self.interpolate, products, sums.reshape(len(sums), -1))
+        self._overlap(sums[:, :, :columns], block)
+        host = sums[:, :, :columns].reshape(
+            *self.tiling.points, self.tiling.residues, -1, block.count, *self.tiling.grid(block)
+        )
+        self._place(host, block, tile)
+
+    def _overlap(self, sums: Array, block: geo.Block) -> None:
+        """Add each tile's tail to the next tile along each axis."""
+        grid, tiles, points = self.tiling.grid(block), self.tiling.tiles, self.tiling.points
+        host = sums.reshape(*points, *sums.shape[1:], copy=False)
+        for e in np.ndindex(*points):
+            over = [int(i >= t) for i, t in zip(e, tiles, strict=True)]
+            if any(over):
+                offset = 0
+                for o, size in zip(over, grid, strict=True):
+                    offset = offset * size + o
+                offset = min(offset, sums.shape[2])
+                into = host[tuple(i - o * t for i, o, t in zip(e, over, tiles, strict=True))]
+                into[:, offset:] += host[e][:, : sums.shape[2] - offset]
+
+    def _place(self, host: Array, block: geo.Block, tile: Array) -> None:
+        axes, tiles = self.tiling.axes, self.tiling.tiles
+        for i, r in enumerate(geo.residues(axes)):
+            pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]
+            for at in np.ndindex(*tiles):
+                cut = [_every(s, d, a, t) for (s, d), a, t in zip(pairs, at, tiles, strict=True)]
+                source = trailing(host[(*at, i)], (s for s, _ in cut))
+                trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
+
+
+def width_of(columns: int, windows: Windows) -> int:
+    """Return how many columns are multiplied."""
+    return min(lanes(columns), pitch(columns, windows.compute))
+
+
+def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:
+    """Restrict positions `source` -> `dest` to those that are `at` modulo the tile."""
+    first = -(-(source.start - at) // tile)
+    last = -(-(source.stop - at) // tile)
+    if last <= first:
+        return slice(0, 0), slice(0, 0)
+    start = dest.start + (first * tile + at - source.start) * dest.step
+    step = dest.step * tile
+    return slice(first, last), slice(start, start + (last - first - 1) * step + 1, step)

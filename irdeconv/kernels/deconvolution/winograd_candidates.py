@@ -1,0 +1,152 @@
+"""How Winograd deconvolutions are cut, and what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.compiled_winograd import FastWinograd
+from irdeconv.kernels.deconvolution.landing import columns
+from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, Winograd
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Windows, shared
+from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
+from irdeconv.kernels.shared.team import ALIGNMENT, shares
+
+EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
+PRODUCTS = 1 << 21  # bytes of one chunk's products
+NARROW = 256  # positions; a block is not smaller
+TILES = (2, 3, 4)
+STEP = 8000.0  # ns of one piece of work besides what it computes
+MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
+
+
+def winograd_candidates(windows: Windows) -> list[Candidate]:
+    """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
+    axes = geo.axes_of(windows)
+    if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
+        return []
+    choices = [
+        [t for t in TILES if t >= a.counts[0] - 1 and t + a.counts[0] - 1 <= MAX_POINTS]
+        if a.counts[0] > 1
+        else [1]
+        for a in axes
+    ]
+    found = [
+        shared(_candidate(way) for way in _tilings(windows, axes, t))
+        for t in itertools.product(*choices)
+    ]
+    return sorted(found, key=lambda c: c.cost)[:3]
+
+
+def _tilings(
+    windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
+) -> Iterator[Tiling]:
+    """Yield the ways to cut the output channels."""
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
+    room = int(EVALUATED / windows.itemsize / ratio / c)
+    blocks = geo.split(windows, max(NARROW, room))
+    behind = not (available() and windows.compute.kind == "f")
+    draft = Tiling(windows, axes, tiles, blocks, m, behind)
+    most = blocks.most(draft.columns)
+    row = math.prod(draft.points) * draft.residues * most * windows.itemsize
+    least = -(-m // max(1, PRODUCTS // row))
+    for channels in sorted({shares(m, max(share, least)) for share in SHARES}):
+        yield replace(draft, channels=channels)
+
+
+def _candidate(tiling: Tiling) -> Candidate:
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows = tiling.residues * tiling.channels
+    estimate = _with_passes if tiling.behind else _compiled
+    cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
+    piece = max(cut.stop - cut.start for cut in tiling.cuts)
+    kind = windows.compute
+    wide = pitch(tiling.blocks.most(tiling.columns), kind)
+    elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
+    if tiling.behind:
+        kernel: type[Winograd] = Winograd
+        elements += wide * (2 * points * rows + inputs * piece)
+    else:
+        kernel = FastWinograd
+        widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+        elements += widest + 2 * LANES * (windows.strides[-1] * tiling.tiles[-1] + 1)
+        elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
+        elements += piece * tiling.blocks.most(columns)  # inputs that must be copied
+    elements += windows.groups * points * tiling.residues * m * c
+    scratch = windows.itemsize * elements + 8 * ALIGNMENT
+    scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
+    name = "winograd-" + "x".join(map(str, tiling.tiles))
+    cost *= windows.groups
+    return Candidate(name, cost, scratch, lambda w: kernel(tiling, w), tiling.items)
+
+
+def _with_passes(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of a block and group in NumPy."""
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
+    columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
+    own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
+    own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
+    own += chunks * stack_cost(points, rows, c, columns)
+    own += chunks * (product_cost(points, points, rows * columns) + 0.45 * points * rows * columns)
+    own += chunks * (points - inputs) * (0.25 * rows * columns + CALL)
+    writing = rows * columns * (0.40 + 22.0 / row) + tiling.residues * 2 * CALL
+    return own + chunks * inputs * writing
+
+
+def _compiled(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of a block and group with compiled tiles.
+
+    Fitted to some three thousand random layers, step by step.
+    """
+    windows = tiling.windows
+    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
+    rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
+    columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
+    parts = -(-columns // RUN)
+    _, entering = _mixing(tiling.tiles, tiling.points)
+    added, leaving = _mixing(tiling.points, tiling.points)
+    own = c * columns * (inputs * (0.6 + 10.4 / row) + 0.056 * points) + 17.0 * c * entering * parts
+    own += chunks * 0.95 * stack_cost(points, rows, c, columns)
+    own += chunks * rows * (0.0253 * added * columns + (4.9 * leaving + 39.0) * parts)
+    return own + m * _placing(tiling, block) + STEP * (len(tiling.cuts) + chunks)
+
+
+def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
+    """Return how many products a column of tiles takes, axis by axis, and how many sets of runs."""
+    sizes, products, runs = list(before), 0, 0
+    for axis, (a, b) in enumerate(zip(before, after, strict=True)):
+        rest = math.prod(sizes) // a
+        sizes[axis] = b
+        if a * b > 1:
+            products += rest * a * b
+            runs += rest
+    return products, runs
+
+
+def _placing(tiling: Tiling, block: geo.Block) -> float:
+    """Estimate the nanoseconds of writing an output channel of a block."""
+    *outer, last = block.parts
+    stride, width = last.axis.stride * tiling.tiles[-1], last.hi - last.lo
+    terms = [
+        points * len(a.counts) * -(-size // (LANES if i == len(outer) else 1))
+        for i, (points, a, size) in enumerate(
+            zip(tiling.points, tiling.axes, tiling.grid(block), strict=True)
+        )
+    ]
+    vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    rows = math.prod(p.hi - p.lo for p in outer)
+    strided = 0.13 if stride in ZIPPED else 0.4
+    own = rows * (10.7 + 3.35 * vectors + strided * width) + 0.69 * math.prod(terms)
+    return block.count * own

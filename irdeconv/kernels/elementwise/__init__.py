@@ -1,0 +1,1 @@
+"""Chains of element-wise operations, computed tile by tile."""

@@ -1,0 +1,346 @@
+"""Chains of element-wise operations, computed tile by tile while the tile is in the cache.
+
+A chain is a straight-line program: register 0 is the main tensor, 1..k are operands, then one
+register for each step. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and rounded
+once, at the chain's end (separate operations would round after each of them).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from irdeconv.kernels.elementwise.calls import Emitter, Program, assign, copy
+from irdeconv.kernels.elementwise.steps import RULES
+from irdeconv.kernels.elementwise.tiles import layout_of
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.spec import Array
+
+TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
+_NOTHING = np.zeros((0, 0), np.float32)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation: its name in chain_steps.RULES, argument registers, numeric parameters."""
+
+    name: str
+    args: tuple[int, ...]
+    params: tuple[Any, ...] = ()
+
+
+def computing_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type in which a floating-point type is computed."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A compiled chain.
+
+    `constants` are the operands that are known, by register; the others are given when it runs.
+    """
+
+    inputs: int
+    emitter: Emitter
+    result: int
+    constants: dict[int, Array]
+    programs: dict[Any, Program] = field(default_factory=dict)
+    fused: Any = None
+
+    @staticmethod
+    def compile(steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()) -> Chain:
+        """Compile the steps; `dtype` is the element type or the one it is computed in.
+
+        `operands` are registers 1..k: constants, or None for tensors that are given when it runs.
+        Constants of one element become part of the program. KeyError for an unknown step.
+        """
+        kind = computing_type(np.dtype(dtype))
+        with np.errstate(all="ignore"):
+            known = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
+        inputs = 1 + len(operands)
+        emitter = Emitter(inputs, kind, known)
+        values = list(range(inputs))
+        for i, array in known.items():
+            if array.size == 1:
+                values[i] = emitter.constant(array.reshape(()))
+        for step in steps:
+            args = (values[i] for i in step.args)
+            values.append(RULES[step.name](emitter, *args, *step.params))
+        wide = {i: a for i, a in known.items() if a.size > 1}
+        unused = {i: np.zeros((), kind) for i in known if i not in wide}
+        fused = _fused(steps, operands) if kind == np.float32 else None
+        return Chain(inputs, emitter, values[-1], wide | unused, fused=fused)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that is computed with."""
+        return self.emitter.dtype
+
+    def program(self, types: tuple[Any, ...], out: Any, home: int | None) -> Program:
+        """Return the program for inputs and a destination of given types, `home` being both."""
+        key = types, out, home
+        if key not in self.programs:
+            loads = [i for i, t in enumerate(types) if t != self.dtype]
+            self.programs[key] = assign(
+                self.inputs,
+                self.emitter,
+                self.result,
+                home=home,
+                loads=loads,
+                store=out != self.dtype,
+            )
+        return self.programs[key]
+
+    def bind(
+        self, out_shape: Sequence[int], given: Mapping[int, Array] | None = None
+    ) -> ChainEpilogue:
+        """Return an epilogue for outputs `[N, M, *O]`; `given` are operands by register."""
+        epilogue = ChainEpilogue(self, tuple(out_shape))
+        for register, array in (self.constants | dict(given or {})).items():
+            epilogue.give(register, array)
+        return epilogue
+
+    def run(self, inputs: Sequence[Array], out: Array, team: Team) -> None:
+        """Compute `out` (any strides) from register 0 and the operands that are no constants.
+
+        Everything broadcasts to `out`. `out` may be one of the inputs, if that has its shape; it
+        must not overlap any other.
+        """
+        self.prepare(inputs, out)(team)
+
+    def prepare(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, to be done often."""
+        if out.size == 0:
+            return lambda team: None
+        rest = iter(inputs)
+        constants = self.constants
+        arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
+        if self._by_channel(arrays, out):
+            return self._rows(arrays, out)
+        home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
+        program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
+        # Nothing is read again after a single call, so that large tiles cost least.
+        size = TILE if len(program.code) > 1 else 8 * TILE
+        shapes = tuple((a.shape, a.strides) for a in arrays)
+        layout = layout_of(out.shape, out.strides, shapes, size)
+        views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
+        whole = out.reshape(layout.shape)
+        kind, registers = self.dtype, program.registers
+        parts = [
+            (whole[at], [v[i] for v, i in zip(views, places, strict=True)])
+            for at, places in layout.tiles
+        ]
+        whole_type = out.dtype == kind == arrays[0].dtype
+        compiled = self.fused if whole_type and self.fused and self.fused.scalar else None
+
+        def work(tile: tuple[Array, list[Array]], space: Space) -> None:
+            part, given = tile
+            if compiled is not None and part.flags.c_contiguous:
+                copy(given[0], part)
+                compiled(part.reshape(1, -1), slice(0, 1))
+                return
+            program.run(given, part, [space.array(part.shape, kind) for _ in range(registers)])
+
+        return lambda team: team.each(parts, work)
+
+    def _by_channel(self, arrays: Sequence[Array], out: Array) -> bool:
+        """Whether the compiled form does it, with what varies by channel or is added."""
+        if self.fused is None or self.fused.scalar or out.ndim < 2 or not out.flags.c_contiguous:
+            return False
+        first = arrays[0]
+        if any(a.dtype != self.dtype for a in (out, first)) or first.shape != out.shape:
+            return False
+        # The epilogue would copy others once, not whenever it runs.
+        others = [a for i, a in enumerate(arrays) if i and i not in self.constants]
+        same = all(a.shape == out.shape and a.flags.c_contiguous for a in others)
+        return same and bool(self.fused.fits(out.shape))
+
+    def _rows(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Copy the main tensor and finish it as an epilogue does."""
+        given = {i: a for i, a in enumerate(arrays) if i and i not in self.constants}
+        epilogue = self.bind(out.shape, given)
+        n, m = out.shape[:2]
+        flat, source = out.reshape(n, m, -1), arrays[0]
+        rows = max(1, TILE // flat.shape[2])
+        tiles = [(i, slice(c, min(c + rows, m))) for i in range(n) for c in range(0, m, rows)]
+        everything = slice(0, flat.shape[2])
+        places = [(i, c, source[i, c], out[i, c], flat[i, c]) for i, c in tiles]
+
+        def work(place: tuple[int, slice, Array, Array, Array], space: Space) -> None:
+            image, channels, x, y, tile = place
+            np.copyto(y, x)
+            epilogue(tile, image, channels, everything)
+
+        return lambda team: team.each(places, work)
+
+
+def _fused(steps: Sequence[Step], operands: Sequence[Array | None]) -> Any:
+    """Return the compiled form (fast_chain.Fused) where there is one and it is wanted."""
+    if not jit.available():
+        return None
+    from irdeconv.kernels.compiled.chain import fused
+
+    return fused(steps, operands)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a is b or (
+        a.__array_interface__["data"] == b.__array_interface__["data"]
+        and a.shape == b.shape
+        and a.strides == b.strides
+    )
+
+
+class _Registers(threading.local):
+    """Scratch memory of one thread, and views of it by shape and count."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty((0, 0), np.float32)
+        self.views: dict[tuple[tuple[int, ...], int], Sequence[Array]] = {}
+
+
+class ChainEpilogue:
+    """A chain on tiles `[channels, positions]` of an output, in place; see prepared.Epilogue."""
+
+    def __init__(self, chain: Chain, shape: tuple[int, ...]) -> None:
+        self.chain = chain
+        self.shape = (shape[0], shape[1], math.prod(shape[2:]))
+        self.positional = False
+        self._full = shape
+        self._operands: list[Array] = [np.zeros((), chain.dtype)] * (chain.inputs - 1)
+        self._plain: list[bool] = [True] * (chain.inputs - 1)
+        self._local = _Registers()
+        self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
+        self._kind = chain.dtype
+        self._fused = chain.fused if chain.fused and chain.fused.fits(shape) else None
+        given = self._fused.given if self._fused else None
+        self._adds = (
+            (given.before, given.after) if given and (given.before or given.after) else None
+        )
+
+    def give(self, register: int, array: Array) -> None:
+        """Set an operand, which broadcasts to the output.
+
+        Only one that varies along some of several spatial axes is copied.
+        """
+        shape = (1,) * (len(self._full) - array.ndim) + array.shape
+        space = shape[2:]
+        full = math.prod(space)
+        if full > 1 and space != self._full[2:]:
+            target = (*shape[:2], *self._full[2:])
+            array, full = np.broadcast_to(array.reshape(shape), target), self.shape[2]
+        flat = array.reshape(*shape[:2], full)
+        n, m, p = flat.shape
+        # [1, M, 1] and [1, 1, 1] are sliced by channels alone.
+        plain = n == 1 and p == 1
+        self._operands[register - 1] = flat.reshape(m, 1) if plain else flat
+        self._plain[register - 1] = plain
+        self.positional = not all(self._plain)
+        self._choose(self._kind)
+
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a tile in place."""
+        if tile.dtype is not self._kind:
+            self._choose(tile.dtype)
+        if self._fused is not None and self._compiled(tile, image, channels, positions):
+            return
+        program = self._program
+        if program.registers and tile.size > 2 * TILE:
+            self._split(tile, image, channels, positions)
+            return
+        inputs = [tile]
+        for array, plain in zip(self._operands, self._plain, strict=True):
+            if plain:
+                inputs.append(array[channels] if len(array) > 1 else array)
+            else:
+                inputs.append(_part(array, image, channels, positions))
+        scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
+        program.run(inputs, tile, scratch)
+
+    def fixed(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Callable[[], None]:
+        """Return a call that finishes a tile in memory that stays where it is."""
+        fused = self._fused
+        more = self._added(tile, image, channels, positions) if fused is not None else None
+        if more is None or fused is None:
+            return partial(self, tile, image, channels, positions)
+        return cast("Callable[[], None]", fused.fixed(tile, channels, *more))
+
+    def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
+        """Finish a tile by the compiled form; tell whether that is possible."""
+        more = self._added(tile, image, channels, positions)
+        if more is None or self._fused is None:
+            return False
+        self._fused(tile, channels, *more)
+        return True
+
+    def _added(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Sequence[Array] | None:
+        """Return what the compiled form adds to a tile; None where it cannot finish it."""
+        if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
+            return None
+        if self._adds is None:
+            return ()
+        more: list[Array] = []
+        for register in self._adds:
+            if not register:
+                more.append(_NOTHING)
+                continue
+            array = self._operands[register - 1]
+            part = array if self._plain[register - 1] else _part(array, image, channels, positions)
+            if part.shape[1] != tile.shape[1] or part.dtype is not tile.dtype:
+                return None
+            if part.strides[1] != part.itemsize or not part.flags.writeable:
+                return None
+            more.append(part)
+        return more
+
+    def _choose(self, kind: np.dtype[Any]) -> None:
+        """Take the program for tiles of an element type."""
+        types = (kind, *(a.dtype for a in self._operands))
+        self._program, self._kind = self.chain.program(types, kind, 0), kind
+
+    def _split(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        """Finish a large tile piece by piece, so that the registers stay in the cache."""
+        first = channels.indices(self.shape[1])[0]
+        start = positions.indices(self.shape[2])[0] if self.positional else 0
+        rows, width = tile.shape
+        span = min(width, TILE)
+        step = max(1, TILE // span)
+        for c in range(0, rows, step):
+            for p in range(0, width, span):
+                part = tile[c : c + step, p : p + span]
+                here = slice(first + c, first + c + part.shape[0])
+                self(part, image, here, slice(start + p, start + p + part.shape[1]))
+
+    def _scratch(self, shape: tuple[int, ...], registers: int) -> Sequence[Array]:
+        """Return this thread's registers for tiles of a shape."""
+        local = self._local
+        found = local.views.get((shape, registers))
+        if found is None:
+            size = math.prod(shape)
+            if local.memory.shape[0] < registers or local.memory.shape[1] < size:
+                local.memory = np.empty((registers, size), self.chain.dtype)
+                local.views.clear()
+            found = [local.memory[i, :size].reshape(shape) for i in range(registers)]
+            local.views[shape, registers] = found
+        return found
+
+
+def _part(array: Array, image: int, channels: slice, positions: slice) -> Array:
+    n, m, p = array.shape
+    everything = slice(None)
+    part: Array = array[
+        image if n > 1 else 0, channels if m > 1 else everything, positions if p > 1 else everything
+    ]
+    return part

@@ -1,0 +1,312 @@
+"""Max and average pooling by whole slices, one per tap; never a view of overlapping windows.
+
+The windows of output o read positions o*S + k*D - pads_begin for k < K; positions outside of the
+data are ignored. Maximum and sum are separable, so one axis is reduced after the other, which costs
+sum(K) instead of prod(K) passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.elementwise.steps import clip
+from irdeconv.kernels.pooling.flat import Flat
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+PLANE_BYTES = 1 << 18  # planes are pooled in groups of about this size, to stay in cache
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows lie: one value per spatial axis; `sizes` is the output's O."""
+
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    pads_begin: Sequence[int]
+    sizes: Sequence[int]
+
+    def axis(self, a: int, size: int) -> Taps:
+        """Return the taps along spatial axis `a` of `size` input positions."""
+        rule = self.strides[a], self.dilations[a], self.pads_begin[a]
+        return Taps(size, self.kernel[a], *rule, self.sizes[a])
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The taps of one axis."""
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    count: int
+
+    def reach(self, k: int) -> tuple[slice, slice]:
+        """Return (outputs, inputs): the outputs with tap `k` inside the data, and what it reads."""
+        shift = k * self.dilation - self.begin
+        lo = max(0, -(shift // self.stride))
+        hi = min(self.count, (self.size - 1 - shift) // self.stride + 1)
+        if hi <= lo:
+            return slice(0, 0), slice(0, 0)
+        first = lo * self.stride + shift
+        last = first + (hi - lo - 1) * self.stride
+        return slice(lo, hi), slice(first, last + 1, self.stride)
+
+    def valid(self) -> Array:
+        """Return the number of taps inside the data for every output."""
+        found = np.zeros(self.count, np.int64)
+        for k in range(self.kernel):
+            found[self.reach(k)[0]] += 1
+        return found
+
+
+PIECE = 1024  # elements of a row that are summed in one go, at most
+Reducer = Callable[..., Any]
+Compiled = Callable[[Array, Array, Space], None]
+
+
+def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Array) -> None:
+    """Combine the taps along one axis; windows without data give `start`."""
+    ahead = (slice(None),) * axis
+    reaches = [taps.reach(k) for k in range(taps.kernel)]
+    whole = [r for r in reaches if r[0] == slice(0, taps.count)]
+    parts = [r for r in reaches if r[0] != slice(0, taps.count)]
+    if len(whole) > 1:
+        ufunc(x[(*ahead, whole[0][1])], x[(*ahead, whole[1][1])], out=y)
+    else:
+        y[...] = x[(*ahead, whole[0][1])] if whole else start
+    for target, source in whole[2:] + (parts if whole else reaches):
+        view = y[(*ahead, target)]
+        ufunc(view, x[(*ahead, source)], out=view)
+
+
+def _by_slices(
+    x: Array, axes: Sequence[Taps], ufunc: Reducer, start: Any, kind: Any, space: Space
+) -> Array:
+    """Reduce one axis of planes after the other by slices; the result is scratch memory."""
+    y = x
+    for a, taps in enumerate(axes):
+        if taps == Taps(taps.size, 1, 1, taps.dilation, 0, taps.size):
+            continue
+        reduced = space.array((*y.shape[: a + 1], taps.count, *y.shape[a + 2 :]), kind)
+        if y.dtype != kind:
+            wide = space.array(y.shape, kind)
+            wide[...] = y
+            y = wide
+        _reduce(y, a + 1, taps, ufunc, start, reduced)
+        y = reduced
+    return y
+
+
+def _slices_cost(axes: Sequence[Taps]) -> float:
+    """Estimated nanoseconds for one plane by slices: those along the last axis are slow."""
+    shape, cost = [t.size for t in axes], 0.0
+    for a, taps in enumerate(axes):
+        shape[a] = taps.count
+        one = 0.2 + 2.0 / shape[-1] if a < len(axes) - 1 else 0.8 if taps.stride > 1 else 0.25
+        cost += (taps.kernel > 1) * taps.kernel * one * math.prod(shape)
+    return cost
+
+
+class Pooling:
+    """Max (`count` None) or average pooling prepared for exact sizes; run often.
+
+    `shape` is the input's [N, C, *I]; averages divide by `count`, which broadcasts to [*O].
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, windows: Windows, count: Array | None
+    ) -> None:
+        self.axes = [windows.axis(a, size) for a, size in enumerate(shape[2:])]
+        self.whole = np.dtype(dtype).kind in "iu"
+        self.average = count is not None
+        self.kind = _summing(np.dtype(dtype), exact=self.average)
+        self.start = 0 if self.average else _lowest(np.dtype(dtype))
+        # Arrays of the type: NumPy converts scalars anew in every call.
+        self.count = count if count is None or self.whole else count.astype(self.kind)
+        self.limits = [np.array(v, self.kind) for v in (self.start, 0 if self.whole else np.inf)]
+        self.ufunc: Reducer = np.add if self.average else np.maximum
+        self.flat = Flat.of(self.axes, idempotent=not self.average)
+        self.shifted = self.flat.cost < _slices_cost(self.axes)
+        self.whole_plane = self.average and all(
+            t.count == 1 and t.begin == 0 and t.dilation == 1 and t.kernel == t.size
+            for t in self.axes
+        )
+        plane = math.prod(shape[2:]) * self.kind.itemsize
+        group = max(1, PLANE_BYTES // max(1, plane))
+        planes = math.prod(shape[:2])
+        self.compiled = self._compile() if jit.available() else None
+        self.parts = [slice(i, min(i + group, planes)) for i in range(0, planes, group)]
+
+    def __call__(self, x: Array, out: Array, team: Team) -> None:
+        """Pool `x` (any strides) into `out` (C-contiguous)."""
+        if 0 in x.shape:
+            out[...] = self.start
+        elif out.size:
+            planes = x.reshape(-1, *x.shape[2:])
+            results = out.reshape(-1, *out.shape[2:])
+            team.each(self.parts, lambda p, space: self._group(planes[p], results[p], space))
+
+    def _compile(self) -> Compiled | None:
+        """Return the compiled form of common windows on f32 planes."""
+        if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane:
+            return None
+        from irdeconv.kernels.compiled.pooling import compile_planes
+
+        lowest = 0.0 if self.average else float(self.start)
+        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.reach)
+        return found
+
+    @property
+    def reach(self) -> int:
+        """How far windows reach along the last axis, padding included."""
+        t = self.axes[-1]
+        return (t.count - 1) * t.stride + (t.kernel - 1) * t.dilation + 1
+
+    def _group(self, planes: Array, out: Array, space: Space) -> None:
+        if (
+            self.compiled is not None
+            and planes.dtype == out.dtype == self.kind
+            and planes.flags.c_contiguous
+        ):
+            self.compiled(planes, out, space)
+            return
+        if self.whole_plane and planes.dtype == self.kind and not self.whole:
+            found = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
+        elif self.shifted:
+            found = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
+        else:
+            found = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
+        if self.count is None:
+            out[...] = found
+            if not self.whole:
+                clip(out, self.limits[0], self.limits[1], out)
+        elif out.dtype == self.kind:
+            np.divide(found, self.count, out=out)
+        else:
+            mean = found / self.count
+            out[...] = np.rint(mean) if self.whole else mean
+
+
+def row_sums(rows: Array, space: Space) -> Array:
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
+
+    Equal pieces of long rows are summed first, so that the error does not grow with n.
+    """
+    count, n = rows.shape
+    total = space.array((count,), rows.dtype)
+    piece = _piece(n)
+    if piece == n:
+        np.matmul(rows, _ones(n, rows.dtype), out=total)
+    elif piece < 64:
+        np.add.reduce(rows, axis=1, out=total)
+    else:
+        parts = space.array((count * (n // piece),), rows.dtype)
+        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
+        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
+    return total
+
+
+@lru_cache(maxsize=256)
+def _piece(n: int) -> int:
+    """Return the largest divisor up to `PIECE`."""
+    return next(d for d in range(min(n, PIECE), 0, -1) if n % d == 0)
+
+
+@lru_cache(maxsize=64)
+def _ones(count: int, dtype: Any) -> Array:
+    return np.ones(count, dtype)
+
+
+def _summing(dtype: np.dtype[Any], *, exact: bool) -> np.dtype[Any]:
+    """Return the type that is computed with: maxima of integers stay, sums are 64 bits wide."""
+    if dtype.kind in "iu":
+        return np.dtype(np.int64) if exact else dtype
+    return dtype if dtype == np.float64 else np.dtype(np.float32)
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
+
+
+def max_pool(
+    x: Array, windows: Windows, out: Array | None = None, team: Team | None = None
+) -> Array:
+    """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
+
+    A window without data, or with nothing but -Inf, gives the lowest finite value of the element
+    type, as the runtimes do. `out` is C-contiguous.  [pooling/MaxPool]
+    """
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
+    Pooling(x.shape, x.dtype, windows, None)(x, y, team or Team())
+    return y
+
+
+def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, Array]:
+    """Return maxima and where each lies, as i64: the first of equal ones wins.
+
+    An index counts elements of the input flattened from `axis` (not negative) on. A window without
+    data has the index of its plane's first element.  [pooling/MaxPool-8]
+    """
+    shape = (*x.shape[:2], *windows.sizes)
+    y, found = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
+    axes = [windows.axis(a, size) for a, size in enumerate(x.shape[2:])]
+    numbers = np.arange(x.size, dtype=np.int64).reshape(x.shape)
+    for k in np.ndindex(*windows.kernel):
+        pairs = [taps.reach(t) for taps, t in zip(axes, k, strict=True)]
+        best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, found))
+        value, number = (trailing(a, (p[1] for p in pairs)) for a in (x, numbers))
+        larger = (value > best) | (where < 0)
+        np.copyto(best, value, where=larger)
+        np.copyto(where, number, where=larger)
+    np.maximum(y, _lowest(x.dtype), out=y)
+    if x.size:
+        corner = trailing(numbers, [slice(1)] * len(axes))
+        np.copyto(found, corner, where=found < 0)
+    return y, np.maximum(found, 0) % max(math.prod(x.shape[axis:]), 1)
+
+
+@np.errstate(all="ignore")
+def avg_pool(
+    x: Array,
+    windows: Windows,
+    *,
+    exclude_pad: bool,
+    out: Array | None = None,
+    team: Team | None = None,
+) -> Array:
+    """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
+
+    `exclude_pad` divides by the number of positions inside the data (no position gives 0, as in the
+    runtime), otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once,
+    integers are summed exactly and rounded to the nearest, halves to even. `out` is C-contiguous.
+    [pooling/AvgPool]
+    """
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
+    count = counts(x.shape[2:], windows, exclude_pad=exclude_pad)
+    Pooling(x.shape, x.dtype, windows, count)(x, y, team or Team())
+    return y
+
+
+def counts(spatial: Sequence[int], windows: Windows, *, exclude_pad: bool) -> Array:
+    """Return what sums are divided by to give means; it broadcasts to [*O]."""
+    count = np.array(1 if exclude_pad else math.prod(windows.kernel))
+    for a, size in enumerate(spatial if exclude_pad else ()):
+        count = count[..., None] * windows.axis(a, size).valid()
+    least: Array = np.maximum(count, 1)
+    return least

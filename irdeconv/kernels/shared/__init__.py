@@ -1,0 +1,1 @@
+"""What all kernels share: threads and their scratch memory, matrix products, candidates."""

@@ -1,0 +1,131 @@
+"""Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
+
+OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
+than the arithmetic. Its kernels for small products (M*K*N up to `SMALL`) read the operands where
+they lie, so a narrow product is handed over as a batch of small ones. Rows that lie a multiple of
+4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that avoids it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.shared.team import Space
+from irdeconv.spec import Array
+
+SMALL = 1_000_000  # multiply-adds of one small product
+CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
+COLUMNS = 64
+WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
+LANES = 16  # fewer or uneven columns leave vector lanes idle
+FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
+CALL = 1200.0  # ns of one NumPy call on views
+CALLS = 3  # of NumPy, at most, for a product in tiles
+
+
+def multiply(a: Array, b: Array, out: Array) -> None:
+    """Compute `out [M, N] = a [M, K] @ b [K, N]`; the rows of each are contiguous.
+
+    All three may be stacks of as many matrices, which take no more calls than one.
+    """
+    m, k = a.shape[-2:]
+    n = b.shape[-1]
+    if k == 1:  # BLAS is not made for that
+        np.multiply(a, b, out=out)
+        return
+    rows, columns = tile(m, k, n)
+    if not rows:
+        np.matmul(a, b, out=out)
+        return
+    p, q = m // rows, n // columns
+    high, wide = p * rows, q * columns
+    stack, d = a.shape[:-2], a.ndim - 2
+    lead = range(d)
+    right = b[..., :wide].reshape(*stack, k, q, 1, columns)
+    result = out[..., :high, :wide].reshape(*stack, p, rows, q, columns)
+    np.matmul(
+        a[..., :high, :].reshape(*stack, 1, p, rows, k),
+        right.transpose(*lead, d + 1, d + 2, d, d + 3),
+        out=result.transpose(*lead, d + 2, d, d + 1, d + 3),
+    )
+    if high < m:
+        multiply(a[..., high:, :], b[..., :wide], out[..., high:, :wide])
+    if wide < n:
+        multiply(a, b[..., wide:], out[..., wide:])
+
+
+def tile(m: int, k: int, n: int) -> tuple[int, int]:
+    """Return the rows and columns of the small products a product is split into, or zeros."""
+    if m * k * n <= SMALL or k == 0:
+        return 0, 0
+    columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
+    rows = min(m, SMALL // (k * columns))
+    if rows == m:
+        fit = min(WIDEST, SMALL // (k * m) // COLUMNS * COLUMNS)
+        return m, min(n, max(columns, fit))
+    if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
+        return 0, 0
+    rows = rows // 16 * 16 or 8
+    pieces = _ceil(m, rows)
+    return min(rows, _ceil(_ceil(m, pieces), 8) * 8), columns
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def lanes(columns: int) -> int:
+    """Round a number of columns up to whole vectors."""
+    return -(-columns // LANES) * LANES
+
+
+def pitch(columns: int, dtype: Any) -> int:
+    """Return a distance between rows of `columns` elements that does not alias in the cache."""
+    line = 64 // int(np.dtype(dtype).itemsize)
+    lines = -(-columns // line)
+    return (lines + (lines % 8 == 0)) * line
+
+
+def aliases(stride: int) -> bool:
+    """Whether rows that many bytes apart compete for the same places in the cache."""
+    return stride % 2048 == 0
+
+
+def distant(stride: int) -> bool:
+    """Whether rows that many bytes apart compete for the same places even in a level 2 cache."""
+    return stride % 32768 == 0
+
+
+def worth_copying(rows: int, c: int, stride: int) -> bool:
+    """Whether a right operand whose rows alias, `stride` bytes apart, is worth a copy."""
+    return rows * COLUMNS * c > SMALL or (rows > FEW and distant(stride))
+
+
+def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
+    """Return scratch memory `[rows, columns]`, each row contiguous."""
+    return space.array((rows, pitch(columns, dtype)), dtype)[:, :columns]
+
+
+def product_cost(m: int, k: int, n: int) -> float:
+    """Estimate the nanoseconds of `multiply` on f32 of these sizes."""
+    work = float(m) * k * n
+    if not work:
+        return 0.0
+    if k == 1:
+        return 60.0 * m + 0.15 * work + CALL
+    rows, columns = tile(m, k, n)
+    if work <= SMALL or rows:
+        width = columns or n
+        waste = lanes(width) / width * (1 + 2.0 / (rows or m))
+        tiles = (m / rows) * (n / width) if rows else 1
+        return (
+            work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
+        )
+    return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
+
+
+def stack_cost(count: int, m: int, k: int, n: int) -> float:
+    """Estimate the nanoseconds of `multiply` on stacks of matrices."""
+    return count * max(0.0, product_cost(m, k, n) - CALL) + CALLS * CALL

@@ -1,0 +1,1 @@
+"""Comparison of a graph, layer by layer, with another one, saved arrays or OpenVINO."""

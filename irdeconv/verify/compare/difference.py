@@ -1,0 +1,259 @@
+"""How far two tensors are apart, and what is allowed between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irdeconv.spec import Array
+from irdeconv.verify.compare.kinds import kind_of
+
+_WIDTHS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The largest difference of every element that rounding explains, and the rule it is from."""
+
+    limit: Array | float
+    rule: str
+
+
+@dataclass(frozen=True)
+class TensorDifference:
+    """One tensor of both models.
+
+    `max_abs` is the largest |a-b|, at the index `worst`; `ulps` counts the steps from one
+    representable number of a's type to the next between both values there. `max_rel` is the
+    largest |a-b| / max(|a|, |b|) of all elements, `scale` the largest |a|, `cosine` that of the
+    angle between both tensors. `own` is the part of a difference that the layer itself made:
+    what is left when the first model computes the layer from the second model's inputs. It may be
+    `tolerance`, derived by `rule`; both stand for the element `own_at` that goes beyond its limit
+    most, or else comes closest to it. `shape_b` differs from `shape_a` where the tensors cannot be
+    compared at all. `kind` names a known mistake that explains the difference.
+    """
+
+    name: str
+    type_a: str
+    type_b: str
+    shape_a: tuple[int, ...]
+    shape_b: tuple[int, ...]
+    max_abs: float
+    scale: float
+    tolerance: float
+    worst: tuple[int, ...] | None
+    output: bool = False
+    kind: str | None = None
+    cosine: float = 1.0
+    ulps: int | None = None
+    max_rel: float = 0.0
+    own: float = 0.0
+    own_at: tuple[int, ...] | None = None
+    rule: str = "exact"
+
+    @property
+    def passed(self) -> bool:
+        """Whether shapes agree and the layer's own difference is allowed (infinite never is)."""
+        return self.shape_a == self.shape_b and within(self.own, self.tolerance)
+
+    @property
+    def relative(self) -> float:
+        """The largest difference relative to the scale."""
+        return self.max_abs / self.scale if self.scale else self.max_abs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "name": self.name,
+            "type_a": self.type_a,
+            "type_b": self.type_b,
+            "shape_a": list(self.shape_a),
+            "shape_b": list(self.shape_b),
+            "max_abs": self.max_abs,
+            "max_rel": self.max_rel,
+            "relative": self.relative,
+            "worst": None if self.worst is None else list(self.worst),
+            "cosine": self.cosine,
+            "ulps": self.ulps,
+            "own": self.own,
+            "own_at": None if self.own_at is None else list(self.own_at),
+            "tolerance": self.tolerance,
+            "rule": self.rule,
+            "kind": self.kind,
+            "output": self.output,
+            "passed": self.passed,
+        }
+
+    def __str__(self) -> str:
+        mark = "ok  " if self.passed else "DIFF"
+        kind = f"; {self.kind}" if self.kind else ""
+        if self.shape_a != self.shape_b:
+            return f"{mark} {self.name}: shapes {list(self.shape_a)} and {list(self.shape_b)}{kind}"
+        head = f"{mark} {self.name} {list(self.shape_a)}: max |a-b| {self.max_abs:.3g}"
+        if self.worst is not None and self.max_abs:
+            ulps = "" if self.ulps is None else f" ({self.ulps} ulp)"
+            head += f" at {list(self.worst)}{ulps}, max rel {self.max_rel:.3g}"
+        own = f"{self.own:.3g}"
+        if self.own and self.own_at is not None and self.own_at != self.worst:
+            own += f" at {list(self.own_at)}"
+        allowed = "" if self.rule == "exact" else f"allowed {self.tolerance:.3g} = "
+        return f"{head}; own {own}, {allowed}{self.rule}{kind}"
+
+
+def difference(
+    names: tuple[str, str, str],
+    a: Array,
+    b: Array,
+    allowed: Allowed,
+    expected: Array | None = None,
+    *,
+    output: bool = False,
+) -> TensorDifference:
+    """Compare b with a, and with what it may be: within `allowed` of `expected` (default: a).
+
+    Non-finite values must be equal (NaN to NaN) in the same places.
+    """
+    want = a if expected is None else expected
+    if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
+        return _incomparable(names, a, b, allowed, output)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    apart = _apart(x, y)
+    worst = _place(apart)
+    own = apart if want is a else _apart(want.astype(np.float64), y)
+    limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
+    at = _closest(own, limit)
+    failed = not within(float(own[at]), float(limit[at]))
+    return TensorDifference(
+        *names,
+        a.shape,
+        b.shape,
+        float(apart[worst]),
+        _largest(np.abs(x)),
+        float(limit[at]),
+        worst,
+        output,
+        kind_of(want, b, _largest(limit)) if failed else None,
+        _cosine(x, y),
+        _ulps(a[worst], b[worst]),
+        _largest_relative(x, y, apart),
+        float(own[at]),
+        at,
+        allowed.rule,
+    )
+
+
+def within(own: float, limit: float) -> bool:
+    """Whether a difference is allowed: also where a limit has overflowed, no infinite one is."""
+    return own <= limit and math.isfinite(own)
+
+
+def _incomparable(
+    names: tuple[str, str, str], a: Array, b: Array, allowed: Allowed, output: bool
+) -> TensorDifference:
+    same = a.shape == b.shape and bool(np.array_equal(a, b))
+    numbers = _numeric(a) and _numeric(b)
+    limit = float(np.max(allowed.limit, initial=0.0))
+    kind = kind_of(a, b, limit) if numbers and not same else None
+    apart = 0.0 if same else np.inf
+    return TensorDifference(
+        *names, a.shape, b.shape, apart, 1.0, 0.0, None, output, kind, own=apart
+    )
+
+
+def _numeric(a: Array) -> bool:
+    return a.dtype.kind not in "OSUT" and (a.dtype.kind != "V" or a.dtype.isbuiltin == 2)
+
+
+def same_values(a: Array, b: Array) -> bool:
+    """Whether both arrays hold the same numbers, NaN being equal to itself."""
+    if a is b:
+        return True
+    if a.shape != b.shape or not (_numeric(a) and _numeric(b)):
+        return a.shape == b.shape and bool(np.array_equal(a, b))
+    equal = a == b
+    return bool(np.all(equal | ((a != a) & (b != b))))
+
+
+def _largest(values: Array) -> float:
+    return float(values[np.isfinite(values)].max(initial=0.0))
+
+
+def _place(values: Array) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+
+
+def _closest(own: Array, limit: Array) -> tuple[int, ...]:
+    """Return where the largest forbidden difference is, or else what comes closest to its limit."""
+    if not own.any():
+        return _place(limit)
+    ratio = _ratio(own, limit)
+    beyond = ratio > 1
+    return _place(np.where(beyond, own, 0.0) if beyond.any() else ratio)
+
+
+def _ratio(own: Array, limit: Array) -> Array:
+    """Return own / limit: 0 where nothing differs, infinite where nothing is allowed."""
+    with np.errstate(all="ignore"):
+        ratio = np.asarray(own / limit)  # of a scalar NumPy makes no array
+    ratio[own == 0] = 0.0
+    ratio[np.isinf(own)] = np.inf  # also where the limit has overflowed
+    return ratio
+
+
+def _apart(x: Array, y: Array) -> Array:
+    """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
+    with np.errstate(invalid="ignore"):
+        apart = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
+    odd = ~np.isfinite(apart)
+    if odd.any():
+        equal = (x == y) | (np.isnan(x) & np.isnan(y))
+        apart[odd] = np.where(equal[odd], 0.0, np.inf)
+    return apart
+
+
+@np.errstate(all="ignore")
+def _cosine(x: Array, y: Array) -> float:
+    both = np.isfinite(x) & np.isfinite(y)
+    p, q = x[both], y[both]
+    length = float(np.linalg.norm(p) * np.linalg.norm(q))
+    return min(float(np.dot(p, q)) / length, 1.0) if length else 1.0
+
+
+def _largest_relative(x: Array, y: Array, apart: Array) -> float:
+    """Return max |x-y| / max(|x|, |y|): at most 2, and 1 where one of them is 0."""
+    differ = np.isfinite(apart) & (apart > 0)
+    if not differ.any():
+        return 0.0
+    top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
+    return float((apart[differ] / top).max())
+
+
+def _ulps(a: Any, b: Any) -> int | None:
+    """Return the steps from representable number to representable number between two values."""
+    dtype = np.asarray(a).dtype
+    real = dtype.kind == "f" or dtype.isbuiltin == 2
+    with np.errstate(all="ignore"):
+        there = np.asarray(b).astype(dtype)
+    if not real or dtype.itemsize not in _WIDTHS or not np.isfinite(there.astype(np.float64)):
+        return None
+    if not np.isfinite(np.asarray(a).astype(np.float64)):
+        return None
+    return abs(_rank(np.asarray(a)) - _rank(there))
+
+
+def _rank(value: Array) -> int:
+    """Return the number of a floating-point value in ascending order, 0 for both zeros."""
+    bits = int(value.view(_WIDTHS[value.dtype.itemsize]))
+    lowest = -(1 << (8 * value.dtype.itemsize - 1))
+    return bits if bits >= 0 else lowest - bits
+
+
+def roundoff(dtype: np.dtype[Any]) -> float:
+    """Return the unit roundoff of a type: half the gap above 1, 0 for integers."""
+    if dtype.kind in "biuOSUT":
+        return 0.0
+    return float(ml_dtypes.finfo(dtype).eps) / 2  # type: ignore[no-untyped-call]

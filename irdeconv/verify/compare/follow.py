@@ -1,0 +1,113 @@
+"""Run a graph beside a partner and judge every layer by what it makes of the partner's inputs.
+
+Two values are known of a tensor: the graph's own and the partner's. A layer is computed from both
+sides' inputs; the second result and the partner's may differ by the rounding of this one layer,
+whatever has happened before it. So a wrong layer is found where it is, small mistakes do not hide
+behind errors that grow, and errors that do grow raise no alarm. Layers that the partner does not
+have are bridged: their bounds are carried along (carry.py). Memory holds both sides' live tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from irdeconv.graph import Node
+from irdeconv.runtime.plan import Plan, Step
+from irdeconv.spec import Array
+from irdeconv.verify.compare import rounding
+from irdeconv.verify.compare.difference import Allowed, TensorDifference, difference, same_values
+from irdeconv.verify.compare.filters import with_filter_mistake
+from irdeconv.verify.compare.judge import Followed, Judge, limited
+from irdeconv.verify.compare.lockstep import layer_keys
+from irdeconv.verify.compare.partner import Fetched, Partner
+
+
+@dataclass
+class Follower:
+    """Watches the run of a plan; `tensors` collects the layers in its order.
+
+    With a `tolerance`, relative to a tensor's largest value, tensors are compared as they are.
+    `alone` counts the layers that the partner does not have.
+    """
+
+    plan: Plan
+    partner: Partner
+    tolerance: float | None = None
+    tensors: list[TensorDifference] = field(default_factory=list)
+    alone: int = 0
+    _values: dict[int, Followed] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+    _records: dict[int, TensorDifference] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = layer_keys(self.plan.graph)
+
+    def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
+        """Compare one layer and remember what the next ones read."""
+        found = self.partner.fetch(step.node)
+        self.alone += found is None
+        inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
+        judge = Judge.of(step.node.op, inputs, arrays, outs)
+        for port, slot in enumerate(step.outputs[: len(outs)]):
+            theirs = None if found is None or port >= len(found.arrays) else found.arrays[port]
+            if found is None or theirs is None:
+                self._values[slot] = judge.bridged(port)
+            else:
+                record = self._compare(step.node, port, judge, found, theirs)
+                self._values[slot] = judge.seen(port, theirs, passed=record.passed)
+                self._records[slot] = record
+                self.tensors.append(record)
+        for slot in step.frees:
+            self._values.pop(slot, None)
+            self._records.pop(slot, None)
+
+    def _followed(self, slot: int, array: Array) -> Followed:
+        return self._values.get(slot) or Followed(array)
+
+    def _compare(
+        self, node: Node, port: int, judge: Judge, found: Fetched, theirs: Array
+    ) -> TensorDifference:
+        mine = judge.outs[port]
+        name = self._names.get(node.id, node.name)
+        names = (f"{name}.{port}" if port else name, node.type, found.type)
+        if self.tolerance is not None:
+            result = difference(names, mine, theirs, given(mine, self.tolerance))
+        else:
+            wanted, allowed = judge.verdict(port, theirs)
+            result = difference(names, mine, theirs, allowed, wanted)
+            if not result.passed:
+                result = with_filter_mistake(result, node.op, judge.arrays, theirs, allowed)
+        return result
+
+    def outputs(self, mine: dict[str, Array]) -> list[str]:
+        """Compare the model outputs in order; return those that only one side has."""
+        theirs = self.partner.outputs()
+        slots = [slot for _, slot in self.plan.stepwise().results]
+        for (name, a), slot, b in zip(mine.items(), slots, theirs, strict=False):
+            if b is not None:
+                self.tensors.append(self._output(name, a, b, slot))
+        extra = [f"number {i}" for i in range(len(mine), len(theirs))]
+        return [*list(mine)[len(theirs) :], *extra]
+
+    def _output(self, name: str, a: Array, b: Array, slot: int) -> TensorDifference:
+        names = (name, "Result", "Result")
+        if self.tolerance is not None:
+            return difference(names, a, b, given(a, self.tolerance), output=True)
+        at, record = self._followed(slot, a), self._records.get(slot)
+        if record is not None and same_values(at.value, b) and (at.sound or not record.passed):
+            # The layer's own tensor, which was judged already.
+            return replace(record, name=name, type_a="Result", type_b="Result", output=True)
+        if not at.sound:  # a layer on the way differs: does that show here?
+            return difference(names, a, b, rounding.scaled(a, at.all_terms), output=True)
+        kept = Allowed(rounding.SMALLEST if rounding.is_real(a) else 0.0, "exact")
+        allowed = limited(at.value, b, at.error, at.terms, kept)
+        return difference(names, a, b, allowed, at.value, output=True)
+
+
+def given(a: Array, tolerance: float) -> Allowed:
+    """Return the limit that a relative tolerance stands for."""
+    size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
+    finite = size[np.isfinite(size)]
+    return Allowed(tolerance * float(finite.max(initial=0.0)), "given")

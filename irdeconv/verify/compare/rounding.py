@@ -1,0 +1,227 @@
+"""What rounding allows one layer: bounds derived from its operation and its inputs.
+
+A sum of n products is computed within gamma_n |W| |x| of its exact value in whatever order it is
+added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
+behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below
+2 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import f32
+from irdeconv.op import EagerBuilder, Op, SugarOp, as_tuple
+from irdeconv.ops import core
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.spec import Array, Spec
+from irdeconv.verify.compare import rules
+from irdeconv.verify.compare.difference import Allowed, roundoff
+
+LAMBDA = 8
+FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
+SINGLE = roundoff(np.dtype(np.float32))
+SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take what is smaller for 0
+
+Arrays = Sequence[Array]
+
+
+def is_sum(op: Op) -> bool:
+    """Whether an operation adds products and is linear in each of its inputs."""
+    if is_deconvolution(op):
+        return not getattr(op, "activation", "")  # a fused activation is not linear
+    return isinstance(op, ConvolutionBase) or op.type in rules.SUMS
+
+
+def is_deconvolution(op: Op) -> bool:
+    """Whether an operation is a deconvolution of any dialect."""
+    return isinstance(op, core.Deconvolution) or (isinstance(op, SugarOp) and op.deconvolution)
+
+
+def is_exact(op: Op) -> bool:
+    """Whether an operation rounds nothing."""
+    return op.type in rules.MOVES | rules.KEEPS | rules.STEPS
+
+
+def is_real(a: Array) -> bool:
+    """Whether an array holds floating-point numbers."""
+    return a.dtype.kind == "f" or (a.dtype.kind == "V" and a.dtype.isbuiltin == 2)
+
+
+def floats(inputs: Arrays, change: Callable[[Array], Array]) -> list[Array]:
+    """Return the inputs with the floating-point ones changed."""
+    return [change(x) if is_real(x) else x for x in inputs]
+
+
+class _AnyType(EagerBuilder):
+    """Builds with arrays whose floating-point type is said to be f32, which every dialect takes."""
+
+    def spec(self, value: Array) -> Spec:
+        found = Spec.of(value)
+        return replace(found, dtype=f32) if is_real(value) else found
+
+
+def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
+    """Evaluate an operation quietly, in any floating-point type; all outputs."""
+    with np.errstate(all="ignore"):
+        sugar = isinstance(op, SugarOp) and type(op).evaluate is SugarOp.evaluate
+        made: Any = op.expand(_AnyType(), *inputs) if sugar else op.evaluate(*inputs)  # type: ignore[attr-defined]
+        return tuple(np.asarray(y) for y in as_tuple(made))
+
+
+def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
+    """Return the outputs in double precision; where they overflow in their own type, as given."""
+    wide = evaluate(op, floats(inputs, lambda x: x.astype(np.float64)))
+    return tuple(
+        np.where(np.isfinite(y.astype(np.float64)), w, y.astype(np.float64)) if is_real(y) else y
+        for w, y in zip(wide, outputs, strict=True)
+    )
+
+
+def worth_precision(op: Op, outputs: Arrays) -> bool:
+    """Whether double precision says more about the outputs than their own type."""
+    if is_exact(op) or op.type in ("Convert", "ConvertLike"):
+        return False
+    return any(is_real(y) and y.dtype.itemsize < 8 for y in outputs)
+
+
+def allowed(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Allowed, ...]:
+    """Bound, per output, how far a correct implementation may be off the exact result."""
+    return tuple(_allowed(op, inputs, y) for y in outputs)
+
+
+def _allowed(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    if not is_real(y):
+        return Allowed(0.0, "exact")
+    with np.errstate(all="ignore"):
+        if is_exact(op):
+            return Allowed(SMALLEST, "exact")
+        found = _rule(op)(op, inputs, y)
+        if y.dtype.itemsize < 4:  # accumulated in single precision, then rounded
+            found = Allowed(found.limit + roundoff(y.dtype) * _size(y), found.rule)
+        # In double precision the result to compare with is no better than the other one.
+        factor = 2 if y.dtype.itemsize == 8 else 1
+    return Allowed(factor * found.limit + SMALLEST, found.rule)
+
+
+def _rule(op: Op) -> Callable[[Op, Arrays, Array], Allowed]:
+    if is_sum(op):
+        return _sum
+    if op.type in rules.ROUNDINGS:
+        return _roundings
+    if op.type in rules.FUNCTIONS | rules.COMPOSITE:
+        return _function
+    return _softmax if op.type in rules.SOFTMAX else _scale
+
+
+def unit(y: Array) -> float:
+    """Return the unit roundoff of the accumulator of a type."""
+    return min(roundoff(y.dtype), SINGLE)
+
+
+def gamma(n: int, u: float) -> float:
+    """Return the factor of n roundings."""
+    grown = min(n, LAMBDA * math.sqrt(n)) * u
+    return grown / (1 - grown) if grown < 0.5 else math.inf
+
+
+def terms(op: Op, inputs: Arrays, y: Array) -> int:
+    """Return how many products at most add up to an element of the result."""
+    x = inputs[0]
+    if isinstance(op, ConvolutionBase):
+        return int(inputs[1].size // max(y.shape[1], 1))
+    if op.type == "MatMul":
+        return int(x.shape[-2 if op.transpose_a and x.ndim > 1 else -1])  # type: ignore[attr-defined]
+    if op.type == "AvgPool":
+        return math.prod(op.kernel) + 1  # type: ignore[attr-defined]
+    if op.type == "CumSum":
+        return max(x.shape, default=1)
+    if is_deconvolution(op) and x.size:  # one product is 1, so the result counts them
+        ones = floats([x[:1], *inputs[1:]], lambda v: np.ones(v.shape, np.float32))
+        return int(evaluate(op, ones)[0].max(initial=1))
+    return -(-x.size // max(y.size, 1)) + 1
+
+
+def magnitude(op: Op, inputs: Arrays) -> Array:
+    """Evaluate a sum of products on absolute values."""
+    return evaluate(op, floats(inputs, absolute))[0]
+
+
+def absolute(x: Array) -> Array:
+    """Return |x| in a type that does not overflow in sums."""
+    return np.asarray(np.abs(x if x.dtype.itemsize >= 4 else x.astype(np.float32)))
+
+
+def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    n = terms(op, inputs, y)
+    factor = gamma(n, unit(y))
+    name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
+    what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
+    flushed = n * SMALLEST * max((float(np.max(absolute(x), initial=1)) for x in inputs), default=1)
+    # The magnitude is itself rounded.
+    return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
+
+
+def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    k = rules.ROUNDINGS[op.type]
+    return Allowed(k * roundoff(y.dtype) * _size(y), f"{k} u |y|")
+
+
+def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by what a small change of the argument does, and the result's own rounding."""
+    u = FUNCTION_ULPS * unit(y)
+    x, *others = floats(inputs, lambda v: v.astype(np.float64))
+    here, up, down = (evaluate(op, [x * f, *others])[0] for f in (1.0, 1 + u, 1 - u))
+    change = np.maximum(np.abs(up - here), np.abs(down - here))
+    change = np.where(np.isfinite(change), change, 0.0)
+    rule = f"{FUNCTION_ULPS} u (|y| + |x f'|)"
+    if op.type not in rules.COMPOSITE:
+        return Allowed(u * _size(y) + change, rule)
+    steps = np.maximum(np.minimum(np.abs(x), _size(y) + 1), 1.0)
+    return Allowed(u * (_size(y) + steps) + change, rule[:-1] + " + 1)")
+
+
+def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    x = inputs[0].astype(np.float64)
+    finite = x[np.isfinite(x)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    axis: Any = op.axis  # type: ignore[attr-defined]
+    n = x.shape[axis] if x.ndim else 1
+    factor = gamma(n, unit(y)) + unit(y) * (2 * FUNCTION_ULPS + 2 * spread)
+    size = _size(y) if op.type == "SoftMax" else _size(y) + 1
+    return Allowed(factor * size, f"gamma_{n} y")
+
+
+def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    return scaled(y, local_terms(op, inputs, y))
+
+
+def scaled(y: Array, n: int) -> Allowed:
+    """Bound by n roundings of the largest value."""
+    size = _size(y)
+    top = float(size[np.isfinite(size)].max(initial=0.0))
+    return Allowed(n * unit(y) * top, f"{n} u max |y|")
+
+
+def local_terms(op: Op, inputs: Arrays, y: Array) -> int:
+    """Return the roundings on the way through one layer, roughly."""
+    if is_exact(op) or not is_real(y):
+        return 0
+    if is_sum(op):
+        n = terms(op, inputs, y)
+        return math.ceil(min(n, LAMBDA * math.sqrt(n)))
+    if op.type in rules.ROUNDINGS:
+        return rules.ROUNDINGS[op.type]
+    if op.type in rules.FUNCTIONS | rules.COMPOSITE:
+        return FUNCTION_ULPS
+    n = math.prod(inputs[0].shape[2:]) if inputs else 0
+    return 2 * FUNCTION_ULPS + math.ceil(min(n, LAMBDA * math.sqrt(n)))
+
+
+def _size(y: Array) -> Array:
+    return np.asarray(np.abs(y.astype(np.float64)))

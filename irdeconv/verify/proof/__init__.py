@@ -1,0 +1,1 @@
+"""Proofs that a lowered layer computes what its source layer means."""

@@ -1,0 +1,377 @@
+"""Certificates of lowered layers: what a layer was, what became of it, and that both are equal.
+
+A certificate names the source layer with its canonical parameters and the emitted nodes, so that it
+can be kept beside a written IR. `check` does not believe it: the parameters are read again from the
+source, the nodes from the lowered graph, and the equality is proved anew (checker.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node
+from irdeconv.plural import count
+from irdeconv.spec import Array
+from irdeconv.verify.proof import sizes
+from irdeconv.verify.proof.arrays import Constants
+from irdeconv.verify.proof.checker import prove
+from irdeconv.verify.proof.definition import Unproved, exact_shape, is_defined
+from irdeconv.verify.proof.layer import Layer, Place, region, source_layer
+from irdeconv.verify.proof.matching import Matching, match
+from irdeconv.verify.proof.probe import TRIALS, error_probability, probe
+
+SCHEMA = "irdeconv/certificate/1"
+MOST_PROBED = 10  # sizes of one layer
+LISTED = 64  # longer vectors are given by their hash
+SHOWN = 80  # characters of a value in a message
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One rewritten layer.
+
+    `source` are its canonical parameters, `nodes` what was emitted: name, type, attributes and
+    constant inputs, producers first. `form` is told by the nodes. `holds_for` says for which sizes
+    the equality was proved when the certificate was made; None where it was not, for `reason`.
+    """
+
+    layer: str
+    type: str
+    form: str
+    source: Mapping[str, Any]
+    nodes: tuple[Mapping[str, Any], ...]
+    holds_for: str | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "schema": SCHEMA,
+            "layer": self.layer,
+            "type": self.type,
+            "form": self.form,
+            "source": dict(self.source),
+            "nodes": [dict(n) for n in self.nodes],
+            "holds_for": self.holds_for,
+            "reason": self.reason,
+        }
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> Certificate:
+        """Read the JSON form; ValueError where it is none."""
+        if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
+            raise ValueError(f"this is no {SCHEMA}")
+        unknown = set(content) - {"schema", *(f.name for f in fields(Certificate))}
+        if unknown:
+            raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
+        try:
+            layer, type, form = (str(content[k]) for k in ("layer", "type", "form"))
+            source, nodes = dict(content["source"]), tuple(dict(n) for n in content["nodes"])
+        except (KeyError, TypeError, ValueError) as e:
+            raise ValueError(f"the certificate is incomplete: {e}") from None
+        holds_for, reason = content.get("holds_for"), content.get("reason")
+        return Certificate(layer, type, form, source, nodes, holds_for, reason)
+
+    def __str__(self) -> str:
+        if self.holds_for is None:
+            return f"NOT proved {self.layer}: {self.reason}"
+        nodes = ", ".join(n["type"] for n in self.nodes)
+        return f"proved {self.layer}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
+
+    def differs(self, other: Certificate) -> str | None:
+        """Return the first field that it states differently from the other one, both values."""
+        found = _unlike("", self.to_dict(), other.to_dict())
+        if found is None:
+            return None
+        name, here, there = found
+        return f"the certificate states another {name}: {_short(here)} instead of {_short(there)}"
+
+
+def _unlike(name: str, own: Any, other: Any) -> tuple[str, Any, Any] | None:
+    """Return where two JSON values first differ, as `source.strides`, and what stands there."""
+    if own == other:
+        return None
+    if isinstance(own, Mapping) and isinstance(other, Mapping):
+        prefix = f"{name}." if name else ""
+        keys = dict.fromkeys([*own, *other])
+        return _first(_unlike(f"{prefix}{k}", own.get(k), other.get(k)) for k in keys)
+    if isinstance(own, list) and isinstance(other, list) and len(own) == len(other):
+        pairs = enumerate(zip(own, other, strict=True))
+        inside = _first(_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
+        return inside or (name, own, other)
+    return name, own, other
+
+
+def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any] | None:
+    return next((f for f in found if f is not None), None)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+@dataclass(frozen=True)
+class LayerCheck:
+    """The verdict on one layer: `proved` says for which sizes, `reason` why it is not."""
+
+    layer: str
+    type: str
+    form: str
+    proved: str | None
+    reason: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the layer was proved equal."""
+        return self.reason is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        names = ("layer", "type", "form", "passed", "proved", "reason")
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        if not self.passed:
+            return f"FAIL {self.layer}: {self.reason}"
+        return f"ok   {self.layer}: {self.type} = {self.form} for {self.proved}"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The verdict on a lowered graph.
+
+    `layers` are the rewritten ones, `problems` what else is not as in the source graph, `kept`
+    deconvolutions that were not rewritten, `others` the number of equal layers.
+    """
+
+    layers: tuple[LayerCheck, ...]
+    problems: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    others: int = 0
+    error_probability: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rewritten layer is proved and all others are the same."""
+        return not self.problems and all(r.passed for r in self.layers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "passed": self.passed,
+            "layers": [r.to_dict() for r in self.layers],
+            "problems": list(self.problems),
+            "kept": list(self.kept),
+            "others": self.others,
+            "error_probability": self.error_probability,
+        }
+
+    def __str__(self) -> str:
+        lines = [str(r) for r in self.layers]
+        lines += [f"kept {name}: not rewritten" for name in self.kept]
+        lines += [f"FAIL {p}" for p in self.problems]
+        done = sum(r.passed for r in self.layers)
+        others = count(self.others, "other")
+        lines.append(f"{done} of {len(self.layers)} rewritten layers equal, {others} unchanged")
+        return "\n".join(lines)
+
+
+def certify(source: Graph, lowered: Graph) -> list[Certificate]:
+    """Return a certificate for every deconvolution of `source` that `lowered` has rewritten.
+
+    `source` must be inferred. A layer that cannot be proved has `holds_for` None and a reason.
+    """
+    matching, constants = match(source, lowered), Constants(source)
+    out = []
+    for node, place in _rewritten(source, matching):
+        if isinstance(place, str):
+            out.append(Certificate(node.name, node.type, "unknown", {}, (), None, place))
+            continue
+        try:
+            layer = source_layer(source, node, constants, matching.biases.get(node.id))
+            made = _describe(layer, lowered, place)
+        except Unproved as e:
+            out.append(Certificate(node.name, node.type, "unknown", {}, (), None, str(e)))
+            continue
+        try:
+            made = replace(made, holds_for=prove(layer, lowered, place))
+        except Unproved as e:
+            made = replace(made, reason=str(e))
+        out.append(made)
+    return out
+
+
+def check(
+    source: Graph, lowered: Graph, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Prove every rewritten layer of `lowered` equal to that of `source`, and the rest unchanged.
+
+    `source` must be inferred. With `certificates` there must be exactly one for each rewritten
+    layer, and it must state what the two graphs contain.
+    """
+    matching, made = match(source, lowered), certify(source, lowered)
+    problems = list(matching.problems)
+    given: dict[str, list[Certificate]] | None = None
+    if certificates is not None:
+        given = {c.layer: [] for c in (*made, *certificates)}
+        for c in certificates:
+            given[c.layer].append(c)
+    layers = []
+    for c in made:
+        reason = c.reason
+        if given is not None:
+            stated = given[c.layer]
+            differs = stated.pop(0).differs(c) if stated else "it has no certificate"
+            reason = reason or differs
+        layers.append(LayerCheck(c.layer, c.type, c.form, c.holds_for, reason))
+    more = [name for name, left in (given or {}).items() if left]
+    problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
+    if problems and not made and not matching.kept:
+        problems = [*_swapped(lowered), *problems]
+    return CheckReport(tuple(layers), tuple(problems), tuple(matching.kept), matching.others)
+
+
+def _swapped(lowered: Graph) -> list[str]:
+    """Tell that the second model is the one with deconvolutions, which the first has none of."""
+    there = sum(map(is_defined, lowered.nodes()))
+    what = count(there, "deconvolution")
+    order = "the original comes first, then the lowered one; are they swapped?"
+    return [f"the first model has no deconvolution, the second has {what}: {order}"] * (there > 0)
+
+
+def probe_layers(
+    source: Graph, lowered: Graph, *, seed: int = 0, trials: int = TRIALS
+) -> CheckReport:
+    """Evaluate every rewritten layer of both graphs modulo a prime on random data and compare.
+
+    The report's `error_probability` bounds how likely a layer that differs passes unseen.
+    """
+    matching, constants = match(source, lowered), Constants(source)
+    layers, axes = [], 0
+    for node, place in _rewritten(source, matching):
+        proved, reason = None, place if isinstance(place, str) else None
+        if not isinstance(place, str):
+            try:
+                layer = source_layer(source, node, constants, matching.biases.get(node.id))
+                axes = max(axes, layer.definition.axes)
+                proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
+            except Unproved as e:
+                reason = str(e)
+        layers.append(LayerCheck(node.name, node.type, "probe", proved, reason))
+    return CheckReport(
+        tuple(layers),
+        tuple(matching.problems),
+        tuple(matching.kept),
+        matching.others,
+        error_probability(axes, trials),
+    )
+
+
+def _probe_sizes(
+    layer: Layer, lowered: Graph, place: Place, seed: tuple[int, ...], trials: int
+) -> str:
+    """Probe at every chosen size; returns how many there were."""
+    done = 0
+    every = list(sizes.choices(layer))
+    for chosen in every[:: -(-len(every) // MOST_PROBED)]:
+        if min(layer.output(chosen.data, chosen.filter, chosen.output_shape)) < 0:
+            continue
+        for trial in range(trials):
+            probe(layer, lowered, place, chosen, (*seed, done, trial))
+        done += 1
+    if not done:
+        raise Unproved("no size was found for which the layer has an output")
+    return f"{count(trials, 'random point')} at {count(done, 'size')}"
+
+
+def _rewritten(source: Graph, matching: Matching) -> Iterator[tuple[Node, Place | str]]:
+    for node in source.topological():
+        if node.id in matching.places:
+            yield node, matching.places[node.id]
+
+
+def _describe(layer: Layer, lowered: Graph, place: Place) -> Certificate:
+    node = layer.definition.node
+    nodes = region(lowered, place)
+    return Certificate(
+        node.name,
+        node.type,
+        _form(layer, lowered, nodes),
+        _parameters(layer),
+        tuple(_emitted(lowered, n) for n in nodes),
+    )
+
+
+def _parameters(layer: Layer) -> dict[str, Any]:
+    """Return the canonical parameters; None where they follow at run time."""
+    d = layer.definition
+    shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
+    out: dict[str, Any] = {"strides": list(d.strides), "dilations": list(d.dilations)}
+    out |= {"pads_begin": None, "pads_end": None, "output": None, "groups": None, "filter": None}
+    if filter_shape is not None:
+        canonical = d.canonical_shape(filter_shape)
+        out |= {"groups": canonical[0], "filter": list(canonical)}
+        if shape is not None and not layer.computed_output:
+            spatial = tuple(shape[a] for a in d.data_axes[2:])
+            windows = d.windows(spatial, canonical[3:], layer.output_shape)
+            rows = list(zip(spatial, d.strides, d.dilations, canonical[3:], windows, strict=True))
+            out["pads_begin"] = [b for b, _ in windows]
+            out["pads_end"] = [
+                (i - 1) * s + (k - 1) * q + 1 - w[0] - w[1] for i, s, q, k, w in rows
+            ]
+            out["output"] = [o for _, o in windows]
+    filter = None if layer.filter is None else d.canonical_filter(layer.filter)
+    out["filter_type"] = None if filter is None else str(filter.dtype)
+    out["filter_sha256"] = None if filter is None else _hash(filter)
+    out["bias"] = "constant" if layer.bias is not None else "computed" if layer.has_bias else None
+    if layer.bias is not None:
+        out["bias_sha256"] = _hash(layer.bias)
+    kind = d.activation
+    out["activation"] = None if kind is None else [kind[0], *map(float, kind[1])]
+    return out
+
+
+def _hash(array: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _emitted(graph: Graph, node: Node) -> dict[str, Any]:
+    """Return name, type, attributes and constant inputs by port."""
+    constants: dict[str, Any] = {}
+    for port, v in enumerate(graph.inputs_of(node.id)):
+        if graph.node(v.node).type != "Const":
+            continue
+        array = Constants(graph).get(v)
+        if array is None:
+            continue
+        short = array.size <= LISTED and array.dtype.kind in "iu"
+        constants[str(port)] = array.tolist() if short else {"sha256": _hash(array)}
+    attributes = node.op.to_attributes()
+    return {"name": node.name, "type": node.type, "attributes": attributes, "constants": constants}
+
+
+def _form(layer: Layer, graph: Graph, nodes: Sequence[Node]) -> str:
+    """Tell the form by the nodes; a single convolution of stride 1 inserts no zeros."""
+    types = [n.type for n in nodes]
+    if "Interpolate" in types:
+        return "resize"
+    convolutions = [n for n in nodes if n.type in ("Convolution", "GroupConvolution")]
+    joined = {v.node for n in nodes if n.type == "Concat" for v in graph.inputs_of(n.id)}
+    if len(convolutions) != 1 or convolutions[0].id in joined:
+        return "phases"
+    d = layer.definition
+    if "ZeroInsertion" in types or all(s == 1 for s in d.strides):
+        return "zero-insertion"
+    after = types[types.index(convolutions[0].type) + 1 :]
+    if "DepthToSpace" not in after and "Reshape" not in after:
+        return "zero-insertion"
+    shape = graph.spec(graph.inputs_of(convolutions[0].id)[1]).shape or ()
+    one = all(k == 1 for k in shape[-d.axes :])
+    return "gemm" if one else "stacked"

@@ -1,0 +1,242 @@
+"""Find the layers of one graph in another, and check that all that is not rewritten is the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.spec import ints
+from irdeconv.verify.proof.arrays import Constants
+from irdeconv.verify.proof.definition import Unproved, define, is_defined
+from irdeconv.verify.proof.layer import Place
+from irdeconv.verify.proof.relation import same
+
+SUFFIX = "BackpropData"
+_COUNTED = re.compile(r"_\d+$")
+
+
+@dataclass
+class Matching:
+    """What of a source graph was found in a lowered one.
+
+    `places` has the deconvolutions that were rewritten, or why one was not found; `kept` the names
+    of those that stand there unchanged; `others` counts the other layers that are the same;
+    `problems` says which are not. `biases` has the Add that belongs to a deconvolution because the
+    lowered graph adds the bias somewhere inside.
+    """
+
+    places: dict[int, Place | str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    others: int = 0
+    problems: list[str] = field(default_factory=list)
+    biases: dict[int, int] = field(default_factory=dict)
+
+
+class Matcher:
+    """Matches two graphs; layers are known by tensor names, names, or what they were made from."""
+
+    def __init__(self, source: Graph, lowered: Graph) -> None:
+        self.source, self.lowered = source, lowered
+        self.own, self.other = Constants(source), Constants(lowered)
+        self.nodes: dict[int, int] = {}
+        self.out = Matching()
+        self.names: dict[str, list[int]] = {}
+        self.tensors: dict[str, int] = {}
+        self.origins: dict[tuple[str, ...], int] = {}
+        # A node that bears a name and type of the source graph is most likely that node.
+        self.reserved = {(n.name, n.type) for n in source.nodes() if not is_defined(n)}
+        for node in lowered.topological():
+            if node.type in ("Const", "Result"):
+                continue
+            for name in {node.name, _COUNTED.sub("", node.name)}:
+                self.names.setdefault(name, []).append(node.id)
+            self.tensors |= dict.fromkeys((node.tensor_names or ((),))[0], node.id)
+            if node.origins:
+                self.origins[node.origins] = node.id
+
+    def match(self) -> Matching:
+        """Match everything that a Result needs, inputs first."""
+        needed = self._needed()
+        for node in self.source.topological():
+            if node.id not in needed or node.type == "Const":
+                continue
+            if node.type == "Result" or node.id in self.out.biases.values():
+                continue
+            if is_defined(node):
+                self._deconvolution(node)
+            else:
+                self._same(node)
+        self._results()
+        return self.out
+
+    def demands(self, node: Node) -> list[Value]:
+        """Return the inputs that must be found: of a deconvolution those that are no constants."""
+        inputs = list(self.source.inputs_of(node.id))
+        if not is_defined(node):
+            return inputs
+        found = [inputs[0]]
+        for port, v in enumerate(inputs[1:], 1):
+            size = node.type.endswith(SUFFIX) and port == 2
+            known = size and ints(self.source.spec(v)) is not None
+            if not known and self.own.get(v) is None:
+                found.append(v)
+        return found
+
+    def _needed(self) -> set[int]:
+        seen: set[int] = set()
+        stack = [n.id for n in self.source.results]
+        while stack:
+            i = stack.pop()
+            if i not in seen:
+                seen.add(i)
+                stack += [v.node for v in self.demands(self.source.node(i))]
+        return seen
+
+    def _candidates(self, node: Node) -> list[int]:
+        """Return nodes of the lowered graph that may compute what a source node does, best first.
+
+        Names are no keys: frontends repeat them, and a lowering renames what would be a lie.
+        """
+        found = [self.tensors[t] for t in (node.tensor_names or ((),))[0] if t in self.tensors]
+        renamed = node.name.replace(node.type, node.type.removesuffix(SUFFIX))
+        for name in (node.name, renamed):
+            found += self.names.get(name, [])
+        if (node.name,) in self.origins:
+            found.append(self.origins[(node.name,)])
+        return list(dict.fromkeys(found))
+
+    def _bias_behind(self, node: Node) -> int | None:
+        """Return the Add of a constant behind a deconvolution that stands for a bias inside it."""
+        users = self.source.users(Value(node.id))
+        add = self.source.node(users[0][0]) if len(users) == 1 else None
+        if add is None or add.type != "Add" or self._candidates(node):
+            return None
+        other = self.source.inputs_of(add.id)[1 - users[0][1]]
+        found = (self.lowered.node(c) for c in self._candidates(add))
+        alike = any(n.type in ("Add", node.type) for n in found)
+        return None if alike or self.own.get(other) is None else add.id
+
+    def _lowered_from(self, node: Node, last: Node) -> int | None:
+        """Return the candidate for `last` that is computed from a deconvolution's data."""
+        taken = set(self.nodes.values())
+        free = [c for c in self._candidates(last) if c not in taken]
+        data = self.nodes.get(self.source.inputs_of(node.id)[0].node)
+        reaching = [c for c in free if data is not None and self._reaches(c, data, taken)]
+
+        def likely(c: int) -> bool:
+            other = self.lowered.node(c)
+            return (other.name, other.type) in self.reserved
+
+        return next(iter(sorted(reaching, key=likely) or free), None)
+
+    def _reaches(self, node: int, data: int, taken: set[int]) -> bool:
+        """Whether a node is computed from another one by nodes that have no match yet."""
+        seen, stack = {node}, [node]
+        while stack:
+            for v in self.lowered.inputs_of(stack.pop()):
+                if v.node == data:
+                    return True
+                if v.node not in seen and v.node not in taken:
+                    seen.add(v.node)
+                    stack.append(v.node)
+        return False
+
+    def translate(self, value: Value) -> Value | None:
+        """Return the value of the lowered graph that equals one of the source graph."""
+        node = self.nodes.get(value.node)
+        return None if node is None else Value(node, value.port)
+
+    def _equal(self, own: Value, other: Value) -> bool:
+        if self.translate(own) == other:
+            return True
+        a, b = self.own.get(own), self.other.get(other)
+        if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        return bool(np.array_equal(a, b) if a.dtype == object else same(a, b).all())
+
+    def _same(self, node: Node) -> None:
+        candidates = self._candidates(node)
+        if node.type == "Parameter":
+            at = [n.id for n in self.source.parameters].index(node.id)
+            candidates += [n.id for n in self.lowered.parameters[at : at + 1]]
+        nodes = self.lowered.node
+        equal = (c for c in candidates if not self._difference(node, nodes(c)))
+        alike = (c for c in candidates if nodes(c).type == node.type)
+        found = next(equal, next(alike, next(iter(candidates), None)))
+        if found is None:
+            self.out.problems.append(f'{node.type} "{node.name}" is not in the lowered graph')
+            return
+        reason = self._difference(node, self.lowered.node(found))
+        if reason:
+            self.out.problems.append(f'{node.type} "{node.name}" {reason}')
+        else:
+            self.out.others += 1
+        self.nodes[node.id] = found
+
+    def _difference(self, node: Node, other: Node) -> str | None:
+        if node.type != other.type:
+            return f"is a {other.type} in the lowered graph"
+        if node.type == "Parameter":
+            same_type = node.op.element_type == other.op.element_type  # type: ignore[attr-defined]
+            return None if same_type else "has another element type"
+        if node.op.to_attributes() != other.op.to_attributes():
+            return "has other attributes in the lowered graph"
+        pairs = (self.source.inputs_of(node.id), self.lowered.inputs_of(other.id))
+        if len(pairs[0]) != len(pairs[1]):
+            return "has another number of inputs in the lowered graph"
+        for port, (a, b) in enumerate(zip(*pairs, strict=True)):
+            if not self._equal(a, b):
+                return f"has another input {port} in the lowered graph"
+        return None
+
+    def _deconvolution(self, node: Node) -> None:
+        add = self._bias_behind(node)
+        last = node if add is None else self.source.node(add)
+        found = self._lowered_from(node, last)
+        if found is None:
+            self.out.places[node.id] = "it is not in the lowered graph"
+            return
+        if add is not None:
+            self.out.biases[node.id] = add
+        self.nodes[last.id] = found
+        other = self.lowered.node(found)
+        if is_defined(other):
+            reason = self._difference(node, other)
+            self.out.kept.append(node.name)
+            if reason:
+                self.out.places[node.id] = reason
+            return
+        self.out.places[node.id] = self._place(node, Value(found))
+
+    def _place(self, node: Node, output: Value) -> Place | str:
+        inputs = self.source.inputs_of(node.id)
+        try:
+            d = define(self.source, node)
+        except Unproved as e:
+            return str(e)
+        demanded = self.demands(node)
+        found = {v: self.translate(v) for v in demanded}
+        data = found[inputs[0]]
+        if data is None:
+            if self.own.get(inputs[0]) is not None:
+                return "its data is a constant, so that nothing is left to be followed"
+            return "its data is not in the lowered graph"
+        ports = (1, d.bias, d.output_shape)
+        rest = (found.get(inputs[p]) if p is not None else None for p in ports)
+        return Place(output, data, *rest)
+
+    def _results(self) -> None:
+        own, other = self.source.results, self.lowered.results
+        if len(own) != len(other):
+            self.out.problems.append(f"{len(own)} outputs became {len(other)}")
+        for a, b in zip(own, other, strict=False):
+            if not self._equal(self.source.inputs_of(a.id)[0], self.lowered.inputs_of(b.id)[0]):
+                self.out.problems.append(f'output "{a.name}" shows something else')
+
+
+def match(source: Graph, lowered: Graph) -> Matching:
+    """Find every layer of a source graph in a lowered graph."""
+    return Matcher(source, lowered).match()

@@ -1,0 +1,1 @@
+"""What tests share: graphs, layers, oracles, peers."""

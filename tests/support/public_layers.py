@@ -1,0 +1,120 @@
+"""One deconvolution layer of each of a number of published networks, with its hyper-parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from support.layers import Ints, Layer
+
+
+@dataclass(frozen=True)
+class Published:
+    """A layer of a network; all its axes have the same K, S, P and op, dilation 1.
+
+    `inputs` are N, C, *I.
+    """
+
+    network: str
+    inputs: Ints
+    outputs: int
+    kernel: int
+    stride: int
+    pad: int = 0
+    output_padding: int = 0
+    groups: int = 1
+
+    @property
+    def layer(self) -> Layer:
+        """The layer at full size."""
+        batch, channels, *size = self.inputs
+        axes, g = len(size), self.groups
+        same = {
+            name: (value,) * axes
+            for name, value in (
+                ("kernel", self.kernel),
+                ("strides", self.stride),
+                ("dilations", 1),
+                ("pads_begin", self.pad),
+                ("pads_end", self.pad),
+                ("output_padding", self.output_padding),
+            )
+        }
+        groups = None if g == 1 else g
+        return Layer(batch, tuple(size), groups, channels // g, self.outputs // g, **same)
+
+    @property
+    def small(self) -> Layer:
+        """The same kernel, stride and pads on a few channels and elements."""
+        layer = self.layer
+        return replace(
+            layer,
+            batch=min(layer.batch, 2),
+            size=tuple(min(n, (3, 4, 3)[layer.axes - 1]) for n in layer.size),
+            groups=None if layer.groups is None else min(layer.groups, 2),
+            c=min(layer.c, 2),
+            m=min(layer.m, 2),
+        )
+
+    @property
+    def text(self) -> str:
+        """The hyper-parameters in one line."""
+        size = " x ".join(str(n) for n in self.layer.size)
+        out = " x ".join(str(n) for n in self.layer.output_size)
+        words = [f"K {self.kernel}", f"S {self.stride}", f"P {self.pad}"]
+        words += [f"op {self.output_padding}"] * bool(self.output_padding)
+        words += [f"g {self.groups}"] * (self.groups > 1)
+        batch = f"{self.inputs[0]} x " if self.inputs[0] > 1 else ""
+        channels = f"{batch}{self.inputs[1]} channels of {size} to {self.outputs} of {out}"
+        return f"{channels}; {', '.join(words)}"
+
+
+def macs_by_theory(layer: Layer) -> dict[str, int]:
+    """Multiply-accumulates of each form, from I, O, K, S and P alone (dilation 1).
+
+    direct I K, zero-insertion O K, phases I' K with I' = ceil(O/S), stacked I' S E with E the
+    inputs that S neighbouring outputs meet, gemm I S, multiplied over the axes.
+    """
+    channels = layer.batch * layer.c * layer.m * (layer.groups or 1)
+    totals = dict.fromkeys(("direct", "zero-insertion", "phases", "stacked", "gemm"), channels)
+    for a, (begin, size) in enumerate(layer.window()):
+        i, k, s = layer.size[a], layer.kernel[a], layer.strides[a]
+        blocks = math.ceil(size / s)
+        # Outputs 0..S-1 meet inputs ceil((begin - K + 1) / S) to floor((S - 1 + begin) / S).
+        first, last = -((k - 1 - begin) // s), (s - 1 + begin) // s
+        for form, n in (
+            ("direct", i * k),
+            ("zero-insertion", size * k),
+            ("phases", blocks * k),
+            ("stacked", blocks * s * (last - first + 1)),
+            ("gemm", i * s),
+        ):
+            totals[form] *= n
+    return totals
+
+
+PUBLISHED = (
+    Published("DCGAN, 64 pixels", (1, 512, 4, 4), 256, 4, 2, 1),
+    Published("pix2pix, U-Net 256", (1, 1024, 16, 16), 256, 4, 2, 1),
+    Published("CycleGAN, ResNet generator", (1, 256, 64, 64), 128, 3, 2, 1, 1),
+    Published("StyleGAN2, modulated, batch 2 as groups", (1, 1024, 32, 32), 1024, 3, 2, 0, 0, 2),
+    Published("U-Net", (1, 1024, 28, 28), 512, 2, 2),
+    Published("FCN-32s, bilinear per class", (1, 21, 16, 16), 21, 64, 32, 0, 0, 21),
+    Published("FCN-8s, bilinear per class", (1, 21, 34, 34), 21, 4, 2, 0, 0, 21),
+    Published("DeconvNet, deconv1_1", (1, 64, 224, 224), 64, 3, 1, 1),
+    Published("FSRCNN x3", (1, 56, 85, 85), 1, 9, 3, 4, 2),
+    Published("waifu2x upconv_7", (1, 256, 60, 60), 3, 4, 2, 3),
+    Published("Real-CUGAN x3", (1, 64, 100, 100), 3, 5, 3, 2),
+    Published("DBNet, text detection", (1, 64, 160, 160), 64, 2, 2),
+    Published("SimpleBaseline, pose", (1, 2048, 8, 6), 256, 4, 2, 1),
+    Published("CenterNet, ResNet-18", (1, 512, 16, 16), 256, 4, 2, 1),
+    Published("Mask R-CNN, mask head, 8 regions", (8, 256, 14, 14), 256, 2, 2),
+    Published("PointPillars, third block", (1, 256, 62, 54), 128, 4, 4),
+    Published("FlowNetS, deconv5", (1, 1024, 6, 8), 512, 4, 2, 1),
+    Published("HiFi-GAN V1, first", (1, 512, 32), 256, 16, 8, 4),
+    Published("WaveGAN, first", (1, 1024, 16), 512, 25, 4, 11, 1),
+    Published("WaveGlow, mel upsampling", (1, 80, 63), 80, 1024, 256),
+    Published("Demucs, last decoder", (1, 64, 2048), 8, 8, 4),
+    Published("3D U-Net", (1, 512, 9, 9, 7), 512, 2, 2),
+    Published("V-Net", (1, 256, 8, 8, 4), 128, 2, 2),
+)
