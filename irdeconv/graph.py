@@ -206,6 +206,26 @@ class Graph:
             raise _broken(f"the graph has a cycle through {self.cycle()}")
         return order
 
+    def reading_order(self) -> list[Node]:
+        """Return the nodes in id order, but every producer in front of its first user.
+
+        On a cycle one node stands behind a user.
+        """
+        order: dict[int, Node] = {}
+        entered: set[int] = set()
+        for first in self.nodes():
+            stack = [first.id]
+            while stack:
+                top = stack[-1]
+                if top in entered:
+                    stack.pop()
+                    order.setdefault(top, self.node(top))
+                else:
+                    entered.add(top)
+                    producers = [v.node for v in self.inputs_of(top) if v.node not in entered]
+                    stack += reversed(producers)
+        return list(order.values())
+
     def cycle(self) -> list[str]:
         """Return the names along one cycle; empty where there is none."""
         try:

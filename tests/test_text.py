@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,21 @@ NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x8
 
 
 def again(g: Graph) -> Graph:
-    """Print, parse, print: both texts must be equal."""
+    """Print, parse, print: both texts must be equal, and every node stands behind its inputs."""
     text = dump(g)
+    defined: set[str] = set()
+    for line in text.splitlines()[1:-1]:
+        node, inputs = re.match(r'  (%\d+) ".*?(?<!\\)" = [^(]*\(([^)]*)\)', line).groups()
+        assert {i.split("#")[0] for i in inputs.split(", ") if i} <= defined
+        defined.add(node)
     back = parse(text)
     assert dump(back) == text
     return back
+
+
+def order(g: Graph) -> list[int]:
+    """Return the ids in the order of the text."""
+    return [int(i) for i in re.findall(r"^  %(\d+) ", dump(g), re.MULTILINE)]
 
 
 def const_graph(op: Const) -> Graph:
@@ -188,6 +199,36 @@ def test_random_layers_before_and_after_lowering() -> None:
         g = infer(build_layer(layer, x, w, shape_source="const")[0])
         again(g)
         again(lower(g).graph)
+
+
+def test_a_producer_of_higher_id_stands_in_front_of_its_first_user() -> None:
+    g = Graph()
+    g.add(Parameter((2,), f32), name="x", id=5)
+    for ident, producer in ((9, 5), (7, 9), (4, 7), (6, 5), (8, 7)):
+        g.add(REGISTRY["Abs", "opset1"](), [Value(producer)], name=f"n{ident}", id=ident)
+    g.add(Parameter((2,), f32), name="last", id=1)
+    assert order(again(g)) == [1, 5, 9, 7, 4, 6, 8]
+    assert order(g.copy()) == order(g)
+
+
+def test_layers_that_lowering_makes_stand_where_the_layer_stood() -> None:
+    low = lower(parse(small())).graph
+    ids = order(low)
+    assert ids != sorted(ids)
+    assert ids[0] == min(ids)
+    assert ids[-1] == low.results[0].id  # read last, but with a lower id than what is new
+    again(low)
+
+
+def test_a_cycle_is_printed_as_well() -> None:
+    g = Graph()
+    g.add(Parameter((2,), f32), name="x")
+    for ident in (1, 2):
+        g.add(REGISTRY["Add", "opset1"](), [Value(0)], name=f"n{ident}")
+    g.connect(Value(2), 1, 1)
+    g.connect(Value(1), 2, 1)
+    assert order(g) == [0, 2, 1]
+    assert dump(parse(dump(g))) == dump(g)
 
 
 @pytest.mark.parametrize(

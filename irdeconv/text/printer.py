@@ -33,6 +33,7 @@ ELIDED = 1 << 16
 def dump(graph: Graph, *, elide: int | None = ELIDED) -> str:
     """Return the graph as text; `parse` gives it back where no constant is elided.
 
+    Every node stands behind its inputs, otherwise in the order of the ids.
     Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those
     with more bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all.
     """
@@ -47,7 +48,7 @@ class _Printer:
         info = graph.info
         kept = {k: getattr(info, k) for k in ("ir_version", "rt_info", "file", "extra")}
         lines = [f"graph 1 {quote(info.name)}{self.kept(kept)} {{"]
-        lines += [f"  {self.node(graph, n)}" for n in graph.nodes()]
+        lines += [f"  {self.node(graph, n)}" for n in graph.reading_order()]
         return "\n".join([*lines, "}"]) + "\n"
 
     def node(self, graph: Graph, node: Node) -> str:
