@@ -1,4 +1,4 @@
-"""Options shared by all tests: rewriting expected files, and runs in which a skip is a failure."""
+"""Options of all tests: the quick ones, expected outputs, runs in which a skip is a failure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,22 @@ for _name in ("matmul", "dot", "tensordot", "einsum"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update", action="store_true", help="rewrite expected outputs instead of comparing"
+        "--update",
+        action="store_true",
+        help="run the tests of expected outputs only, and rewrite these instead of comparing",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the quick tests; with --update keep those that have expected outputs."""
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in ("slow", "thorough", "oracles")):
+            item.add_marker("quick")
+    if config.getoption("--update"):
+        others = [i for i in items if "update" not in getattr(i, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [i for i in items if "update" in getattr(i, "fixturenames", ())]
 
 
 @pytest.fixture

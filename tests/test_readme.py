@@ -20,7 +20,7 @@ from irdeconv.cli.main import VERBS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md", "docs/forms.md"]
+PAGES = [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])]
 CONSOLE = re.compile(r"^```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```$", re.M)
 TABLE = re.compile(r"(?<=^\| verb \| what it does \|\n\|---\|---\|\n)(?:\|.*\n)*", re.M)
 

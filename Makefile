@@ -1,0 +1,63 @@
+# Tasks of a checkout; `make` alone lists them. Only python3 and its venv module are needed:
+# each task sets up .venv first, where that is missing or older than pyproject.toml.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+ifeq ($(OS),Windows_NT)
+BIN = $(VENV)/Scripts
+else
+BIN = $(VENV)/bin
+endif
+PY = $(BIN)/python
+READY = $(VENV)/.ready
+PYTEST = $(PY) -m pytest -n $(WORKERS)
+
+.DEFAULT_GOAL = help
+.PHONY: help dev hooks check format quick test slow golden docs bench ci clean
+
+help:  ## list the tasks
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+dev: $(READY)  ## set up .venv: the checkout, editable, with all that tests and checks need
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet -e '.[test,oracles,dev]'
+	@touch $@
+
+hooks: $(READY)  ## let git run the checks before each commit
+	$(PY) -m pre_commit install
+
+check: $(READY)  ## lint, format and types, as .ci/run does
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(READY)  ## mend what ruff can mend
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+quick: $(READY)  ## the quick tests, under a minute on 2 cores
+	$(PYTEST) -q -m quick
+
+test: $(READY)  ## all tests but the full sweeps, some 6 minutes on 2 cores
+	$(PYTEST)
+
+slow: $(READY)  ## the full sweeps
+	$(PYTEST) -m slow
+
+golden: docs  ## write expected outputs anew: tests/golden, README.md, docs
+	$(PYTEST) -q --update
+
+docs: $(READY)  ## write anew what tools/ generates: docs/forms.md
+	$(PY) tools/make_forms_table.py
+
+bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
+	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)
+
+ci:  ## all that must hold before a change lands, in a fresh copy of the checkout
+	.ci/run
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache bench.json
