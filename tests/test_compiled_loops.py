@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv import kernels
+from irdeconv.kernels import compiled
 from irdeconv.kernels.convolution import depthwise as fast
 from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.candidates import convolution_candidates
@@ -75,7 +75,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     plain = SimpleNamespace(njit=lambda **options: lambda function: function)
     monkeypatch.setitem(sys.modules, "numba", plain)
     monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled.vectors", VECTORS)
-    monkeypatch.setattr(kernels, "vectors", VECTORS, raising=False)
+    monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)
     monkeypatch.setattr(fast, "available", lambda: True)
     monkeypatch.setattr(fast, "BLOCK_BYTES", 200)

@@ -18,7 +18,7 @@ from support.layers import Layer, build, expected, numbers, random_layer
 
 pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
-models: Any = pytest.importorskip("onnx_models")
+models: Any = pytest.importorskip("support.onnx_models")
 pytestmark = pytest.mark.oracles
 
 LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 1))
