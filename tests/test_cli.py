@@ -336,27 +336,6 @@ def test_nothing_to_raise(net: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no decompositions, nothing to raise" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("format", "start"), [("dot", "digraph"), ("html", "<!DOCTYPE html>"), ("ir", "graph 1 ")]
-)
-def test_inspect_formats(
-    net: Path, format: str, start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("inspect", net, "--lower", "--format", format) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(start)
-    out = tmp_path / "out"
-    assert command("inspect", net, "--lower", "--format", format, "-o", out) == 0
-    assert out.read_text() == shown
-
-
-def test_inspect_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("inspect", net, "--lower", "--format", "json") == 0
-    found = as_json(capsys)
-    assert found["schema"] == "irdeconv/inspect/1"
-    assert found["lowered"]["totals"]["deconvolutions"] == 0
-
-
 def test_compare_finds_a_difference(
     net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
+    from irdeconv.passes.lower_deconv import Lowered
+    from irdeconv.passes.raising import Raised
     from irdeconv.verify.proof.certificate import Certificate
 
 SCHEMA = "irdeconv/certificates/1"
@@ -70,20 +72,24 @@ def certificates_text(made: Sequence[Certificate]) -> str:
 def report_proved(
     verb: str,
     args: argparse.Namespace,
-    report: Mapping[str, Any],
+    rewritten: Lowered | Raised,
     made: Sequence[Certificate],
     console: Console,
 ) -> bool:
-    """Write the JSON document of a verb that rewrites, or the certificates behind its text.
+    """Write the JSON document or the graph of a verb that rewrites, certificates behind its report.
 
     Returns whether all layers are proved.
     """
+    from irdeconv.text import dump
+
     if console.wants_json:
-        content = {"file": args.file, "output": args.output, **report}
+        content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
         if args.certify:
             content["certificates"] = [c.to_dict() for c in made]
         console.json(verb, content)
     else:
+        if console.format == "ir":
+            console.raw(dump(rewritten.graph, elide=0))
         for c in made:
             console.text(str(c))
     return all(c.holds_for is not None for c in made)

@@ -51,8 +51,11 @@ class Console:
         return self.format == "json"
 
     def text(self, *parts: Part) -> None:
-        """Write one line (or several) of the result."""
-        self._write(self.out, self._join(self.out, parts) + "\n")
+        """Write one line (or several) of the result; beside a graph's text they are a log."""
+        if self.format == "ir":
+            self.log(*parts)
+        else:
+            self._write(self.out, self._join(self.out, parts) + "\n")
 
     def json(self, verb: str, content: Mapping[str, Any]) -> None:
         """Write the result as JSON with its schema; NaN and infinities become strings."""

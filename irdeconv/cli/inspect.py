@@ -1,6 +1,7 @@
 """List layers with shapes, element types, parameters and multiply-accumulates.
 
-Formats beside text and json: dot (Graphviz), html (a page), ir (the text form of the graph).
+Formats beside text and json: dot (Graphviz), html (a page), ir (the text form of the graph). With
+--lower text, json and html compare before and after; dot and ir show the lowered graph.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ def configure(parser: Parser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_shapes(parser)
-    parser.add_argument("--lower", action="store_true", help="compare with the lowered graph")
+    parser.add_argument(
+        "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"
+    )
     add_form(parser, none=False)
     parser.set_defaults(form=None)  # whether it is given counts
     parser.add_argument("--constants", action="store_true", help="list constants as well")
@@ -65,10 +68,11 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
 
     if console.format == "json":
         return json.dumps(inspection.to_dict(), indent=1) + "\n"
-    if console.format == "dot":
-        return inspection.to_dot()
     if console.format == "html":
         return inspection.to_html()
+    shown = inspection.lowered or inspection
+    if console.format == "dot":
+        return shown.to_dot()
     if console.format == "ir":
-        return dump(inspection.graph, elide=None if args.constants else 0)
+        return dump(shown.graph, elide=None if args.constants else 0)
     return printable(inspection.to_text(constants=args.constants)) + "\n"

@@ -1,7 +1,9 @@
 """Rewrite every deconvolution into ordinary convolutions and report what became of each.
 
 With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it. With
---certify every rewritten layer is proved equal to its source, in the file that -o has written.
+--format ir the lowered graph is printed in its text form (inspect --lower prints large constants
+as well), and the report goes to stderr. With --certify every rewritten layer is proved equal to
+its source, in the file that -o has written.
 Exit code 4 where a deconvolution stays, 1 where one is not proved.
 """
 
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         for d in low.report.diagnostics:
             console.error(*parts(d))
         _text(low, args, console)
-    proved = report_proved("lower", args, low.report.to_dict(), certificates, console)
+    proved = report_proved("lower", args, low, certificates, console)
     if any(r.form is None for r in low.report):
         return 4
     return 0 if proved else 1

@@ -191,7 +191,7 @@ def add_rewriting(parser: Parser, adjective: str, layers: str) -> None:
     add_shapes(parser)
     add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)")
     add_certify(parser, layers)
-    add_format(parser)
+    add_format(parser, "ir")
 
 
 def add_output(parser: Parser, help: str, *, required: bool = False) -> None:

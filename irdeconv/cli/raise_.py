@@ -2,8 +2,9 @@
 
 Found are inserted zeros, several or one convolution with channels interleaved in space, and data
 enlarged by repetition. What is none stays, with the reason. With -o the raised IR is written as
-.xml and .bin. With --certify every raised layer is proved equal to what it replaces; exit code 1
-where one is not.
+.xml and .bin. With --format ir the raised graph is printed in its text form, and the report goes to
+stderr. With --certify every raised layer is proved equal to what it replaces; exit code 1 where
+one is not.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     if not console.wants_json:
         _text(raised, args, console)
-    return 0 if report_proved("raise", args, raised.report.to_dict(), certificates, console) else 1
+    return 0 if report_proved("raise", args, raised, certificates, console) else 1
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

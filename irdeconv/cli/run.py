@@ -169,7 +169,7 @@ def _log_steps(steps: list[Step], console: Console) -> None:
     for index, step in enumerate(steps):
         layers = ", ".join(f'{n.type} "{n.name}"' for n in step.nodes)
         why = f" ({step.why})" if step.why else ""
-        console.log(f"step {index}: {step.kernel}{why}: {layers}")
+        console.error(f"step {index}: {step.kernel}{why}: {layers}")  # asked for, so also with -q
 
 
 def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:

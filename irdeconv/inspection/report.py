@@ -196,7 +196,7 @@ class Inspection:
         return out
 
     def to_dot(self) -> str:
-        """Return the graph in Graphviz's language, shapes on the edges."""
+        """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges."""
         from irdeconv.inspection.dot import dot
 
         return dot(self)
