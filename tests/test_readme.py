@@ -11,7 +11,6 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from irdeconv.cli.main import VERBS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])]
 CONSOLE = re.compile(r"^```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```$", re.M)
 TABLE = re.compile(r"(?<=^\| verb \| what it does \|\n\|---\|---\|\n)(?:\|.*\n)*", re.M)
 
@@ -111,17 +109,3 @@ def test_ci_takes_the_test_command_from_the_readme() -> None:
     assert "<!-- command: tests -->" in script
     assert "pytest" not in script
     assert (ROOT / ".ci/run").stat().st_mode & 0o100
-
-
-def links(page: str) -> Iterator[str]:
-    for target in re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text("utf-8")):
-        if "://" not in target:
-            yield target
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_link_and_name_files_that_exist(page: str) -> None:
-    text = (ROOT / page).read_text("utf-8")
-    assert [t for t in links(page) if not (ROOT / t).exists()] == []
-    named = re.findall(r"`((?:irdeconv|tests|tools|ir_samples)/[\w./]*)`", text)
-    assert [n for n in named if not (ROOT / n).exists()] == []
