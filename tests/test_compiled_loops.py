@@ -16,7 +16,7 @@ from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.convolution.canonical import volume
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 from support import oracle
 from test_kernels_convolve import Shifts, data, draw, run, strided
 
@@ -131,7 +131,7 @@ def test_compiled_direct_products(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_compiled_loops_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = Windows((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
+    w = ConvProblem((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
     monkeypatch.setattr(jit, "installed", lambda: True)
     monkeypatch.setenv("IRDECONV_FAST", "1")
     assert "depthwise" in [c.name for c in convolution_candidates(w)]

@@ -21,7 +21,8 @@ from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates, 
 from irdeconv.kernels.deconvolution.residues import axes_of
 from irdeconv.kernels.deconvolution.separable import factors
 from irdeconv.kernels.shared import products
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import growth, matrices
 from support import oracle
@@ -43,7 +44,7 @@ class Added:
             tile += self.values[channels, None]
 
 
-def draw(seed: int, dtype: str = "float64") -> Windows:
+def draw(seed: int, dtype: str = "float64") -> ConvProblem:
     r = random.Random(seed)
     rank = r.choice([1, 2, 2, 3])
     groups, c, m = r.choice([1, 1, 2, 3]), r.choice([1, 1, 2, 5]), r.choice([1, 1, 3, 4])
@@ -60,34 +61,34 @@ def draw(seed: int, dtype: str = "float64") -> Windows:
     ]
     n = r.choice([1, 1, 2, 5])
     rows = (tuple(v) for v in (kernel, strides, dilations, begin, sizes))
-    return Windows((n, groups * c, *inputs), groups * m, groups, *rows, dtype)
+    return ConvProblem((n, groups * c, *inputs), groups * m, groups, *rows, dtype)
 
 
-def data(windows: Windows, seed: int = 0) -> tuple[Any, Any]:
+def data(problem: ConvProblem, seed: int = 0) -> tuple[Any, Any]:
     r = np.random.default_rng(seed)
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    x = r.integers(-9, 10, windows.shape).astype(windows.dtype)
+    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    x = r.integers(-9, 10, problem.shape).astype(problem.dtype)
     if seed % 3 == 0:
         x = np.asfortranarray(x)
     elif seed % 3 == 1:
         x = np.repeat(x, 2, -1)[..., ::2]
-    w = r.integers(-9, 10, (windows.groups, c, m, *windows.kernel)).astype(windows.dtype)
+    w = r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(problem.dtype)
     return x, w
 
 
-def expected(windows: Windows, x: Any, w: Any) -> Any:
-    args = windows.strides, windows.dilations, windows.begin, windows.sizes
+def expected(problem: ConvProblem, x: Any, w: Any) -> Any:
+    args = problem.strides, problem.dilations, problem.begin, problem.sizes
     return oracle.deconvolution(x.astype(np.float64), w.astype(np.float64), *args)
 
 
 @np.errstate(all="ignore")  # as the engine does
-def run(windows: Windows, candidate: Candidate, x: Any, w: Any, epilogue: Any = None) -> Any:
+def run(problem: ConvProblem, candidate: Candidate, x: Any, w: Any, epilogue: Any = None) -> Any:
     """Run twice on one thread and on three; all four must give the same bits."""
     kernel = candidate.prepare(w)
     results = []
     for team in (Team(1), Team(3)):
         for _ in range(2):
-            y = np.full(windows.out_shape, np.nan, windows.dtype)
+            y = np.full(problem.out_shape, np.nan, problem.dtype)
             team.begin()
             kernel(x, y, epilogue, team)
             results.append(y)
@@ -95,13 +96,13 @@ def run(windows: Windows, candidate: Candidate, x: Any, w: Any, epilogue: Any = 
     return results[0]
 
 
-def bound(windows: Windows, name: str, x: Any, w: Any, dtype: str = "") -> float:
+def bound(problem: ConvProblem, name: str, x: Any, w: Any, dtype: str = "") -> float:
     """Bound the error: sums of products of magnitude |x| |w|, in any order, and an epilogue's."""
     c = w.shape[1]
-    terms = c * windows.taps
-    unit = UNIT[dtype or windows.dtype]
+    terms = c * problem.taps
+    unit = UNIT[dtype or problem.dtype]
     scale = float(np.abs(x).max(initial=0)) * float(np.abs(w).max(initial=0)) * c
-    size = scale * windows.taps
+    size = scale * problem.taps
     if "winograd" not in name:
         return size * (terms + 8) * unit
     # The transforms' absolute sums, of up to two tiles per axis; a product and two matrices with
@@ -111,11 +112,11 @@ def bound(windows: Windows, name: str, x: Any, w: Any, dtype: str = "") -> float
         return (size * gain * (c + 20) + 9) * unit
     gain, roundings = 1.0, c + 8
     inputs = points = 1
-    for t, a in zip(map(int, name.split("-")[-1].split("x")), axes_of(windows), strict=True):
+    for t, a in zip(map(int, name.split("-")[-1].split("x")), axes_of(problem), strict=True):
         taps = a.counts[0]
         gain *= growth(t, taps) * (2 if taps > 1 else 1)
         inputs, points = inputs * t, points * (t + taps - 1)
-    gamma = (roundings + inputs + points + windows.rank) * unit
+    gamma = (roundings + inputs + points + problem.rank) * unit
     return scale * gain * gamma / (1 - gamma) + (size + 9) * unit
 
 
@@ -135,24 +136,24 @@ def laid_out(x: Any, seed: int) -> Any:
     return x[tuple(every)]
 
 
-def check(windows: Windows, seed: int) -> None:
-    x, w = data(windows, seed)
-    want = expected(windows, x, w)
+def check(problem: ConvProblem, seed: int) -> None:
+    x, w = data(problem, seed)
+    want = expected(problem, x, w)
     r = np.random.default_rng(seed)
-    bias = r.integers(-9, 10, windows.outputs).astype(windows.dtype)
-    plane = (windows.shape[0], windows.outputs, math.prod(windows.sizes))
-    other = r.integers(-9, 10, plane).astype(windows.dtype)
-    ones = [1] * windows.rank
-    for candidate in deconvolution_candidates(windows):
-        limit = bound(windows, candidate.name, x, w)
+    bias = r.integers(-9, 10, problem.outputs).astype(problem.dtype)
+    plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
+    other = r.integers(-9, 10, plane).astype(problem.dtype)
+    ones = [1] * problem.rank
+    for candidate in deconvolution_candidates(problem):
+        limit = bound(problem, candidate.name, x, w)
         for epilogue, more in (
             (None, 0.0),
             (Added(bias, False), bias.reshape(-1, *ones)),
-            (Added(other, True), other.reshape(windows.out_shape)),
+            (Added(other, True), other.reshape(problem.out_shape)),
         ):
-            y = run(windows, candidate, laid_out(x, seed), w, epilogue)
+            y = run(problem, candidate, laid_out(x, seed), w, epilogue)
             exact = want.astype(np.float64) + more
-            factorised = windows.rank == 2 and w.shape[1] == 1
+            factorised = problem.rank == 2 and w.shape[1] == 1
             if "winograd" in candidate.name or factorised:
                 assert (np.abs(y - exact) <= limit).all(), candidate.name
             else:  # sums of small integers are exact in any order
@@ -189,51 +190,51 @@ def test_every_candidate_in_many_blocks(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(120, 150))
 def test_every_candidate_of_stride_one(seed: int) -> None:
-    windows = draw(seed)
-    ones = (1,) * windows.rank
-    sizes = tuple(o // s for o, s in zip(windows.sizes, windows.strides, strict=True))
-    dilations = windows.dilations if seed % 2 else (seed % 3 + 1,) * windows.rank
-    windows = replace(windows, strides=ones, dilations=dilations, sizes=sizes)
-    check(windows, seed)
-    if 0 not in (*windows.out_shape, *windows.shape):
-        names = [c.name.split()[0] for c in deconvolution_candidates(windows)]
+    problem = draw(seed)
+    ones = (1,) * problem.rank
+    sizes = tuple(o // s for o, s in zip(problem.sizes, problem.strides, strict=True))
+    dilations = problem.dilations if seed % 2 else (seed % 3 + 1,) * problem.rank
+    problem = replace(problem, strides=ones, dilations=dilations, sizes=sizes)
+    check(problem, seed)
+    if 0 not in (*problem.out_shape, *problem.shape):
+        names = [c.name.split()[0] for c in deconvolution_candidates(problem)]
         assert "convolution" in names
-        dilated = zip(windows.kernel, dilations, strict=True)
-        every = " ".join(c.name for c in deconvolution_candidates(windows))
+        dilated = zip(problem.kernel, dilations, strict=True)
+        every = " ".join(c.name for c in deconvolution_candidates(problem))
         assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
 
 
 @pytest.mark.parametrize("seed", range(150, 170))
 def test_every_candidate_of_a_single_position(seed: int) -> None:
-    windows = draw(seed)
+    problem = draw(seed)
     r = random.Random(seed)
-    shape = (r.choice([1, 2, 3, 9]), windows.shape[1], *(1 for _ in windows.kernel))
-    check(replace(windows, shape=shape), seed)
-    axes = zip(windows.kernel, windows.dilations, windows.begin, windows.sizes, strict=True)
+    shape = (r.choice([1, 2, 3, 9]), problem.shape[1], *(1 for _ in problem.kernel))
+    check(replace(problem, shape=shape), seed)
+    axes = zip(problem.kernel, problem.dilations, problem.begin, problem.sizes, strict=True)
     landing = all(any(0 <= i * d - b < o for i in range(k)) for k, d, b, o in axes)
-    if 0 not in windows.out_shape:
-        names = [c.name for c in deconvolution_candidates(replace(windows, shape=shape))]
+    if 0 not in problem.out_shape:
+        names = [c.name for c in deconvolution_candidates(replace(problem, shape=shape))]
         assert ("single" in names) == landing
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_multiples_where_no_taps_meet(channels: int) -> None:
-    windows = Windows((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
-    x, w = data(windows)
-    [kernel] = [c for c in deconvolution_candidates(windows) if c.name == "multiples"]
-    assert (run(windows, kernel, x, w) == expected(windows, x, w)).all()
+    problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
+    x, w = data(problem)
+    [kernel] = [c for c in deconvolution_candidates(problem) if c.name == "multiples"]
+    assert (run(problem, kernel, x, w) == expected(problem, x, w)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("seed", range(200, 212))
 def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
     assert ml_dtypes.bfloat16  # gives NumPy the type's name
-    windows = draw(seed, dtype)
-    x, w = data(windows, seed)
-    exact = expected(windows, x, w)
-    for candidate in deconvolution_candidates(windows):
-        y = run(windows, candidate, x, w).astype(np.float64)
-        limit = bound(windows, candidate.name, x.astype("f8"), w.astype("f8"), "float32")
+    problem = draw(seed, dtype)
+    x, w = data(problem, seed)
+    exact = expected(problem, x, w)
+    for candidate in deconvolution_candidates(problem):
+        y = run(problem, candidate, x, w).astype(np.float64)
+        limit = bound(problem, candidate.name, x.astype("f8"), w.astype("f8"), "float32")
         assert (np.abs(y - exact) <= np.abs(exact) * UNIT[dtype] + limit).all(), candidate.name
 
 
@@ -241,21 +242,21 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("seed", range(212, 232))
 def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) -> None:
-    windows = draw(seed, dtype)
-    x, w = data(windows, seed)
+    problem = draw(seed, dtype)
+    x, w = data(problem, seed)
     r = np.random.default_rng(seed)
-    plane = (windows.shape[0], windows.outputs, math.prod(windows.sizes))
-    bias = r.integers(-99, 99, windows.outputs).astype(np.float32)
+    plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
+    bias = r.integers(-99, 99, problem.outputs).astype(np.float32)
     other = r.integers(-99, 99, plane).astype(np.float32)
-    sums = expected(windows, x, w)
+    sums = expected(problem, x, w)
     cases = (
-        (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in windows.sizes))),
-        (Added(other, True), sums + other.reshape(windows.out_shape)),
+        (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in problem.sizes))),
+        (Added(other, True), sums + other.reshape(problem.out_shape)),
     )
-    for candidate in deconvolution_candidates(windows):
+    for candidate in deconvolution_candidates(problem):
         if "winograd" not in candidate.name:  # sums of small integers are exact in f32
             for epilogue, exact in cases:
-                y = run(windows, candidate, x, w, epilogue)
+                y = run(problem, candidate, x, w, epilogue)
                 assert (y == exact.astype(np.float32).astype(dtype)).all(), candidate.name
 
 
@@ -269,15 +270,17 @@ def bilinear(channels: int, size: int, dtype: Any) -> Any:
 
 def test_bilinear_filters_are_separable() -> None:
     sizes = (512, 384)
-    windows = Windows((1, 3, 16, 12), 3, 3, (64, 64), (32, 32), (1, 1), (16, 16), sizes, "float32")
+    problem = ConvProblem(
+        (1, 3, 16, 12), 3, 3, (64, 64), (32, 32), (1, 1), (16, 16), sizes, "float32"
+    )
     w = bilinear(3, 64, np.float32)
-    x = np.random.default_rng(0).standard_normal(windows.shape).astype(np.float32)
-    want = expected(windows, x, w)
+    x = np.random.default_rng(0).standard_normal(problem.shape).astype(np.float32)
+    want = expected(problem, x, w)
     bias = np.ones(3, np.float32)
-    for candidate in deconvolution_candidates(windows):
-        y = run(windows, candidate, x, w, Added(bias, False))
-        assert (np.abs(y - 1 - want) <= 2 * bound(windows, candidate.name, x, w)).all()
-    assert deconvolution_candidates(windows)[0].prepare(w).name == "separable"
+    for candidate in deconvolution_candidates(problem):
+        y = run(problem, candidate, x, w, Added(bias, False))
+        assert (np.abs(y - 1 - want) <= 2 * bound(problem, candidate.name, x, w)).all()
+    assert deconvolution_candidates(problem)[0].prepare(w).name == "separable"
 
 
 def test_only_filters_of_rank_one_are_factorised() -> None:
@@ -330,11 +333,11 @@ def test_rows_do_not_alias_in_the_cache() -> None:
 
 
 def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
-    windows = Windows((1, 8, 16, 16), 8, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32))
-    every = deconvolution_candidates(windows)
+    problem = ConvProblem((1, 8, 16, 16), 8, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32))
+    every = deconvolution_candidates(problem)
     assert [c.cost for c in every] == sorted(c.cost for c in every)
     assert any(c.name.startswith("winograd") for c in every)
-    names = [c.name for c in direct_candidates(windows)]
+    names = [c.name for c in direct_candidates(problem)]
     assert names
     assert not any(n.startswith("winograd") for n in names)
 
@@ -342,22 +345,26 @@ def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @np.errstate(all="ignore")  # as the engine does
 def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
-    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype)
-    x, w = data(windows)
-    for candidate in deconvolution_candidates(windows):
+    problem = ConvProblem(
+        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
+    )
+    x, w = data(problem)
+    for candidate in deconvolution_candidates(problem):
         team = Team(1)
         kernel = candidate.prepare(w)
         for _ in range(2):
             team.begin()
-            kernel(x, np.empty(windows.out_shape, dtype), None, team)
+            kernel(x, np.empty(problem.out_shape, dtype), None, team)
         assert team.peak <= candidate.scratch, candidate.name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_memory_stays_small_where_the_inserted_zeros_would_be_many(dtype: str) -> None:
-    windows = Windows((1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype)
+    problem = ConvProblem(
+        (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
+    )
     filters = 4 * 32 * 32 * 16 * 16
-    best = deconvolution_candidates(windows)[0]
+    best = deconvolution_candidates(problem)[0]
     assert best.scratch - filters <= 16 << 20
 
 
@@ -379,12 +386,12 @@ def test_narrow_floats_are_converted_block_by_block(
 ) -> None:
     sizes = (192 * strides[0], 192 * strides[1])
     lists = (kernel, strides, (1, 1), (0, 0), sizes)
-    windows = Windows((1, c, 192, 192), m, groups, *lists, "float16")
-    x, w = np.zeros(windows.shape, "f2"), np.zeros((groups, c // groups, m // groups, *kernel))
-    team, out = Team(1), np.empty(windows.out_shape, "f2")
+    problem = ConvProblem((1, c, 192, 192), m, groups, *lists, "float16")
+    x, w = np.zeros(problem.shape, "f2"), np.zeros((groups, c // groups, m // groups, *kernel))
+    team, out = Team(1), np.empty(problem.out_shape, "f2")
     for _ in range(2):
         team.begin()
-        best = deconvolution_candidates(windows)[0]
+        best = deconvolution_candidates(problem)[0]
         best.prepare(w.astype("f2"))(x, out, None, team)
     assert team.peak <= best.scratch
     assert team.peak < 2 * (x.size + out.size), best.name  # half of what f32 would need

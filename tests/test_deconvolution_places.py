@@ -24,31 +24,32 @@ from irdeconv.kernels.deconvolution.candidates import convolution_kernels, decon
 from irdeconv.kernels.deconvolution.landing import LANES, Line, Places
 from irdeconv.kernels.deconvolution.single import single_candidates
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, arithmetic
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 
 
-def wide(seed: int) -> Windows:
+def wide(seed: int) -> ConvProblem:
     """Draw a layer with rows of vectors, also ones where taps land far from each other."""
     r = random.Random(seed)
-    windows = draw(seed, r.choice(["float32", "float64", "float16"]))
+    problem = draw(seed, r.choice(["float32", "float64", "float16"]))
     last = r.choice([8, 16, 19, 33])
-    strides = (*windows.strides[:-1], r.choice([1, 2, 3, 9]))
-    dilations = (*windows.dilations[:-1], r.choice([1, 2, last]))
-    span = strides[-1] * last + dilations[-1] * windows.kernel[-1]
-    sizes = (*(max(1, o) for o in windows.sizes[:-1]), r.randint(1, span + 9))
-    shape = (*windows.shape[:-1], last)
-    return replace(windows, shape=shape, strides=strides, dilations=dilations, sizes=sizes)
+    strides = (*problem.strides[:-1], r.choice([1, 2, 3, 9]))
+    dilations = (*problem.dilations[:-1], r.choice([1, 2, last]))
+    span = strides[-1] * last + dilations[-1] * problem.kernel[-1]
+    sizes = (*(max(1, o) for o in problem.sizes[:-1]), r.randint(1, span + 9))
+    shape = (*problem.shape[:-1], last)
+    return replace(problem, shape=shape, strides=strides, dilations=dilations, sizes=sizes)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
-    windows = wide(seed)
+    problem = wide(seed)
     for limit in (1, 7, 40, 300):
-        cut = geo.split(windows, limit)
+        cut = geo.split(problem, limit)
         want: dict[Any, int] = {}
         for block in cut:
             key = block.count, tuple(p.kind for p in block.parts)
@@ -62,11 +63,11 @@ def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
 def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
     size = {1: 10**7, 2: 4096, 3: 256}[rank]
     lists = ((4,) * rank, (2,) * rank, (1,) * rank, (1,) * rank, (2 * size,) * rank)
-    windows = Windows((256, 8, *(size,) * rank), 8, 1, *lists)
-    deconvolution_candidates(windows)  # imports what it needs
+    problem = ConvProblem((256, 8, *(size,) * rank), 8, 1, *lists)
+    deconvolution_candidates(problem)  # imports what it needs
     tracemalloc.start()
     try:
-        deconvolution_candidates(windows)
+        deconvolution_candidates(problem)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -130,27 +131,27 @@ def test_places_are_those_of_the_definition(seed: int) -> None:
 @needs_numba
 def test_runs_of_different_taps_are_not_read_as_one() -> None:
     """Each output is one term, but the first half of the row meets another tap than the rest."""
-    windows = Windows((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
-    x, w = data(windows)
-    want = expected(windows, x, w)
-    for candidate in deconvolution_candidates(windows):
-        assert (run(windows, candidate, x, w) == want).all(), candidate.name
+    problem = ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
+    x, w = data(problem)
+    want = expected(problem, x, w)
+    for candidate in deconvolution_candidates(problem):
+        assert (run(problem, candidate, x, w) == want).all(), candidate.name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @np.errstate(all="ignore")  # as the engine does
 def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> None:
-    windows = Windows((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
-    x, w = data(windows)
+    problem = ConvProblem((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
+    x, w = data(problem)
     x[1, 1] = np.nan
-    [candidate] = single_candidates(windows)
-    y, team = np.full(windows.out_shape, 7, dtype), Team(1)
+    [candidate] = single_candidates(problem)
+    y, team = np.full(problem.out_shape, 7, dtype), Team(1)
     candidate.prepare(w.astype(np.float32))(x, y, None, team)
     bad = np.isnan(y)
     assert not bad[0].any()
     assert bad[1, :, 1:4:2, 0:4:3].all()
     assert bad.sum() == 2 * 2 * 2
-    assert (y[0] == expected(windows, x, w)[0]).all()
+    assert (y[0] == expected(problem, x, w)[0]).all()
 
 
 @needs_numba
@@ -168,13 +169,13 @@ def test_every_cut_of_the_compiled_kernels(
     begin = tuple(r.randint(-2, 3) for _ in inputs)
     sizes = tuple(max(1, stride * i + r.randint(-3, 9)) for i in inputs)
     rows = (kernel, (stride,) * len(inputs), (r.choice([1, 1, 2]),) * len(inputs), begin, sizes)
-    windows = Windows((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
-    x, w = data(windows, seed)
-    want = expected(windows, x, w).astype(windows.dtype)
-    cuts = list(placings._placings(windows))
+    problem = ConvProblem((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
+    x, w = data(problem, seed)
+    want = expected(problem, x, w).astype(problem.dtype)
+    cuts = list(placings._placings(problem))
     assert len(cuts) > 1
-    for candidate in [*cuts, *placings._spreads(windows)]:
-        assert (run(windows, candidate, x, w.astype(windows.compute)) == want).all()
+    for candidate in [*cuts, *placings._spreads(problem)]:
+        assert (run(problem, candidate, x, w.astype(problem.compute)) == want).all()
 
 
 class Guarded(Space):
@@ -207,14 +208,14 @@ class GuardedTeam(Team):
         self.space, self._spaces = Guarded(behind), [Guarded(behind)]
 
 
-def guarded(windows: Windows, candidate: Candidate, x: Any, w: Any) -> Iterator[Any]:
+def guarded(problem: ConvProblem, candidate: Candidate, x: Any, w: Any) -> Iterator[Any]:
     """Yield results of a kernel that may touch nothing behind its arrays, or before them."""
-    kernel = candidate.prepare(w.astype(windows.compute))
+    kernel = candidate.prepare(w.astype(problem.compute))
     for behind in (False, True):
         team = GuardedTeam(behind)
-        source = team.space.array(windows.shape, windows.dtype)
+        source = team.space.array(problem.shape, problem.dtype)
         source[...] = x
-        y = team.space.array(windows.out_shape, windows.dtype)
+        y = team.space.array(problem.out_shape, problem.dtype)
         kernel(source, y, None, team)
         yield y
 
@@ -233,11 +234,11 @@ def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
 @np.errstate(all="ignore")  # as the engine does
 def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
     """A read or write beyond ends the process."""
-    windows = wide(seed)
-    x, w = data(windows, seed)
-    want = expected(windows, x, w).astype(windows.dtype)
-    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
-        for y in guarded(windows, candidate, x, w):
+    problem = wide(seed)
+    x, w = data(problem, seed)
+    want = expected(problem, x, w).astype(problem.dtype)
+    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
+        for y in guarded(problem, candidate, x, w):
             assert (y == want).all(), candidate.name
 
 
@@ -248,12 +249,12 @@ def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
 def test_tiles_touch_nothing_outside(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("EVALUATED", 2000), ("NARROW", 4), ("PRODUCTS", 2000)):
         monkeypatch.setattr(winograds, name, size)
-    windows = replace(wide(seed), dtype="float64")
-    x, w = data(windows, seed)
-    want = expected(windows, x, w)
-    for candidate in winograds.winograd_candidates(windows):
-        limit = bound(windows, candidate.name, x, w)
-        for y in guarded(windows, candidate, x, w):
+    problem = replace(wide(seed), dtype="float64")
+    x, w = data(problem, seed)
+    want = expected(problem, x, w)
+    for candidate in winograds.winograd_candidates(problem):
+        limit = bound(problem, candidate.name, x, w)
+        for y in guarded(problem, candidate, x, w):
             assert (np.abs(y - want) <= limit).all(), candidate.name
 
 
@@ -262,17 +263,17 @@ def test_tiles_touch_nothing_outside(seed: int, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("seed", range(40, 70))
 @np.errstate(all="ignore")  # as the engine does
 def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int) -> None:
-    windows = wide(seed)
-    x, w = data(windows, seed)
-    want = expected(windows, x, w).astype(windows.dtype)
-    bad = np.zeros(windows.shape, bool)
-    bad[..., np.random.default_rng(seed).integers(windows.shape[-1])] = True
-    reached = expected(windows, bad.astype("f4"), np.ones_like(w)) > 0
+    problem = wide(seed)
+    x, w = data(problem, seed)
+    want = expected(problem, x, w).astype(problem.dtype)
+    bad = np.zeros(problem.shape, bool)
+    bad[..., np.random.default_rng(seed).integers(problem.shape[-1])] = True
+    reached = expected(problem, bad.astype("f4"), np.ones_like(w)) > 0
     x[bad] = np.inf if seed % 2 else np.nan
-    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
-        kernel, team = candidate.prepare(w.astype(windows.compute)), Team(1)
+    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
+        kernel, team = candidate.prepare(w.astype(problem.compute)), Team(1)
         for _ in range(2):
-            y = np.full(windows.out_shape, np.nan, windows.dtype)
+            y = np.full(problem.out_shape, np.nan, problem.dtype)
             team.begin()
             kernel(x, y, None, team)
             assert ((y == want) | reached).all(), candidate.name
@@ -282,12 +283,12 @@ def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int
 @needs_numba
 @pytest.mark.usefixtures("cut_small")
 def test_a_kernel_is_run_by_several_teams_at_once() -> None:
-    windows = Windows((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
-    x, w = data(windows)
-    want = expected(windows, x, w)
-    for candidate in [*placings._placings(windows), *placings._spreads(windows)]:
+    problem = ConvProblem((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
+    x, w = data(problem)
+    want = expected(problem, x, w)
+    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
         kernel = candidate.prepare(w)
-        outs = [np.empty(windows.out_shape, np.float32) for _ in range(3)]
+        outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
 
         def work(y: Any, kernel: Any = kernel) -> None:
             team = Team(1)
@@ -306,24 +307,24 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "windows",
+    "problem",
     [
-        Windows((5, 2, 1, 4), 14, 2, (5, 2), (1, 1), (3, 1), (0, 4), (13, 1), "float64"),
-        Windows((2, 21, 6, 9), 9, 3, (6, 2), (1, 1), (3, 1), (0, 0), (18, 10)),
-        Windows((3, 1, 1, 13), 2, 1, (2, 3), (1, 3), (5, 1), (-3, 0), (12, 39)),
-        Windows((1, 512, 16, 16), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32)),
-        Windows((1, 16, 4, 6000), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (8, 12000), "float16"),
-        Windows((1, 8, 64, 64), 16, 1, (3, 3), (1, 1), (2, 2), (2, 2), (64, 64)),
+        ConvProblem((5, 2, 1, 4), 14, 2, (5, 2), (1, 1), (3, 1), (0, 4), (13, 1), "float64"),
+        ConvProblem((2, 21, 6, 9), 9, 3, (6, 2), (1, 1), (3, 1), (0, 0), (18, 10)),
+        ConvProblem((3, 1, 1, 13), 2, 1, (2, 3), (1, 3), (5, 1), (-3, 0), (12, 39)),
+        ConvProblem((1, 512, 16, 16), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32)),
+        ConvProblem((1, 16, 4, 6000), 1, 1, (4, 4), (2, 2), (1, 1), (1, 1), (8, 12000), "float16"),
+        ConvProblem((1, 8, 64, 64), 16, 1, (3, 3), (1, 1), (2, 2), (2, 2), (64, 64)),
     ],
 )
 @np.errstate(all="ignore")  # as the engine does
-def test_thin_and_dilated_layers_declare_their_scratch(windows: Windows) -> None:
-    x, w = data(windows)
-    x, own = np.ascontiguousarray(x, windows.dtype), np.ascontiguousarray(w, windows.compute)
-    pairs = [(c, own) for c in deconvolution_candidates(windows)]
-    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in convolution_kernels(windows)]
+def test_thin_and_dilated_layers_declare_their_scratch(problem: ConvProblem) -> None:
+    x, w = data(problem)
+    x, own = np.ascontiguousarray(x, problem.dtype), np.ascontiguousarray(w, problem.compute)
+    pairs = [(c, own) for c in deconvolution_candidates(problem)]
+    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in convolution_kernels(problem)]
     for candidate, filters in pairs:
-        team, y = Team(1), np.empty(windows.out_shape, windows.dtype)
+        team, y = Team(1), np.empty(problem.out_shape, problem.dtype)
         candidate.prepare(filters)(x, y, None, team)
         rounded = candidate.scratch + 4 * ALIGNMENT
         assert team.peak <= rounded, candidate.name
@@ -342,8 +343,8 @@ BATCHES = [  # N, C, positions, M, groups, taps, stride
 def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     n, c, positions, m, groups, taps, stride = row
     lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
-    windows = Windows((n, c, positions), m, groups, *lists)
-    for candidate in placings.placed_candidates(windows):
+    problem = ConvProblem((n, c, positions), m, groups, *lists)
+    for candidate in placings.placed_candidates(problem):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
 
 
@@ -352,13 +353,13 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
 @np.errstate(all="ignore")  # as the engine does
 def test_scratch_of_separable_filters_is_counted(dtype: str, outputs: int) -> None:
     lists = (16, 16), (2, 2), (1, 1), (0, 0), (128, 256)
-    windows = Windows((1, 1, 64, 128), outputs, 1, *lists, dtype)
-    x, w = np.ones(windows.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
+    problem = ConvProblem((1, 1, 64, 128), outputs, 1, *lists, dtype)
+    x, w = np.ones(problem.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
     names = []
-    for candidate in deconvolution_candidates(windows):
+    for candidate in deconvolution_candidates(problem):
         kernel, team = candidate.prepare(w), Team(1)
         names.append(getattr(kernel, "name", candidate.name))
         team.begin()
-        kernel(x, np.empty(windows.out_shape, dtype), None, team)
+        kernel(x, np.empty(problem.out_shape, dtype), None, team)
         assert team.peak <= candidate.scratch, candidate.name
     assert "separable" in names

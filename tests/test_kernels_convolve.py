@@ -18,13 +18,14 @@ from irdeconv.kernels.convolution import pointwise, winograd
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution import candidates as deconvolve
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import growth
 from support import oracle
 
 
-def draw(seed: int) -> tuple[Windows, tuple[int, ...]]:
+def draw(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
     """Return a random convolution and its pads_end."""
     r = random.Random(seed)
     rank = r.randint(1, 3)
@@ -41,10 +42,10 @@ def draw(seed: int) -> tuple[Windows, tuple[int, ...]]:
     rows = zip(sizes, begin, end, dilations, kernel, strides, strict=True)
     out = tuple(max((i + b + e - d * (k - 1) - 1) // s + 1, 0) for i, b, e, d, k, s in rows)
     shape = (n, groups * c, *sizes)
-    return Windows(shape, groups * m, groups, kernel, strides, dilations, begin, out), end
+    return ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, out), end
 
 
-def data(w: Windows) -> tuple[Any, Any]:
+def data(w: ConvProblem) -> tuple[Any, Any]:
     """Return an input and a filter of small integers."""
     r = np.random.default_rng(0)
     x = r.integers(-4, 5, w.shape).astype(w.dtype)
@@ -67,7 +68,7 @@ def strided(x: Any, seed: int) -> Any:
 class Shifts:
     """y + channel, then times a tensor of the output's shape if positional."""
 
-    def __init__(self, w: Windows, positional: bool) -> None:
+    def __init__(self, w: ConvProblem, positional: bool) -> None:
         self.positional = positional
         r = np.random.default_rng(1)
         self.bias = r.integers(-3, 4, (w.outputs, 1))
@@ -92,7 +93,7 @@ def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: i
     return team
 
 
-def tolerance(c: Candidate, w: Windows) -> float:
+def tolerance(c: Candidate, w: ConvProblem) -> float:
     """Bound the rounding of a sum of products of integers up to 4 in size; epilogues double it."""
     if "winograd" not in c.name:
         return 0.0  # every partial sum is an integer that f32 holds
@@ -116,7 +117,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(
-    seed: int, candidates: Callable[[Windows], list[Candidate]] = convolution_candidates
+    seed: int, candidates: Callable[[ConvProblem], list[Candidate]] = convolution_candidates
 ) -> set[str]:
     w, end = draw(seed)
     x, f = data(w)
@@ -191,7 +192,7 @@ def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> Non
 
 
 def test_a_large_layer_works_in_blocks() -> None:
-    w = Windows((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
+    w = ConvProblem((1, 32, 256, 256), 32, 1, (5, 5), (1, 1), (1, 1), (2, 2), (256, 256))
     assert all(c.scratch < 1 << 24 for c in convolution_candidates(w))
 
 
@@ -201,7 +202,7 @@ def test_a_large_layer_works_in_blocks() -> None:
 def test_narrow_floats_are_converted_block_by_block(groups: int, kernel: int, stride: int) -> None:
     size = 128 // stride
     shape, squares = (4, 64, 128, 128), ((kernel,) * 2, (stride,) * 2, (1, 1), (kernel // 2,) * 2)
-    w = Windows(shape, 64, groups, *squares, (size, size), "float16")
+    w = ConvProblem(shape, 64, groups, *squares, (size, size), "float16")
     x, f = data(w)
     for c in convolution_candidates(w):
         team = run(c, x, f, np.empty(w.out_shape, w.dtype))
@@ -212,7 +213,7 @@ def test_narrow_floats_are_converted_block_by_block(groups: int, kernel: int, st
 @pytest.mark.parametrize("stride", [2, 7, 16, 20])
 @pytest.mark.parametrize(("n", "c"), [(1, 1), (2, 1), (1, 3)])
 def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
-    w = Windows((n, c, 90), 2, 1, (16,), (stride,), (1,), (4,), (80 // stride + 1,))
+    w = ConvProblem((n, c, 90), 2, 1, (16,), (stride,), (1,), (4,), (80 // stride + 1,))
     x, f = data(w)
     end = [(w.sizes[0] - 1) * stride + 16 - 90 - 4]
     want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end)
@@ -225,7 +226,7 @@ def test_long_kernel_of_one_axis(n: int, c: int, stride: int) -> None:
 
 
 def costs(**changes: Any) -> dict[str, float]:
-    w = Windows((1, 64, 56, 56), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (56, 56))
+    w = ConvProblem((1, 64, 56, 56), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (56, 56))
     return {c.name: c.cost for c in convolution_candidates(replace(w, **changes))}
 
 
@@ -244,7 +245,7 @@ def test_cheapest_comes_first_and_is_what_the_field_would_choose() -> None:
 
 def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
     """A 3x3 window on a single position sees its centre."""
-    w = Windows((2, 4, 1, 1), 5, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
+    w = ConvProblem((2, 4, 1, 1), 5, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
     assert [c.name for c in convolution_candidates(w)] == ["pointwise"]
     x, f = data(w)
     y = np.empty(w.out_shape, np.float32)
@@ -254,7 +255,7 @@ def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
 
 def test_winograd_of_random_data_is_as_accurate_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     r = np.random.default_rng(2)
-    w = Windows((1, 32, 20, 20), 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (20, 20))
+    w = ConvProblem((1, 32, 20, 20), 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (20, 20))
     x = r.standard_normal(w.shape)
     f = r.standard_normal((1, 16, 32, 3, 3))
     found = {c.name: c for c in convolution_candidates(w)}
@@ -273,7 +274,7 @@ def test_winograd_of_random_data_is_as_accurate_as_stated(monkeypatch: pytest.Mo
 
 
 def test_nothing_to_sum_is_zero_and_finished() -> None:
-    w = Windows((1, 0, 4), 3, 1, (2,), (1,), (1,), (0,), (3,))
+    w = ConvProblem((1, 0, 4), 3, 1, (2,), (1,), (1,), (0,), (3,))
     (c,) = convolution_candidates(w)
     y = np.full(w.out_shape, np.nan, np.float32)
     epilogue = Shifts(w, False)

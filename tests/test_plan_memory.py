@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irdeconv as ird
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
@@ -97,7 +98,7 @@ def candidates(*costs):
 
 
 def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
-    windows = Windows((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
+    windows = ConvProblem((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
     options = candidates(1e6, 1.5e6, 9e6)
     team, w = Team(), randn(1, 3, 2, 3)
     measured = []

@@ -13,7 +13,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad
 from irdeconv.kernels.convolution.eager import convolution
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.ops.core import equal_lengths, positive
@@ -161,20 +161,20 @@ class ConvolutionBase(Op):
         windows = self.windows(data.shape, filter.shape, tuple(sizes), data.dtype.name)
         return convolution(data, filter, windows)
 
-    def windows(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> Windows:
+    def windows(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> ConvProblem:
         """Return the layer at exact shapes of data and filter and output sizes."""
         axes = len(sizes)
         kernel = filter[2 + self.grouped :]
-        return Windows(
-            data,
-            math.prod(filter[: 1 + self.grouped]),
-            filter[0] if self.grouped else 1,
-            kernel,
-            filled(self.strides, axes, 1),
-            filled(self.dilations, axes, 1),
-            self.effective_pads(data[2:], kernel)[0],
-            sizes,
-            dtype,
+        return ConvProblem(
+            shape=data,
+            outputs=math.prod(filter[: 1 + self.grouped]),
+            groups=filter[0] if self.grouped else 1,
+            kernel=kernel,
+            strides=filled(self.strides, axes, 1),
+            dilations=filled(self.dilations, axes, 1),
+            begin=self.effective_pads(data[2:], kernel)[0],
+            sizes=sizes,
+            dtype=dtype,
         )
 
     def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:

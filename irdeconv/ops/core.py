@@ -16,7 +16,7 @@ from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.deconvolution.eager import deconvolution
 from irdeconv.kernels.shared import zero_insertion as resampling
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import want_type
 from irdeconv.spec import (
@@ -134,10 +134,21 @@ class Deconvolution(Op):
         windows = self.windows(data.shape, filter.shape, begin, size.values, data.dtype.name)
         return deconvolution(np.asarray(data), filter, windows)
 
-    def windows(self, data: Ints, filter: Ints, begin: Ints, sizes: Ints, dtype: str) -> Windows:
+    def windows(
+        self, data: Ints, filter: Ints, begin: Ints, sizes: Ints, dtype: str
+    ) -> ConvProblem:
         """Return the layer at exact shapes of data and filter, pads_begin and output sizes."""
-        lists = (filter[3:], self.strides, self.dilations, begin, sizes)
-        return Windows(data, filter[0] * filter[2], filter[0], *lists, dtype)
+        return ConvProblem(
+            shape=data,
+            outputs=filter[0] * filter[2],
+            groups=filter[0],
+            kernel=filter[3:],
+            strides=self.strides,
+            dilations=self.dilations,
+            begin=begin,
+            sizes=sizes,
+            dtype=dtype,
+        )
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return the products of the scatter: N * C * M/g * prod(K) * prod(I)."""

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team, arithmetic
 from irdeconv.spec import Array
 
@@ -27,7 +28,7 @@ REPEATS = 5
 SAVED = 50_000.0  # ns: a kernel that rounds more has to be faster by this much ...
 FASTER = 1.1  # ... and by this factor
 
-_MEASURED: dict[tuple[str, Windows], str] = {}
+_MEASURED: dict[tuple[str, ConvProblem], str] = {}
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Tuner:
     def choose(
         self,
         kind: str,
-        windows: Windows,
+        problem: ConvProblem,
         candidates: Sequence[Candidate],
         filter: Array | None,
         team: Team,
@@ -60,14 +61,14 @@ class Tuner:
         rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
         if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
             return Choice(first, f"estimated {first.cost / 1e3:.0f} us")
-        known = _MEASURED.get((kind, windows)) or self._load().get(_key(kind, windows))
+        known = _MEASURED.get((kind, problem)) or self._load().get(_key(kind, problem))
         for c in rivals:
             if c.name == known:
                 return Choice(c, "measured before")
-        times = {c.name: _time(c, windows, filter, team) for c in rivals}
+        times = {c.name: _time(c, problem, filter, team) for c in rivals}
         best = min(rivals, key=lambda c: times[c.name])
-        _MEASURED[kind, windows] = best.name
-        self._save(_key(kind, windows), best.name)
+        _MEASURED[kind, problem] = best.name
+        self._save(_key(kind, problem), best.name)
         return Choice(best, f"measured {times[best.name] * 1e6:.0f} us, best of {len(rivals)}")
 
     def _load(self) -> dict[str, str]:
@@ -117,16 +118,16 @@ def _rounds_more(candidate: Candidate) -> bool:
 SCHEMA = "irdeconv/kernels/1"
 
 
-def _key(kind: str, windows: Windows) -> str:
-    lists = (windows.shape, windows.outputs, windows.groups, windows.kernel, windows.strides)
-    more = (windows.dilations, windows.begin, windows.sizes, windows.dtype)
+def _key(kind: str, problem: ConvProblem) -> str:
+    lists = (problem.shape, problem.outputs, problem.groups, problem.kernel, problem.strides)
+    more = (problem.dilations, problem.begin, problem.sizes, problem.dtype)
     return f"{kind} numpy {np.__version__} {(*lists, *more)}"
 
 
-def _time(candidate: Candidate, windows: Windows, filter: Array, team: Team) -> float:
+def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Team) -> float:
     """Return the least CPU time of a few runs in seconds."""
-    x = np.ones(windows.shape, filter.dtype)
-    out = np.empty(windows.out_shape, filter.dtype)
+    x = np.ones(problem.shape, filter.dtype)
+    out = np.empty(problem.out_shape, filter.dtype)
 
     def once() -> None:
         team.begin()

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.padding import Pad1, Pad12
@@ -38,7 +36,7 @@ class Layer:
 
     nodes: tuple[Node, ...]
     deconvolution: bool
-    windows: Windows
+    windows: ConvProblem
     data: Value
     filter: Value
     reversed: bool = False
@@ -49,7 +47,7 @@ class Layer:
         if w.ndim != rank + 3:
             w = w.reshape(self.windows.groups, -1, *w.shape[1:])
         if self.reversed:
-            w = np.flip(w.swapaxes(1, 2), tuple(range(3, 3 + rank)))
+            w = reversed_filter(w)
         return w
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from irdeconv.kernels.convolution import eager as convolutions
 from irdeconv.kernels.deconvolution import eager as deconvolutions
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 
 Ints = Sequence[int]
 
@@ -23,7 +23,7 @@ def convolution(
     sizes = [max((i + b + e - d * (k - 1) - 1) // s + 1, 0) for i, k, s, d, b, e in rows]
     outputs, groups = math.prod(w.shape[: 1 + grouped]), w.shape[0] if grouped else 1
     lists = map(tuple, (kernel, strides, dilations, begin, sizes))
-    windows = Windows(x.shape, outputs, groups, *lists, x.dtype.name)
+    windows = ConvProblem(x.shape, outputs, groups, *lists, x.dtype.name)
     return convolutions.convolution(x, w, windows, out)
 
 
@@ -32,5 +32,5 @@ def deconvolution(
 ) -> Any:
     """Deconvolve `x [N,C,*I]` with `w [g,C/g,M/g,*K]` into outputs of `sizes`."""
     lists = map(tuple, (w.shape[3:], strides, dilations, begin, sizes))
-    windows = Windows(x.shape, w.shape[0] * w.shape[2], w.shape[0], *lists, x.dtype.name)
+    windows = ConvProblem(x.shape, w.shape[0] * w.shape[2], w.shape[0], *lists, x.dtype.name)
     return deconvolutions.deconvolution(x, w, windows, out)

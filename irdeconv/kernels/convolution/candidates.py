@@ -18,23 +18,24 @@ from irdeconv.kernels.convolution.im2col import (
 )
 from irdeconv.kernels.convolution.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.convolution.winograd import Winograd, applies, transformed, winograd_blocks
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows, finish
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 CLEARLY = 1.1  # F(4, 3) costs accuracy, so it must be faster by this factor
 
 
-def convolution_candidates(windows: Windows) -> list[Candidate]:
+def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a convolution, the cheapest first; at least one.
 
     1 to 3 spatial axes, any pads. Element types are floats, or integers of 32 and 64 bits, which
     wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output
     without anything to sum is zero.
     """
-    if 0 in windows.shape or 0 in windows.out_shape or 0 in windows.kernel:
+    if problem.empty:
         return [Candidate("zero", 0.0, 0, lambda w: _zero)]
-    v = volume(windows)
+    v = volume(problem)
     found = [_pointwise(v)] if v.plain else [_columns(v)]
     if v.axes[1].kernel > 1:
         found += [_shifted(v, False), _shifted(v, True)]
@@ -44,7 +45,7 @@ def convolution_candidates(windows: Windows) -> list[Candidate]:
         found.append(_depthwise(v))
     if direct.applies(v) and fast.available():
         found.append(_direct(v))
-    found += decimated_candidates(windows, convolution_candidates)
+    found += decimated_candidates(problem, convolution_candidates)
     return sorted(found, key=lambda c: c.cost)
 
 

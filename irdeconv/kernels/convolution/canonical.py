@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from irdeconv.kernels.shared.candidate import Epilogue, Fix, Windows, repeated, type_of_sums
+from irdeconv.kernels.shared.candidate import Epilogue, Fix, repeated
+from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
@@ -132,9 +133,9 @@ class Volume:
         return np.ascontiguousarray(part, self.compute).reshape(shape)
 
 
-def volume(windows: Windows) -> Volume:
+def volume(problem: ConvProblem) -> Volume:
     """Bring a convolution into the form of three axes."""
-    w = windows
+    w = problem
     rows = zip(w.shape[2:], w.sizes, w.kernel, w.strides, w.dilations, w.begin, strict=True)
     trimmed = [Axis(*row).trimmed() for row in rows]
     axes = [a for a, _ in trimmed if not (a.plain and a.size == 1)] or [Axis()]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.convolution.im2col import pieces
-from irdeconv.kernels.shared.candidate import ITEMS, Candidate, Epilogue, Kernel, Windows, finish
+from irdeconv.kernels.shared.candidate import ITEMS, Candidate, Epilogue, Kernel, finish
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import Alone, Space, Team
 from irdeconv.spec import Array
@@ -30,25 +31,25 @@ class _Part:
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    windows: Windows
+    problem: ConvProblem
 
 
-def _parts(windows: Windows, factors: tuple[int, ...]) -> list[_Part]:
+def _parts(problem: ConvProblem, factors: tuple[int, ...]) -> list[_Part]:
     """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
     parts = []
     for e in itertools.product(*(range(f) for f in factors)):
         # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
-        places = [i - b for i, b in zip(e, windows.begin, strict=True)]
+        places = [i - b for i, b in zip(e, problem.begin, strict=True)]
         first = [p % f for p, f in zip(places, factors, strict=True)]
         shape = (
-            -(-(i - r) // f) for i, r, f in zip(windows.shape[2:], first, factors, strict=True)
+            -(-(i - r) // f) for i, r, f in zip(problem.shape[2:], first, factors, strict=True)
         )
-        sizes = (-(-(o - i) // f) for o, i, f in zip(windows.sizes, e, factors, strict=True))
+        sizes = (-(-(o - i) // f) for o, i, f in zip(problem.sizes, e, factors, strict=True))
         own = replace(
-            windows,
-            shape=(*windows.shape[:2], *(max(0, i) for i in shape)),
+            problem,
+            shape=(*problem.shape[:2], *(max(0, i) for i in shape)),
             sizes=tuple(max(0, o) for o in sizes),
-            dilations=tuple(d // f for d, f in zip(windows.dilations, factors, strict=True)),
+            dilations=tuple(d // f for d, f in zip(problem.dilations, factors, strict=True)),
             begin=tuple(-(p // f) for p, f in zip(places, factors, strict=True)),
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
@@ -69,7 +70,7 @@ class _Decimated:
 
         def compute(pair: tuple[_Part, Kernel], team: Team) -> None:
             part, kernel = pair
-            own = team.space.array(part.windows.out_shape, out.dtype)
+            own = team.space.array(part.problem.out_shape, out.dtype)
             kernel(x[part.inputs], own, early, team)
             _copy(own, out[part.outputs], team)
 
@@ -93,27 +94,27 @@ def _copy(source: Array, into: Array, team: Team) -> None:
 
 
 def decimated_candidates(
-    windows: Windows, candidates: Callable[[Windows], list[Candidate]]
+    problem: ConvProblem, candidates: Callable[[ConvProblem], list[Candidate]]
 ) -> list[Candidate]:
     """Return the kernel where it applies; `candidates` lists those for the residues."""
-    rows = list(zip(windows.strides, windows.dilations, windows.kernel, strict=True))
+    rows = list(zip(problem.strides, problem.dilations, problem.kernel, strict=True))
     factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
-    if all(f == 1 for f in factors) or np.dtype(windows.dtype).itemsize < 4:
+    if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
         return []
-    parts = _parts(windows, factors)
-    best = [candidates(p.windows)[0] for p in parts]
-    elements = sum(p.windows.positions for p in parts) * windows.shape[1]
-    written = math.prod(windows.out_shape)
+    parts = _parts(problem, factors)
+    best = [candidates(p.problem)[0] for p in parts]
+    elements = sum(p.problem.positions for p in parts) * problem.shape[1]
+    written = math.prod(problem.out_shape)
     cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
-    different = {p.windows: c for p, c in zip(parts, best, strict=True)}
+    different = {p.problem: c for p, c in zip(parts, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
     # Its results, and its inputs where the kernel wants them to be neighbours.
-    scratch += windows.itemsize * max(
+    scratch += problem.itemsize * max(
         math.prod(w.out_shape) + math.prod(w.shape) for w in different
     )
 
     def prepare(w: Array) -> Kernel:
         kernels = {key: c.prepare(w) for key, c in different.items()}
-        return _Decimated(parts, [kernels[p.windows] for p in parts])
+        return _Decimated(parts, [kernels[p.problem] for p in parts])
 
     return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare)]

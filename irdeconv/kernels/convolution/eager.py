@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.shared.candidate import Windows
 from irdeconv.kernels.shared.eager import MOST_AXES, evaluate, once
 from irdeconv.kernels.shared.exact import convolve_in_order, in_order
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.spec import Array
 
 
-def convolution(x: Array, w: Array, windows: Windows, out: Array | None = None) -> Array:
+def convolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = None) -> Array:
     """Convolve `x [N,C,*I]` with `w [M,C/g,*K]` or `[g,M/g,C/g,*K]`: `[N,M,*O]`.
 
     1 to 3 spatial axes are fast, more are possible. Pads may be negative (crop), windows may lie
@@ -28,31 +28,31 @@ def convolution(x: Array, w: Array, windows: Windows, out: Array | None = None) 
     f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape
     and type.
     """
-    w = w if w.ndim == windows.rank + 3 else w.reshape(windows.groups, -1, *w.shape[1:])
-    return evaluate(x, w, windows, math.prod(w.shape[2:]), _sums, out)
+    w = w if w.ndim == problem.rank + 3 else w.reshape(problem.groups, -1, *w.shape[1:])
+    return evaluate(x, w, problem, math.prod(w.shape[2:]), _sums, out)
 
 
-def _sums(x: Array, w: Array, windows: Windows, out: Array) -> None:
+def _sums(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     if in_order():
-        convolve_in_order(x, w, windows, out)
-    elif windows.rank > MOST_AXES:
-        _plane_by_plane(x, w, windows, out)
+        convolve_in_order(x, w, problem, out)
+    elif problem.rank > MOST_AXES:
+        _plane_by_plane(x, w, problem, out)
     else:
         # Winograd's transform of the filter only pays where the filter is used more than once.
-        found = convolution_candidates(windows)
+        found = convolution_candidates(problem)
         once([c for c in found if "winograd" not in c.name], x, w, out)
 
 
-def _plane_by_plane(x: Array, w: Array, windows: Windows, out: Array) -> None:
+def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     """Convolve as sums of convolutions without the first spatial axis."""
     lists = ("kernel", "strides", "dilations", "begin", "sizes")
-    inner = {name: getattr(windows, name)[1:] for name in lists}
-    rest = replace(windows, shape=(*x.shape[:2], *x.shape[3:]), **inner)
+    inner = {name: getattr(problem, name)[1:] for name in lists}
+    rest = replace(problem, shape=(*x.shape[:2], *x.shape[3:]), **inner)
     out[...] = 0
     part = np.empty(rest.out_shape, out.dtype)
     for o in range(out.shape[2]):
         for k in range(w.shape[3]):
-            at = o * windows.strides[0] + k * windows.dilations[0] - windows.begin[0]
+            at = o * problem.strides[0] + k * problem.dilations[0] - problem.begin[0]
             if 0 <= at < x.shape[2]:
                 _sums(x[:, :, at], w[:, :, :, k], rest, part)
                 out[:, :, o] += part

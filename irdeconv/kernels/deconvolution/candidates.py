@@ -16,8 +16,9 @@ from irdeconv.kernels.deconvolution.single import single_candidates
 from irdeconv.kernels.deconvolution.terms import terms_candidates
 from irdeconv.kernels.deconvolution.wide import wide_candidates
 from irdeconv.kernels.deconvolution.winograd_candidates import winograd_candidates
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows, finish
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
 from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
@@ -27,92 +28,83 @@ SAVING = 0.9  # where both transform tiles
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 
 
-def deconvolution_candidates(windows: Windows) -> list[Candidate]:
+def deconvolution_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a deconvolution of floats, sorted by estimated cost; at least one."""
-    return _candidates(windows, direct=False)
+    return _candidates(problem, direct=False)
 
 
-def direct_candidates(windows: Windows) -> list[Candidate]:
+def direct_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return those kernels that multiply every input with every tap as the definition does.
 
     Each sum has the definition's products and no others but zeros; only their order differs.
     """
-    return _candidates(windows, direct=True)
+    return _candidates(problem, direct=True)
 
 
-def _candidates(windows: Windows, direct: bool) -> list[Candidate]:
-    if 0 in windows.shape or 0 in windows.out_shape or not windows.taps:
+def _candidates(problem: ConvProblem, direct: bool) -> list[Candidate]:
+    if problem.empty:
         return [Candidate("zeros", 0.0, 0, _no_terms)]
     found = [
-        *terms_candidates(windows),
-        *phases_candidates(windows),
-        *wide_candidates(windows),
-        *multiples_candidates(windows),
-        *(placed_candidates(windows) if windows.compute.kind == "f" else ()),
-        *single_candidates(windows),
+        *terms_candidates(problem),
+        *phases_candidates(problem),
+        *wide_candidates(problem),
+        *multiples_candidates(problem),
+        *(placed_candidates(problem) if problem.compute.kind == "f" else ()),
+        *single_candidates(problem),
     ]
-    if all(s == 1 for s in windows.strides):
-        found += as_convolution(windows, direct)
+    if all(s == 1 for s in problem.strides):
+        found += as_convolution(problem, direct)
     if not direct:
-        found = [separable(windows, c) for c in [*found, *winograd_candidates(windows)]]
-    if windows.narrow:
-        found = [_converting(windows, c) for c in found]
+        found = [separable(problem, c) for c in [*found, *winograd_candidates(problem)]]
+    if problem.narrow:
+        found = [_converting(problem, c) for c in found]
     return sorted(found, key=lambda c: c.cost)
 
 
-def _converting(windows: Windows, candidate: Candidate) -> Candidate:
+def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Add what converting costs, block by block, where floats narrower than f32 are summed in it.
 
     A kernel gets its filter in the type of sums; it converts what it reads and rounds sums once.
     """
-    elements = math.prod(windows.shape) + math.prod(windows.out_shape)
+    elements = math.prod(problem.shape) + math.prod(problem.out_shape)
 
     def prepare(w: Array) -> Kernel:
-        return candidate.prepare(w.astype(windows.compute))
+        return candidate.prepare(w.astype(problem.compute))
 
     return replace(candidate, cost=candidate.cost + CONVERT * elements, prepare=prepare)
 
 
-def as_convolution(windows: Windows, direct: bool) -> list[Candidate]:
-    """Return the kernels for a deconvolution of stride 1, which is a convolution.
-
-    From the output's view y[o] is the sum of x[o + begin - k*D] * w[k]: the taps run backwards.
-    """
-    spans = [d * (k - 1) for d, k in zip(windows.dilations, windows.kernel, strict=True)]
-    begin = tuple(s - b for s, b in zip(spans, windows.begin, strict=True))
+def as_convolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
+    """Return the kernels for a deconvolution of stride 1, which is a convolution."""
 
     def wrap(c: Candidate) -> Candidate:
         def prepare(w: Array) -> Kernel:
-            back = np.flip(w.swapaxes(1, 2), tuple(range(3, w.ndim)))
-            return c.prepare(np.ascontiguousarray(back))
+            return c.prepare(np.ascontiguousarray(reversed_filter(w)))
 
         return replace(c, name=f"convolution {c.name}", prepare=prepare, cost=c.cost + UNSEEN)
 
-    found = convolution_candidates(replace(windows, begin=begin))
+    found = convolution_candidates(problem.reversed)
     return [wrap(c) for c in found if not (direct and "winograd" in c.name)]
 
 
-def convolution_kernels(windows: Windows) -> list[Candidate]:
+def convolution_kernels(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a convolution of floats or integers, the cheapest first.
 
     At stride 1 it is a deconvolution with the taps reversed, which reads each input once; those
     kernels are listed where they take clearly less. See `convolve.convolution_candidates`.
     """
-    found = convolution_candidates(windows)
-    floats = windows.compute.kind == "f" and not windows.narrow
-    if not floats or found[0].name == "zero" or any(s != 1 for s in windows.strides):
+    found = convolution_candidates(problem)
+    floats = problem.compute.kind == "f" and not problem.narrow
+    if not floats or found[0].name == "zero" or any(s != 1 for s in problem.strides):
         return found
-    spans = [d * (k - 1) for d, k in zip(windows.dilations, windows.kernel, strict=True)]
-    begin = tuple(s - b for s, b in zip(spans, windows.begin, strict=True))
 
     def wrap(c: Candidate) -> Candidate:
         def prepare(w: Array) -> Kernel:
-            back = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
-            return c.prepare(np.ascontiguousarray(back, windows.compute))
+            return c.prepare(np.ascontiguousarray(reversed_filter(w), problem.compute))
 
         return replace(c, prepare=prepare)
 
-    back = replace(windows, begin=begin)
+    back = problem.reversed
     limit = CLEARLY * found[0].cost
     others = [c for c in (*placed_candidates(back), *single_candidates(back)) if c.cost < limit]
     if available():  # else those for convolutions are better

@@ -53,7 +53,7 @@ class FastWinograd(Winograd):
             part = wide
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
-        columns = width_of(self.tiling.columns(block), self.tiling.windows)
+        columns = width_of(self.tiling.columns(block), self.tiling.problem)
         line = pitch(columns, values.dtype)
         host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
         at = first * self.width(block), self.width(block), values.shape[1]
@@ -73,11 +73,11 @@ class FastWinograd(Winograd):
     ) -> None:
         """See the base class."""
         count = channels.stop - channels.start
-        width = width_of(self.tiling.columns(block), self.tiling.windows)
+        width = width_of(self.tiling.columns(block), self.tiling.problem)
         rows = self.tiling.residues * count
         sizes = rows, width, pitch(rows * width, terms.dtype)
         tiles().leave(terms, MARGIN, sizes, self.shapes[1], self.leaving)
-        start = start_of(self.tiling.windows, block, channels.start)
+        start = start_of(self.tiling.problem, block, channels.start)
         y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
         size, told = self.told[id(block), count]
         compiled().place(terms, y, space.array((size,), terms.dtype), *told)
@@ -86,14 +86,14 @@ class FastWinograd(Winograd):
         self, lines: tuple[Line, ...], images: int, channels: int, block: geo.Block
     ) -> tuple[int, tuple[Any, ...]]:
         """Return the size of the sums of a row, and what the compiled code is told."""
-        windows, stride = self.tiling.windows, lines[-1].stride
-        sizes = [line.outputs for line in lines] if windows.narrow else windows.sizes
+        problem, stride = self.tiling.problem, lines[-1].stride
+        sizes = [line.outputs for line in lines] if problem.narrow else problem.sizes
         places = Places.of(lines, sizes)
         columns = self.tiling.columns(block)
-        width = width_of(columns, windows)
+        width = width_of(columns, problem)
         pairs, entries = places.far(self._taps(channels, width))
         room = room_of(abs(places.width), stride)
-        steps = columns // images, 0, width, *steps_of(windows, block, 1, channels)
+        steps = columns // images, 0, width, *steps_of(problem, block, 1, channels)
         told = (
             (images, 1, channels),
             (MARGIN, *steps),
@@ -108,7 +108,7 @@ class FastWinograd(Winograd):
         """
         points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]
         rank, count = len(points), math.prod(residues)
-        plane = pitch(count * channels * width, self.tiling.windows.compute)
+        plane = pitch(count * channels * width, self.tiling.problem.compute)
         at = np.arange(math.prod(points))[:, None] * plane + np.arange(count) * channels * width
         at = at.reshape(*points, *residues)
         return at.transpose([i for a in range(rank) for i in (a, rank + a)]).reshape(-1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.spec import Array
 
 
@@ -197,19 +197,19 @@ class Chunk:
 class Layout:
     """How the work is cut: blocks of outputs, then groups or channels of one group at a time."""
 
-    windows: Windows
+    problem: ConvProblem
     blocks: geo.Cut
     chunks: list[Chunk]
 
     @property
     def in_channels(self) -> int:
         """C/g."""
-        return self.windows.shape[1] // self.windows.groups
+        return self.problem.shape[1] // self.problem.groups
 
     @property
     def out_channels(self) -> int:
         """M/g."""
-        return self.windows.outputs // self.windows.groups
+        return self.problem.outputs // self.problem.groups
 
     @property
     def items(self) -> int:
@@ -226,29 +226,29 @@ class Layout:
             if lines not in known:
                 apart = [line.outputs for line in lines]
                 known[lines] = Places.of(
-                    lines, apart if self.windows.narrow else self.windows.sizes
+                    lines, apart if self.problem.narrow else self.problem.sizes
                 )
             found.append(known[lines])
         return found
 
 
-def start_of(windows: Windows, block: geo.Block, channel: int) -> int:
+def start_of(problem: ConvProblem, block: geo.Block, channel: int) -> int:
     """Return where a block's sums begin in the output, or in a tile of their own."""
-    if windows.narrow:
+    if problem.narrow:
         return 0
-    at = int(block.images.start) * windows.outputs + channel
-    for part, size in zip(block.parts, windows.sizes, strict=True):
+    at = int(block.images.start) * problem.outputs + channel
+    for part, size in zip(block.parts, problem.sizes, strict=True):
         at = at * size + part.lo
     return at
 
 
-def steps_of(windows: Windows, block: geo.Block, groups: int, channels: int) -> tuple[int, ...]:
+def steps_of(problem: ConvProblem, block: geo.Block, groups: int, channels: int) -> tuple[int, ...]:
     """Return the distances of images, groups and planes of sums; a group has `channels`."""
-    if windows.narrow:  # a tile of their own
+    if problem.narrow:  # a tile of their own
         plane = math.prod(p.hi - p.lo for p in block.parts)
         return groups * channels * plane, channels * plane, plane
-    plane = math.prod(windows.sizes)
-    return windows.outputs * plane, windows.outputs // windows.groups * plane, plane
+    plane = math.prod(problem.sizes)
+    return problem.outputs * plane, problem.outputs // problem.groups * plane, plane
 
 
 def room_of(width: int, stride: int) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import contiguous
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
@@ -24,10 +25,10 @@ BLOCK = 1 << 19  # bytes of outputs
 class _Multiples:
     """The kernel: `filters [C, M/g, *K]`, `step` input channels at a time."""
 
-    def __init__(self, windows: Windows, blocks: geo.Cut, step: int, w: Array) -> None:
+    def __init__(self, problem: ConvProblem, blocks: geo.Cut, step: int, w: Array) -> None:
         self.blocks, self.filters = blocks, w[:, 0]
-        self.residues = list(geo.residues(geo.axes_of(windows)))
-        channels = windows.shape[1]
+        self.residues = list(geo.residues(geo.axes_of(problem)))
+        channels = problem.shape[1]
         self.pieces = [slice(i, min(i + step, channels)) for i in range(0, channels, step)]
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
@@ -56,27 +57,27 @@ class _Multiples:
             np.multiply(part[:, :, None][taken], own, out=tiles[where])
 
 
-def multiples_candidates(windows: Windows) -> list[Candidate]:
+def multiples_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel where it applies."""
-    axes = geo.axes_of(windows)
-    if windows.shape[1] != windows.groups or any(a.halo for a in axes):
+    axes = geo.axes_of(problem)
+    if problem.shape[1] != problem.groups or any(a.halo for a in axes):
         return []
-    m, size = windows.outputs // windows.groups, windows.itemsize
-    room = max(1, BLOCK // size // m // windows.taps)
-    blocks = geo.split(windows, room)
+    m, size = problem.outputs // problem.groups, problem.itemsize
+    room = max(1, BLOCK // size // m // problem.taps)
+    blocks = geo.split(problem, room)
     most = blocks.most(lambda b: b.columns)
-    step = max(1, min(windows.groups, room // most))
-    pieces = -(-windows.groups // step)
+    step = max(1, min(problem.groups, room // most))
+    pieces = -(-problem.groups // step)
     cost = 0.0
     for block, times in blocks.kinds:
-        row, terms = max(1, block.grid[-1]), windows.outputs * windows.taps * block.columns
-        calls = pieces * CALL * (3 + 1.5 * windows.taps)
+        row, terms = max(1, block.grid[-1]), problem.outputs * problem.taps * block.columns
+        calls = pieces * CALL * (3 + 1.5 * problem.taps)
         cost += times * (calls + terms * (0.45 + 15.0 / row))
-    scratch = size * windows.outputs * windows.taps + geo.tile_bytes(windows, blocks, step * m)
-    if windows.narrow:
+    scratch = size * problem.outputs * problem.taps + geo.tile_bytes(problem, blocks, step * m)
+    if problem.narrow:
         scratch += size * step * most
 
     def prepare(w: Array) -> Kernel:
-        return _Multiples(windows, blocks, step, w)
+        return _Multiples(problem, blocks, step, w)
 
     return [Candidate("multiples", cost, scratch, prepare)]

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, Windows, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, shared
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -71,9 +72,9 @@ def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
 class _Phases:
     """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
 
-    def __init__(self, windows: Windows, blocks: geo.Cut, together: int, w: Array) -> None:
-        self.windows, self.blocks, self.together = windows, blocks, together
-        self.axes = geo.axes_of(windows)
+    def __init__(self, problem: ConvProblem, blocks: geo.Cut, together: int, w: Array) -> None:
+        self.problem, self.blocks, self.together = problem, blocks, together
+        self.axes = geo.axes_of(problem)
         self.families, self.order = _families(self.axes)
         self.filters = [self._filter(w, f) for f in self.families]
         self.c, self.m = w.shape[1:3]
@@ -88,7 +89,7 @@ class _Phases:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        g = self.windows.groups
+        g = self.problem.groups
         groups = [slice(i, min(i + self.together, g)) for i in range(0, g, self.together)]
 
         def work(item: tuple[geo.Block, slice], space: Space) -> None:
@@ -108,7 +109,7 @@ class _Phases:
         """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
         g, c, own = groups.stop - groups.start, self.c, block.columns
         width = _width(block)
-        host = matrix(space, g * len(self.order) * c, width, self.windows.compute)
+        host = matrix(space, g * len(self.order) * c, width, self.problem.compute)
         copies = host.reshape(g, len(self.order), c, width)
         origin = self.order.index((0,) * len(self.axes))
         part = block.inputs(x[:, groups.start * c : groups.stop * c])
@@ -159,24 +160,24 @@ def _halo_columns(block: geo.Block) -> int:
     return int(lead * math.prod(block.grid[1:]))
 
 
-def phases_candidates(windows: Windows) -> list[Candidate]:
+def phases_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel of exact phases."""
-    return [shared(_candidate(windows, share) for share in SHARES)]
+    return [shared(_candidate(problem, share) for share in SHARES)]
 
 
-def _candidate(windows: Windows, share: int) -> Candidate:
+def _candidate(problem: ConvProblem, share: int) -> Candidate:
     """Return it for blocks of a part of the usual size."""
-    families, order = _families(geo.axes_of(windows))
-    g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    families, order = _families(geo.axes_of(problem))
+    g, c, m = problem.groups, problem.shape[1] // problem.groups, problem.outputs // problem.groups
     rows = c * len(order)
-    room = BLOCK // windows.itemsize // rows
+    room = BLOCK // problem.itemsize // rows
     if rows > DEEP:  # products that deep are packed, which pays from more columns on
         room *= 4
-    if windows.narrow:  # a tile of sums is needed besides the residues
-        room = min(room, TILE // windows.itemsize // (m * math.prod(windows.strides)))
-    blocks = geo.split(windows, max(room // share, NARROW), overhead=2)
+    if problem.narrow:  # a tile of sums is needed besides the residues
+        room = min(room, TILE // problem.itemsize // (m * math.prod(problem.strides)))
+    blocks = geo.split(problem, max(room // share, NARROW), overhead=2)
     most = blocks.most(_width)
-    together = max(1, min(g, BLOCK // windows.itemsize // rows // most))
+    together = max(1, min(g, BLOCK // problem.itemsize // rows // most))
     batches = -(-g // together)
     cost = 0.0
     for block, times in blocks.kinds:
@@ -188,15 +189,15 @@ def _candidate(windows: Windows, share: int) -> Candidate:
             own += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
             own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
         cost += times * own
-    scratch = windows.itemsize * (
-        pitch(most, windows.compute)
+    scratch = problem.itemsize * (
+        pitch(most, problem.compute)
         * together
         * (c * len(order) + sum(len(f.members) for f in families) * m)
-        + g * c * m * windows.taps
+        + g * c * m * problem.taps
     )
 
     def prepare(w: Array) -> Kernel:
-        return _Phases(windows, blocks, together, w)
+        return _Phases(problem, blocks, together, w)
 
-    scratch += geo.tile_bytes(windows, blocks, together * m)
+    scratch += geo.tile_bytes(problem, blocks, together * m)
     return Candidate("phases", cost, scratch, prepare, len(blocks) * batches)

@@ -52,8 +52,8 @@ class _Compiled:
 
     def __init__(self, layout: Layout, filters: Sequence[Array], function: Any) -> None:
         self.layout, self.c, self.function = layout, layout.in_channels, function
-        windows, m = layout.windows, layout.out_channels
-        stride = windows.strides[-1]
+        problem, m = layout.problem, layout.out_channels
+        stride = problem.strides[-1]
         width = max(abs(p.width) for p in layout.places)
         self.room = room_of(width, stride)
         self.sums = stride * self.room
@@ -69,17 +69,17 @@ class _Compiled:
                 if kind not in known:
                     known[kind] = self._told(places, block, chunk, w)
                 taken = (block.images, some, *inputs)
-                start, width = start_of(windows, block, first), columns(block)
+                start, width = start_of(problem, block, first), columns(block)
                 item = _Item(block, chunk, channels, taken, width, start, w, known[kind])
                 self.items.append(item)
 
     def _told(self, places: Places, block: geo.Block, chunk: Chunk, w: Array) -> tuple[Any, ...]:
         """Return what the compiled code is told besides the arrays."""
         *steps, tap = self.steps(block, chunk)
-        pairs, entries = places.far(np.arange(self.layout.windows.taps) * tap)
+        pairs, entries = places.far(np.arange(self.layout.problem.taps) * tap)
         return (
             (block.count, chunk.count, chunk.width),
-            (LANES, *steps, *steps_of(self.layout.windows, block, chunk.count, chunk.width)),
+            (LANES, *steps, *steps_of(self.layout.problem, block, chunk.count, chunk.width)),
             (places.first, places.to, pairs),
             *self.row(places, entries),
             *self.more(places, block, w),
@@ -87,7 +87,7 @@ class _Compiled:
 
     def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """Return what the compiled code is told about a row."""
-        stride = self.layout.windows.strides[-1]
+        stride = self.layout.problem.strides[-1]
         into = places.vectors(stride, self.room)
         return ((places.width, stride, places.first_entry, into, entries),)
 
@@ -105,7 +105,7 @@ class _Compiled:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        flat, narrow = out.reshape(-1), self.layout.windows.narrow
+        flat, narrow = out.reshape(-1), self.layout.problem.narrow
 
         def work(item: _Item, space: Space) -> None:
             source = self.source(x, item, space)
@@ -143,7 +143,7 @@ class Placed(_Compiled):
         """See the base class."""
         if not self.single:
             return super().row(places, entries)
-        stride = self.layout.windows.strides[-1]
+        stride = self.layout.problem.strides[-1]
         into, starts = places.vectors(stride, self.room), np.zeros(stride, np.int64)
         residues, begins = np.unique(into // self.room, return_index=True)
         starts[residues] = entries[0][places.first_entry[begins]]
@@ -157,10 +157,10 @@ class Placed(_Compiled):
 
     def steps(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; rows of terms are a pitch apart."""
-        windows, width = self.layout.windows, columns(block)
-        line = pitch(width, windows.compute)
+        problem, width = self.layout.problem, columns(block)
+        line = pitch(width, problem.compute)
         tap = chunk.width * line
-        return width // block.count, windows.taps * tap, line, tap
+        return width // block.count, problem.taps * tap, line, tap
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""
@@ -208,7 +208,7 @@ class Spread(_Compiled):
 
     def more(self, places: Places, block: geo.Block, w: Array) -> tuple[Any, ...]:
         """See the base class."""
-        inputs = self.c, columns(block) // block.count, self.layout.windows.taps
+        inputs = self.c, columns(block) // block.count, self.layout.problem.taps
         return w, (places.entries[0], places.pair_taps), inputs
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:

@@ -10,8 +10,9 @@ from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.landing import Chunk, Layout, columns
 from irdeconv.kernels.deconvolution.placed import Placed, Spread
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Windows, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases, pitch, product_cost
 from irdeconv.kernels.shared.team import shares
 
@@ -46,19 +47,19 @@ SINGLE = Rates(0.96, 7600, 0.25, 11.0, 0.06, 0.11, 0.24, 0.2)  # where each outp
 SPREAD = Rates(0, 7900, 0.1, 10.0, 4.0, 0.04, 0.05, 1.2)
 
 
-def placed_candidates(windows: Windows) -> list[Candidate]:
+def placed_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the compiled kernels, if numba is there."""
     if not available():
         return []
-    found = [shared(_placings(windows))]
-    if windows.shape[1] <= FEW * windows.groups:
-        found.append(shared(_spreads(windows)))
+    found = [shared(_placings(problem))]
+    if problem.shape[1] <= FEW * problem.groups:
+        found.append(shared(_spreads(problem)))
     return found
 
 
-def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
+def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
     """Split the output channels: at most about `room` of them, of `together` groups, at a time."""
-    m, groups = windows.outputs // windows.groups, windows.groups
+    m, groups = problem.outputs // problem.groups, problem.groups
     if room >= m:
         step = min(groups, room // m, max(1, together))
         step = shares(groups, -(-groups // step))
@@ -71,70 +72,70 @@ def _chunks(windows: Windows, room: int, together: int) -> list[Chunk]:
     ]
 
 
-def _placings(windows: Windows) -> Iterator[Candidate]:
+def _placings(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `placed`."""
-    room, rows = BLOCK // windows.itemsize, windows.taps
-    outputs = windows.shape[0] * windows.outputs * math.prod(windows.sizes)
-    copied = windows.positions * windows.shape[1] // windows.groups
-    if windows.narrow or (aliases(windows.positions * windows.itemsize) and copied > outputs // 4):
-        rows = max(rows, windows.shape[1] // windows.groups)  # of the input, which is copied
+    room, rows = BLOCK // problem.itemsize, problem.taps
+    outputs = problem.shape[0] * problem.outputs * math.prod(problem.sizes)
+    copied = problem.positions * problem.shape[1] // problem.groups
+    if problem.narrow or (aliases(problem.positions * problem.itemsize) and copied > outputs // 4):
+        rows = max(rows, problem.shape[1] // problem.groups)  # of the input, which is copied
     seen: set[tuple[int, int]] = set()
     for limit in COLUMNS:
-        blocks = geo.split(windows, limit)
-        most, c = blocks.most(columns), windows.shape[1] // windows.groups
-        gathers = windows.narrow or blocks.images > 1
+        blocks = geo.split(problem, limit)
+        most, c = blocks.most(columns), problem.shape[1] // problem.groups
+        gathers = problem.narrow or blocks.images > 1
         wanted = max(rows, c if gathers else 0) * most
         if (len(blocks), most) in seen or (seen and wanted > room):
             continue
         seen.add((len(blocks), most))
-        channels = room // (windows.taps * most)
-        together = room // (c * most) if gathers else windows.groups
+        channels = room // (problem.taps * most)
+        together = room // (c * most) if gathers else problem.groups
         known: set[int] = set()
         for share in SHARES:
-            chunks = _chunks(windows, min(channels, -(-windows.outputs // share)), together)
+            chunks = _chunks(problem, min(channels, -(-problem.outputs // share)), together)
             if len(chunks) not in known:
                 known.add(len(chunks))
-                yield _placed(Layout(windows, blocks, chunks), most)
+                yield _placed(Layout(problem, blocks, chunks), most)
 
 
 def _placed(layout: Layout, most: int) -> Candidate:
-    windows, c = layout.windows, layout.in_channels
+    problem, c = layout.problem, layout.in_channels
     cost, rates = 0.0, PLACED
     kinds = layout.blocks.kinds
-    if not any(a.halo for a in geo.axes_of(windows)) and all(b.covered for b, _ in kinds):
+    if not any(a.halo for a in geo.axes_of(problem)) and all(b.covered for b, _ in kinds):
         rates = SINGLE
     for block, times in kinds:
         width, of_channel = columns(block), _row_cost(rates, block, 1)
         for chunk in layout.chunks:
-            product = product_cost(chunk.width * windows.taps, c, width)
+            product = product_cost(chunk.width * problem.taps, c, width)
             of_group = rates.product * product + chunk.width * of_channel
             if block.count > 1:
                 of_group += rates.gathered * c * width
             cost += times * (chunk.count * of_group + rates.block)
     widest = max(layout.chunks, key=lambda k: k.count * k.width)
-    line, channels = pitch(most, windows.compute), widest.width * widest.count
-    elements = (widest.width * windows.taps + c) * widest.count * line + 4 * LANES
-    scratch = windows.itemsize * (
-        elements + _elements_of_filter(windows) + _sums(windows, layout.blocks)
+    line, channels = pitch(most, problem.compute), widest.width * widest.count
+    elements = (widest.width * problem.taps + c) * widest.count * line + 4 * LANES
+    scratch = problem.itemsize * (
+        elements + _elements_of_filter(problem) + _sums(problem, layout.blocks)
     )
-    scratch += geo.tile_bytes(windows, layout.blocks, channels) + 4 * 64
+    scratch += geo.tile_bytes(problem, layout.blocks, channels) + 4 * 64
     return Candidate("placed", cost, scratch, lambda w: Placed(layout, w), layout.items)
 
 
-def _spreads(windows: Windows) -> Iterator[Candidate]:
+def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
-    inputs = OUTPUT * windows.positions // math.prod(windows.sizes)
+    inputs = OUTPUT * problem.positions // math.prod(problem.sizes)
     for share in PARTS:
-        blocks = geo.split(windows, max(1, inputs // share))
+        blocks = geo.split(problem, max(1, inputs // share))
         outputs = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
-        chunks = _chunks(windows, max(1, OUTPUT // outputs), windows.groups)
-        yield _spread(Layout(windows, blocks, chunks))
+        chunks = _chunks(problem, max(1, OUTPUT // outputs), problem.groups)
+        yield _spread(Layout(problem, blocks, chunks))
         if blocks.images == 1:
             return
 
 
 def _spread(layout: Layout) -> Candidate:
-    windows, blocks, chunks = layout.windows, layout.blocks, layout.chunks
+    problem, blocks, chunks = layout.problem, layout.blocks, layout.chunks
     c, cost = layout.in_channels, 0.0
     for block, times in blocks.kinds:
         of_channel, gathered = _row_cost(SPREAD, block, c), SPREAD.gathered * c * columns(block)
@@ -142,19 +143,19 @@ def _spread(layout: Layout) -> Candidate:
             cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
     most = blocks.most(columns)
     channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
-    elements = groups * c * most + 4 * LANES + _elements_of_filter(windows)
-    elements += _sums(windows, blocks)
-    scratch = windows.itemsize * elements + geo.tile_bytes(windows, blocks, channels) + 4 * 64
+    elements = groups * c * most + 4 * LANES + _elements_of_filter(problem)
+    elements += _sums(problem, blocks)
+    scratch = problem.itemsize * elements + geo.tile_bytes(problem, blocks, channels) + 4 * 64
     return Candidate("spread", cost, scratch, lambda w: Spread(layout, w), layout.items)
 
 
-def _elements_of_filter(windows: Windows) -> int:
-    return windows.shape[1] * windows.outputs // windows.groups * windows.taps
+def _elements_of_filter(problem: ConvProblem) -> int:
+    return problem.shape[1] * problem.outputs // problem.groups * problem.taps
 
 
-def _sums(windows: Windows, blocks: geo.Cut) -> int:
+def _sums(problem: ConvProblem, blocks: geo.Cut) -> int:
     widest = blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
-    return widest + 2 * LANES * windows.strides[-1]
+    return widest + 2 * LANES * problem.strides[-1]
 
 
 def _row_cost(rates: Rates, block: geo.Block, inputs: int) -> float:

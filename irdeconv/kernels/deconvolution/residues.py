@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.shared.candidate import Epilogue, Windows, type_of_sums
+from irdeconv.kernels.shared.candidate import Epilogue
+from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
 from irdeconv.kernels.shared.team import Space, shares
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
@@ -199,15 +200,15 @@ class Block:
         return at
 
 
-def axes_of(windows: Windows) -> tuple[Axis, ...]:
+def axes_of(problem: ConvProblem) -> tuple[Axis, ...]:
     """Return the spatial axes."""
     rows = zip(
-        windows.shape[2:],
-        windows.kernel,
-        windows.strides,
-        windows.dilations,
-        windows.begin,
-        windows.sizes,
+        problem.shape[2:],
+        problem.kernel,
+        problem.strides,
+        problem.dilations,
+        problem.begin,
+        problem.sizes,
         strict=True,
     )
     return tuple(Axis(*row) for row in rows)
@@ -220,13 +221,13 @@ class Cut:
     Large layers have a great many blocks, of a few kinds: costs are estimated from those.
     """
 
-    windows: Windows
+    problem: ConvProblem
     images: int
     heights: tuple[int, ...]
 
     def __len__(self) -> int:
-        pairs = zip(self.windows.sizes, self.heights, strict=True)
-        return -(-self.windows.shape[0] // self.images) * math.prod(-(-o // h) for o, h in pairs)
+        pairs = zip(self.problem.sizes, self.heights, strict=True)
+        return -(-self.problem.shape[0] // self.images) * math.prod(-(-o // h) for o, h in pairs)
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self.blocks)
@@ -234,7 +235,7 @@ class Cut:
     @cached_property
     def blocks(self) -> list[Block]:
         """All blocks in order."""
-        axes, n = axes_of(self.windows), self.windows.shape[0]
+        axes, n = axes_of(self.problem), self.problem.shape[0]
         parts = [
             [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, h)]
             for a, h in zip(axes, self.heights, strict=True)
@@ -248,9 +249,9 @@ class Cut:
     @cached_property
     def kinds(self) -> list[tuple[Block, int]]:
         """One block of each kind, and how many there are."""
-        n, step = self.windows.shape[0], self.images
+        n, step = self.problem.shape[0], self.images
         batches = [(slice(0, step), n // step), (slice(n - n % step, n), int(n % step > 0))]
-        axes = [a.kinds(h) for a, h in zip(axes_of(self.windows), self.heights, strict=True)]
+        axes = [a.kinds(h) for a, h in zip(axes_of(self.problem), self.heights, strict=True)]
         return [
             (Block(images, tuple(p for p, _ in box)), times * math.prod(t for _, t in box))
             for images, times in batches
@@ -263,15 +264,15 @@ class Cut:
         return max(1, *(measure(b) for b, _ in self.kinds))
 
 
-def split(windows: Windows, limit: int, overhead: int = 0) -> Cut:
+def split(problem: ConvProblem, limit: int, overhead: int = 0) -> Cut:
     """Split the output into blocks that have at most about `limit` padded input positions.
 
     Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
     multiple of the stride high, and at least `overhead` times their halo.
     """
-    axes = axes_of(windows)
+    axes = axes_of(problem)
     extents = [a.part(0, a.size).extent for a in axes]
-    n = windows.shape[0]
+    n = problem.shape[0]
     images = max(1, shares(n, -(-n // max(1, limit // max(1, math.prod(extents))))))
     heights = []
     for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
@@ -280,7 +281,7 @@ def split(windows: Windows, limit: int, overhead: int = 0) -> Cut:
         pieces = max(1, -(-extent // positions))
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
-    return Cut(windows, images, tuple(max(1, h) for h in heights))
+    return Cut(problem, images, tuple(max(1, h) for h in heights))
 
 
 def residues(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
@@ -389,9 +390,9 @@ def _finish(
             epilogue(part, i, channels, span)
 
 
-def tile_bytes(windows: Windows, blocks: Cut, channels: int) -> int:
+def tile_bytes(problem: ConvProblem, blocks: Cut, channels: int) -> int:
     """Return the scratch memory of `open_tile` for so many channels."""
-    if not windows.narrow:
+    if not problem.narrow:
         return 0
     most = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
-    return most * channels * windows.itemsize
+    return most * channels * problem.itemsize

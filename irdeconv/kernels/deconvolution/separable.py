@@ -14,7 +14,8 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import deliver
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
 from irdeconv.spec import Array
@@ -57,10 +58,12 @@ class _Separable:
 
     name = "separable"
 
-    def __init__(self, windows: Windows, parts: list[Array], dtype: np.dtype[np.generic]) -> None:
-        axes = geo.axes_of(windows)
-        self.windows = windows
-        self.why = f"filters of rank 1, estimated {_cost(windows) / 1e3:.0f} us"
+    def __init__(
+        self, problem: ConvProblem, parts: list[Array], dtype: np.dtype[np.generic]
+    ) -> None:
+        axes = geo.axes_of(problem)
+        self.problem = problem
+        self.why = f"filters of rank 1, estimated {_cost(problem) / 1e3:.0f} us"
         self.rows = _matrix(parts[0].astype(dtype), axes[0])
         columns = _matrix(parts[1].astype(dtype), axes[1])
         self.columns = np.ascontiguousarray(columns.swapaxes(1, 2))
@@ -68,8 +71,8 @@ class _Separable:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         n, m, *sizes = out.shape
-        per = m // self.windows.groups
-        step = _step(self.windows)
+        per = m // self.problem.groups
+        step = _step(self.problem)
         items = [(i, slice(c, min(c + step, m))) for i in range(n) for c in range(0, m, step)]
 
         def work(item: tuple[int, slice], space: Space) -> None:
@@ -87,36 +90,36 @@ class _Separable:
         team.each(items, work)
 
 
-def separable(windows: Windows, candidate: Candidate) -> Candidate:
+def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Wrap a candidate: filters of rank 1 are multiplied axis by axis where that costs less."""
-    cost = _cost(windows)
+    cost = _cost(problem)
     if cost + WORTH >= candidate.cost:
         return candidate
 
     def prepare(w: Array) -> Kernel:
-        taps = w.reshape(windows.outputs, *windows.kernel)
+        taps = w.reshape(problem.outputs, *problem.kernel)
         found = factors(taps)
-        return candidate.prepare(w) if found is None else _Separable(windows, found, w.dtype)
+        return candidate.prepare(w) if found is None else _Separable(problem, found, w.dtype)
 
-    per = sum(o * i for o, i in zip(windows.sizes, windows.shape[2:], strict=True))
-    block = windows.positions + windows.sizes[0] * windows.shape[3]
-    if windows.narrow:
-        block += math.prod(windows.sizes)
-    elements = windows.outputs * per + min(windows.outputs, _step(windows)) * block
-    scratch = elements * windows.itemsize + 3 * ALIGNMENT
+    per = sum(o * i for o, i in zip(problem.sizes, problem.shape[2:], strict=True))
+    block = problem.positions + problem.sizes[0] * problem.shape[3]
+    if problem.narrow:
+        block += math.prod(problem.sizes)
+    elements = problem.outputs * per + min(problem.outputs, _step(problem)) * block
+    scratch = elements * problem.itemsize + 3 * ALIGNMENT
     return replace(candidate, prepare=prepare, scratch=max(candidate.scratch, scratch))
 
 
-def _step(windows: Windows) -> int:
+def _step(problem: ConvProblem) -> int:
     """Return how many output channels are computed at a time: those of some groups."""
-    per = windows.outputs // windows.groups
-    return max(1, BLOCK // (math.prod(windows.sizes) * windows.itemsize) // per) * per
+    per = problem.outputs // problem.groups
+    return max(1, BLOCK // (math.prod(problem.sizes) * problem.itemsize) // per) * per
 
 
-def _cost(windows: Windows) -> float:
+def _cost(problem: ConvProblem) -> float:
     """Estimate the nanoseconds; infinite where it does not apply."""
-    if windows.rank != 2 or windows.shape[1] != windows.groups:
+    if problem.rank != 2 or problem.shape[1] != problem.groups:
         return math.inf
-    (i0, i1), (o0, o1) = windows.shape[2:], windows.sizes
+    (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes
     one = 0.025 * (o0 * i0 * i1 + o0 * i1 * o1) + 0.3 * (i0 * i1 + o0 * i1 + o0 * o1)
-    return windows.shape[0] * windows.outputs * (one + 0.3 * CALL) + 4 * CALL
+    return problem.shape[0] * problem.outputs * (one + 0.3 * CALL) + 4 * CALL

@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
 from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -24,17 +25,17 @@ PLACED, ZERO = 1.0, 0.1  # ns per element that is placed, and per zero that is w
 class _Single:
     """The kernel: `filters[i]` is `[C/g, channels * taps that land]`."""
 
-    def __init__(self, windows: Windows, w: Array) -> None:
-        axes, m = geo.axes_of(windows), windows.outputs // windows.groups
+    def __init__(self, problem: ConvProblem, w: Array) -> None:
+        axes, m = geo.axes_of(problem), problem.outputs // problem.groups
         landing = [_landing(a) for a in axes]
         w = trailing(w, (taps for taps, _ in landing))
         self.where = [places for _, places in landing]
         self.kernel = w.shape[3:]
-        self.whole = self.kernel == windows.sizes
+        self.whole = self.kernel == problem.sizes
         step = _channels(w.shape[1], math.prod(self.kernel))
         self.cuts = [
             (g, slice(i, min(i + step, m)))
-            for g in range(windows.groups)
+            for g in range(problem.groups)
             for i in range(0, m, step)
         ]
         self.filters = [
@@ -89,28 +90,28 @@ def _landing(axis: geo.Axis) -> tuple[slice, slice]:
     return slice(first, stop), slice(at, at + (stop - first - 1) * axis.dilation + 1, axis.dilation)
 
 
-def single_candidates(windows: Windows) -> list[Candidate]:
+def single_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel, where the input has a single position and some tap lands."""
-    landing = [_landing(a)[0] for a in geo.axes_of(windows)]
+    landing = [_landing(a)[0] for a in geo.axes_of(problem)]
     taps = math.prod(s.stop - s.start for s in landing)
-    if windows.positions != 1 or not taps:
+    if problem.positions != 1 or not taps:
         return []
     n, c, m = (
-        windows.shape[0],
-        windows.shape[1] // windows.groups,
-        windows.outputs // windows.groups,
+        problem.shape[0],
+        problem.shape[1] // problem.groups,
+        problem.outputs // problem.groups,
     )
-    columns, plane = m * taps, math.prod(windows.sizes)
+    columns, plane = m * taps, math.prod(problem.sizes)
     pieces = max(1, c * columns // CHUNK)
     cost = pieces * product_cost(n, c, columns // pieces) if n > 1 else 0.06 * c * columns + 1000
     if taps != plane:
         cost += n * m * (PLACED * taps + ZERO * plane)
-    tile = taps * (taps != plane) + plane * windows.narrow
-    elements = windows.groups * c * columns + n * min(m, _channels(c, taps)) * tile
-    elements += n * windows.shape[1] * windows.narrow
-    scratch = elements * windows.itemsize + 3 * ALIGNMENT
+    tile = taps * (taps != plane) + plane * problem.narrow
+    elements = problem.groups * c * columns + n * min(m, _channels(c, taps)) * tile
+    elements += n * problem.shape[1] * problem.narrow
+    scratch = elements * problem.itemsize + 3 * ALIGNMENT
 
     def prepare(w: Array) -> Kernel:
-        return _Single(windows, w)
+        return _Single(problem, w)
 
-    return [Candidate("single", windows.groups * cost + 2000, scratch, prepare)]
+    return [Candidate("single", problem.groups * cost + 2000, scratch, prepare)]

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
     CALL,
@@ -42,7 +43,7 @@ WIDE = 1024  # columns from which on a product gains nothing by more
 class _Layout:
     """How the work is cut: blocks of positions, then `channels` output channels at a time."""
 
-    windows: Windows
+    problem: ConvProblem
     axes: tuple[geo.Axis, ...]
     blocks: geo.Cut
     channels: int
@@ -51,18 +52,18 @@ class _Layout:
     @property
     def in_channels(self) -> int:
         """C/g."""
-        return self.windows.shape[1] // self.windows.groups
+        return self.problem.shape[1] // self.problem.groups
 
     @property
     def out_channels(self) -> int:
         """M/g."""
-        return self.windows.outputs // self.windows.groups
+        return self.problem.outputs // self.problem.groups
 
     @property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
-        stride = self.windows.positions * self.windows.itemsize
-        return worth_copying(self.channels * self.windows.taps, self.in_channels, stride)
+        stride = self.problem.positions * self.problem.itemsize
+        return worth_copying(self.channels * self.problem.taps, self.in_channels, stride)
 
     @property
     def halo(self) -> bool:
@@ -92,33 +93,33 @@ class _Layout:
         return block.count * math.prod(p.inputs for p in block.parts)
 
 
-def _layouts(windows: Windows, padded: bool) -> Iterator[_Layout]:
+def _layouts(problem: ConvProblem, padded: bool) -> Iterator[_Layout]:
     """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
-    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
-    room = max(1, BLOCK // windows.itemsize)
-    usual = max(min(WIDE, CACHED // 2 // c), room // (m * windows.taps))
-    most = room // windows.taps
-    if windows.narrow or padded or geo.split(windows, most).images > 1:  # the inputs are copied
+    m, c = problem.outputs // problem.groups, problem.shape[1] // problem.groups
+    room = max(1, BLOCK // problem.itemsize)
+    usual = max(min(WIDE, CACHED // 2 // c), room // (m * problem.taps))
+    most = room // problem.taps
+    if problem.narrow or padded or geo.split(problem, most).images > 1:  # the inputs are copied
         most = min(most, max(WIDE, room // c))
     limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
     known: set[int] = set()
     for limit in sorted(limits):
-        blocks = geo.split(windows, limit)
+        blocks = geo.split(problem, limit)
         if len(blocks) not in known:
             known.add(len(blocks))
-            yield _layout(windows, blocks, padded)
+            yield _layout(problem, blocks, padded)
 
 
-def _layout(windows: Windows, blocks: geo.Cut, padded: bool) -> _Layout:
-    axes = geo.axes_of(windows)
-    m, c = windows.outputs // windows.groups, windows.shape[1] // windows.groups
-    room = max(1, BLOCK // windows.itemsize)
+def _layout(problem: ConvProblem, blocks: geo.Cut, padded: bool) -> _Layout:
+    axes = geo.axes_of(problem)
+    m, c = problem.outputs // problem.groups, problem.shape[1] // problem.groups
+    room = max(1, BLOCK // problem.itemsize)
     most = blocks.most(lambda b: b.columns)
-    channels = max(1, min(m, room // (windows.taps * most)))
-    if len(blocks) * windows.groups == 1 and m * windows.taps * c * most > SHARED_PRODUCTS:
+    channels = max(1, min(m, room // (problem.taps * most)))
+    if len(blocks) * problem.groups == 1 and m * problem.taps * c * most > SHARED_PRODUCTS:
         channels = min(channels, -(-m // 2))
     channels = shares(m, -(-m // channels))
-    return _Layout(windows, axes, blocks, channels, padded)
+    return _Layout(problem, axes, blocks, channels, padded)
 
 
 class _Terms:
@@ -144,7 +145,7 @@ class _Terms:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        groups = range(self.layout.windows.groups)
+        groups = range(self.layout.problem.groups)
         pieces = [[i] for i in range(len(self.chunks))]
         if len(self.layout.blocks) * len(groups) > 3:  # then the input is gathered once
             pieces = [[i for (i,) in pieces]]
@@ -164,7 +165,7 @@ class _Terms:
         """Return the inputs `[C/g, columns]`."""
         c = self.layout.in_channels
         part = block.inputs(x[:, group * c : (group + 1) * c])
-        dtype = self.layout.windows.compute
+        dtype = self.layout.problem.compute
         if self.layout.padded:
             host = matrix(space, c, self.layout.width(block), dtype)
             host[:, block.columns :] = 0
@@ -312,17 +313,17 @@ def _flat(part: Array) -> Array | None:
         return None
 
 
-def terms_candidates(windows: Windows) -> list[Candidate]:
+def terms_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels that multiply by all taps at once."""
     kinds = [False]
-    if any(a.halo for a in geo.axes_of(windows)):
+    if any(a.halo for a in geo.axes_of(problem)):
         kinds.append(True)
-    return [_best(windows, padded) for padded in kinds]
+    return [_best(problem, padded) for padded in kinds]
 
 
-def _best(windows: Windows, padded: bool) -> Candidate:
+def _best(problem: ConvProblem, padded: bool) -> Candidate:
     """Return the cheapest cut; larger blocks than usual, in farther memory, have to save much."""
-    usual, *larger = (_candidate(each) for each in _layouts(windows, padded))
+    usual, *larger = (_candidate(each) for each in _layouts(problem, padded))
     best = min(larger, key=lambda c: c.cost, default=usual)
     return best if best.cost < SAVED * usual.cost else usual
 
@@ -333,7 +334,7 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
         return 0.0, 1.0
     if layout.blocks.images > 1:
         return 0.8 * layout.in_channels * width, 1.0
-    stride = layout.windows.positions * layout.windows.itemsize
+    stride = layout.problem.positions * layout.problem.itemsize
     if not aliases(stride):
         return 0.0, 1.0
     if layout.copied:
@@ -342,8 +343,8 @@ def _reading(layout: _Layout, width: int) -> tuple[float, float]:
 
 
 def _candidate(layout: _Layout) -> Candidate:
-    windows = layout.windows
-    c, m, taps = layout.in_channels, layout.out_channels, windows.taps
+    problem = layout.problem
+    c, m, taps = layout.in_channels, layout.out_channels, problem.taps
     cost = 0.0
     chunks = -(-m // layout.channels)
     terms = math.prod(a.counts[0] for a in layout.axes)
@@ -363,12 +364,12 @@ def _candidate(layout: _Layout) -> Candidate:
                 own += chunks * CALL * (15 + 2 * terms) + 4.0 * m * kinds * layout.cells(block)
         own += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
         cost += times * own
-    cost *= windows.groups
-    wide = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), windows.compute)
-    elements = wide * (layout.channels * taps * 2 + c) + windows.groups * c * m * taps
+    cost *= problem.groups
+    wide = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
+    elements = wide * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
-    scratch = windows.itemsize * elements + 4 * ALIGNMENT
-    scratch += geo.tile_bytes(windows, layout.blocks, layout.channels)
+    scratch = problem.itemsize * elements + 4 * ALIGNMENT
+    scratch += geo.tile_bytes(problem, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
 
     def prepare(w: Array) -> Kernel:

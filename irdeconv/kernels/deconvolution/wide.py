@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, Windows
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, product_cost
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
@@ -26,14 +27,14 @@ RUN = 4  # shorter runs are better written residue by residue
 class _Wide:
     """The kernel: `filters[group]` is `[taps * C/g, M/g * residues]`."""
 
-    def __init__(self, windows: Windows, blocks: geo.Cut, w: Array) -> None:
-        self.windows, self.blocks = windows, blocks
-        self.axes = geo.axes_of(windows)
+    def __init__(self, problem: ConvProblem, blocks: geo.Cut, w: Array) -> None:
+        self.problem, self.blocks = problem, blocks
+        self.axes = geo.axes_of(problem)
         self.c, self.m = w.shape[1:3]
         self.shifts = geo.shifts(self.axes)
         slabs = [
             [geo.group_filters(w, g, q, self.axes).reshape(self.c, -1) for q in self.shifts]
-            for g in range(windows.groups)
+            for g in range(problem.groups)
         ]
         self.filters = [np.ascontiguousarray(np.concatenate(s)) for s in slabs]
 
@@ -49,12 +50,12 @@ class _Wide:
                 self._place(self._product(part, group, block, space), block, tile, space)
             geo.close_tile(tile, out, block, channels, epilogue)
 
-        team.each(itertools.product(self.blocks, range(self.windows.groups)), work)
+        team.each(itertools.product(self.blocks, range(self.problem.groups)), work)
 
     def _product(self, part: Array, group: int, block: geo.Block, space: Space) -> Array:
         """Return all residues `[images, *grid, M/g, *S]` of inputs `[images, C/g, *]`."""
         width = block.columns
-        copies = space.array((len(self.shifts), self.c, width), self.windows.compute)
+        copies = space.array((len(self.shifts), self.c, width), self.problem.compute)
         geo.pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
         for i, q in enumerate(self.shifts):
             if i:
@@ -87,15 +88,15 @@ class _Wide:
         trailing(tile, into)[...] = trailing(full, taken)
 
 
-def wide_candidates(windows: Windows) -> list[Candidate]:
+def wide_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for wide strides where it applies."""
-    axes = geo.axes_of(windows)
+    axes = geo.axes_of(problem)
     if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < RUN:
         return []
-    g, c, m = windows.groups, windows.shape[1] // windows.groups, windows.outputs // windows.groups
-    residues = math.prod(windows.strides)
-    shifts = windows.taps // residues
-    blocks = geo.split(windows, max(1, BLOCK // windows.itemsize // (m * residues)))
+    g, c, m = problem.groups, problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    residues = math.prod(problem.strides)
+    shifts = problem.taps // residues
+    blocks = geo.split(problem, max(1, BLOCK // problem.itemsize // (m * residues)))
     cost, most = 0.0, blocks.most(lambda b: b.columns)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
@@ -103,10 +104,10 @@ def wide_candidates(windows: Windows) -> list[Candidate]:
         own += product_cost(m * residues, shifts * c, width)
         own += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
         cost += times * own
-    scratch = windows.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * windows.taps)
-    scratch += geo.tile_bytes(windows, blocks, m)
+    scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
+    scratch += geo.tile_bytes(problem, blocks, m)
 
     def prepare(w: Array) -> Kernel:
-        return _Wide(windows, blocks, w)
+        return _Wide(problem, blocks, w)
 
     return [Candidate("wide", cost * g, scratch + 4096, prepare)]

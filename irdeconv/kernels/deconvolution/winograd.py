@@ -19,7 +19,8 @@ import numpy as np
 
 from irdeconv.kernels.convolution.im2col import pieces
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared.candidate import ITEMS, Epilogue, Windows
+from irdeconv.kernels.shared.candidate import ITEMS, Epilogue
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, multiply, pitch
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.toom import kron, matrices
@@ -36,7 +37,7 @@ class Tiling:
     `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
     """
 
-    windows: Windows
+    problem: ConvProblem
     axes: tuple[geo.Axis, ...]
     tiles: tuple[int, ...]
     blocks: geo.Cut
@@ -61,20 +62,20 @@ class Tiling:
     @property
     def apart(self) -> bool:
         """Whether threads share the blocks, not the channels of one after the other."""
-        return len(self.blocks) * self.windows.groups >= ITEMS
+        return len(self.blocks) * self.problem.groups >= ITEMS
 
     @property
     def cuts(self) -> list[slice]:
         """The input channels of a group, so many as are read at a time."""
-        c = self.windows.shape[1] // self.windows.groups
+        c = self.problem.shape[1] // self.problem.groups
         return pieces(c, max(16, -(-c // 8)))
 
     @property
     def items(self) -> int:
         """How many pieces of work threads share at least."""
         if self.apart:
-            return len(self.blocks) * self.windows.groups
-        return -(-self.windows.outputs // self.windows.groups // self.channels)
+            return len(self.blocks) * self.problem.groups
+        return -(-self.problem.outputs // self.problem.groups // self.channels)
 
     def columns(self, block: geo.Block) -> int:
         """The number of tiles of a block."""
@@ -86,8 +87,8 @@ class Winograd:
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
         self.tiling = tiling
-        self.c = tiling.windows.shape[1] // tiling.windows.groups
-        self.m = tiling.windows.outputs // tiling.windows.groups
+        self.c = tiling.problem.shape[1] // tiling.problem.groups
+        self.m = tiling.problem.outputs // tiling.problem.groups
         triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
         self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
         self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
@@ -100,12 +101,12 @@ class Winograd:
     @cached_property
     def evaluate(self) -> Array:
         """The matrix that evaluates whole tiles."""
-        return kron(self.evaluations, self.tiling.windows.compute)
+        return kron(self.evaluations, self.tiling.problem.compute)
 
     @cached_property
     def interpolate(self) -> Array:
         """The matrix that interpolates the products of whole tiles."""
-        return kron(self.interpolations, self.tiling.windows.compute)
+        return kron(self.interpolations, self.tiling.problem.compute)
 
     def _filter(self, w: Array, taps: list[Array]) -> Array:
         c, m = w.shape[:2]
@@ -122,7 +123,7 @@ class Winograd:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        items = list(itertools.product(self.tiling.blocks, range(self.tiling.windows.groups)))
+        items = list(itertools.product(self.tiling.blocks, range(self.tiling.problem.groups)))
         chunks, cuts = range(len(self.chunks)), self.tiling.cuts
 
         def whole(item: tuple[geo.Block, int], space: Space) -> None:
@@ -158,12 +159,12 @@ class Winograd:
 
     def _values(self, block: geo.Block, space: Space) -> Array:
         """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
-        plane = pitch(self.c * self.width(block), self.tiling.windows.compute)
-        return space.array((math.prod(self.tiling.points), plane), self.tiling.windows.compute)
+        plane = pitch(self.c * self.width(block), self.tiling.problem.compute)
+        return space.array((math.prod(self.tiling.points), plane), self.tiling.problem.compute)
 
     def width(self, block: geo.Block) -> int:
         """Return the distance of channels of a block's evaluated inputs."""
-        return pitch(self.tiling.columns(block), self.tiling.windows.compute)
+        return pitch(self.tiling.columns(block), self.tiling.problem.compute)
 
     def split(self, values: Array, block: geo.Block) -> Array:
         """View evaluated inputs as `[points, C/g, tiles]`."""
@@ -192,7 +193,7 @@ class Winograd:
         tile = geo.open_tile(out, block, channels, space)
         if not block.empty:
             seen = self.split(values, block)[
-                :, :, : width_of(self.tiling.columns(block), self.tiling.windows)
+                :, :, : width_of(self.tiling.columns(block), self.tiling.problem)
             ]
             terms = self._products(self.filters[group][index], seen, space)
             self.leave(terms, block, channels, tile, out, space)
@@ -237,7 +238,7 @@ class Winograd:
         """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
         columns = self.tiling.columns(block)
         rows = self.tiling.residues * (channels.stop - channels.start)
-        width = width_of(columns, self.tiling.windows)
+        width = width_of(columns, self.tiling.problem)
         products = terms[MARGIN:-MARGIN].reshape(len(self.interpolate), -1)[:, : rows * width]
         sums = space.array((len(products), rows, width), terms.dtype)
         multiply(self.interpolate, products, sums.reshape(len(sums), -1))
@@ -271,9 +272,9 @@ class Winograd:
                 trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
 
 
-def width_of(columns: int, windows: Windows) -> int:
+def width_of(columns: int, problem: ConvProblem) -> int:
     """Return how many columns are multiplied."""
-    return min(lanes(columns), pitch(columns, windows.compute))
+    return min(lanes(columns), pitch(columns, problem.compute))
 
 
 def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:

@@ -12,8 +12,9 @@ from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.compiled_winograd import FastWinograd
 from irdeconv.kernels.deconvolution.landing import columns
 from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, Winograd
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Windows, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
 from irdeconv.kernels.shared.team import ALIGNMENT, shares
 
@@ -25,9 +26,9 @@ STEP = 8000.0  # ns of one piece of work besides what it computes
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 
-def winograd_candidates(windows: Windows) -> list[Candidate]:
+def winograd_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
-    axes = geo.axes_of(windows)
+    axes = geo.axes_of(problem)
     if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
         return []
     choices = [
@@ -37,38 +38,38 @@ def winograd_candidates(windows: Windows) -> list[Candidate]:
         for a in axes
     ]
     found = [
-        shared(_candidate(way) for way in _tilings(windows, axes, t))
+        shared(_candidate(way) for way in _tilings(problem, axes, t))
         for t in itertools.product(*choices)
     ]
     return sorted(found, key=lambda c: c.cost)[:3]
 
 
 def _tilings(
-    windows: Windows, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
+    problem: ConvProblem, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
 ) -> Iterator[Tiling]:
     """Yield the ways to cut the output channels."""
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
-    room = int(EVALUATED / windows.itemsize / ratio / c)
-    blocks = geo.split(windows, max(NARROW, room))
-    behind = not (available() and windows.compute.kind == "f")
-    draft = Tiling(windows, axes, tiles, blocks, m, behind)
+    room = int(EVALUATED / problem.itemsize / ratio / c)
+    blocks = geo.split(problem, max(NARROW, room))
+    behind = not (available() and problem.compute.kind == "f")
+    draft = Tiling(problem, axes, tiles, blocks, m, behind)
     most = blocks.most(draft.columns)
-    row = math.prod(draft.points) * draft.residues * most * windows.itemsize
+    row = math.prod(draft.points) * draft.residues * most * problem.itemsize
     least = -(-m // max(1, PRODUCTS // row))
     for channels in sorted({shares(m, max(share, least)) for share in SHARES}):
         yield replace(draft, channels=channels)
 
 
 def _candidate(tiling: Tiling) -> Candidate:
-    windows = tiling.windows
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    problem = tiling.problem
+    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows = tiling.residues * tiling.channels
     estimate = _with_passes if tiling.behind else _compiled
     cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
     piece = max(cut.stop - cut.start for cut in tiling.cuts)
-    kind = windows.compute
+    kind = problem.compute
     wide = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
     if tiling.behind:
@@ -77,21 +78,21 @@ def _candidate(tiling: Tiling) -> Candidate:
     else:
         kernel = FastWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
-        elements += widest + 2 * LANES * (windows.strides[-1] * tiling.tiles[-1] + 1)
+        elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
         elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
         elements += piece * tiling.blocks.most(columns)  # inputs that must be copied
-    elements += windows.groups * points * tiling.residues * m * c
-    scratch = windows.itemsize * elements + 8 * ALIGNMENT
-    scratch += geo.tile_bytes(windows, tiling.blocks, tiling.channels)
+    elements += problem.groups * points * tiling.residues * m * c
+    scratch = problem.itemsize * elements + 8 * ALIGNMENT
+    scratch += geo.tile_bytes(problem, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
-    cost *= windows.groups
+    cost *= problem.groups
     return Candidate(name, cost, scratch, lambda w: kernel(tiling, w), tiling.items)
 
 
 def _with_passes(tiling: Tiling, block: geo.Block) -> float:
     """Estimate the nanoseconds of a block and group in NumPy."""
-    windows = tiling.windows
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    problem = tiling.problem
+    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
@@ -109,8 +110,8 @@ def _compiled(tiling: Tiling, block: geo.Block) -> float:
 
     Fitted to some three thousand random layers, step by step.
     """
-    windows = tiling.windows
-    c, m = windows.shape[1] // windows.groups, windows.outputs // windows.groups
+    problem = tiling.problem
+    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])

@@ -1,18 +1,13 @@
 """Kernels prepared for exact sizes: chosen and given their filter once, run often.
 
-Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
-S strides, D dilations; `*` stands for the spatial axes.
+The letters are those of `shared.problem`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
@@ -21,68 +16,6 @@ ITEMS = 4  # as many are wanted for threads to share, ...
 LONG = 1e6  # ... and more of layers that take longer than that each, in nanoseconds
 NEARLY = 1.02
 SHARES = (1, 2, 4, 8)  # parts that are tried
-
-
-def type_of_sums(dtype: Any) -> np.dtype[Any]:
-    """Return the type that is computed with: types of less than 32 bits are summed in f32."""
-    kind = np.dtype(dtype)
-    return kind if kind.itemsize >= 4 else np.dtype(np.float32)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """A convolution or deconvolution at exact sizes; one value per spatial axis in every list.
-
-    `shape` is the input's [N, C, *I], `sizes` are the output's *O, `begin` the leading pads of
-    either sign. Convolution: y[o] = sum of x[o*S + k*D - begin] * w[k], the filter being
-    [g, M/g, C/g, *K]. Deconvolution: full[s*S + k*D] += x[s] * w[k], y[o] = full[o + begin], the
-    filter being [g, C/g, M/g, *K]. Both are zero outside. `dtype` is the element type's NumPy name.
-    """
-
-    shape: tuple[int, ...]
-    outputs: int
-    groups: int
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    begin: tuple[int, ...]
-    sizes: tuple[int, ...]
-    dtype: str = "float32"
-
-    @property
-    def rank(self) -> int:
-        """The number of spatial axes."""
-        return len(self.kernel)
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """The output's [N, M, *O]."""
-        return (self.shape[0], self.outputs, *self.sizes)
-
-    @property
-    def taps(self) -> int:
-        """The product of K."""
-        return math.prod(self.kernel)
-
-    @property
-    def positions(self) -> int:
-        """The product of I."""
-        return math.prod(self.shape[2:])
-
-    @cached_property
-    def compute(self) -> np.dtype[Any]:
-        """The type of sums."""
-        return type_of_sums(self.dtype)
-
-    @property
-    def narrow(self) -> bool:
-        """Whether sums are rounded to a narrower type when they are stored."""
-        return np.dtype(self.dtype).itemsize < 4
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element that is computed with."""
-        return self.compute.itemsize
 
 
 class Epilogue(Protocol):

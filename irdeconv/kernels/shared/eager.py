@@ -12,15 +12,16 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.shared.arithmetic import accumulator, store
-from irdeconv.kernels.shared.candidate import Candidate, Windows
+from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.exact import in_order
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 MOST_AXES = 3  # spatial axes that the kernels know
 
-Sums = Callable[[Array, Array, Windows, Array], None]
-"""Writes the sums of `(x, w, windows)` into a contiguous output; all of one type, nothing empty."""
+Sums = Callable[[Array, Array, ConvProblem, Array], None]
+"""Writes the sums of `(x, w, problem)` into a contiguous output; all of one type, nothing empty."""
 
 
 class _Local(threading.local):
@@ -41,20 +42,20 @@ def once(candidates: Sequence[Candidate], x: Array, w: Array, out: Array) -> Non
 
 @np.errstate(all="ignore")
 def evaluate(
-    x: Array, w: Array, windows: Windows, terms: int, sums: Sums, out: Array | None
+    x: Array, w: Array, problem: ConvProblem, terms: int, sums: Sums, out: Array | None
 ) -> Array:
     """Return `[N, M, *O]` in the element type of `x`, zero where nothing can be summed.
 
     `terms` bounds how many products meet in an output. Integers are exact and wrap.
     """
-    y = np.empty(windows.out_shape, x.dtype) if out is None else out
+    y = np.empty(problem.out_shape, x.dtype) if out is None else out
     if 0 in y.shape or 0 in w.shape or 0 in x.shape:
         y[...] = 0
         return y
     # Kernels sum narrow floats in f32 themselves, tile by tile.
-    itself = x.dtype.kind not in "iub" and windows.rank <= MOST_AXES and not in_order()
+    itself = x.dtype.kind not in "iub" and problem.rank <= MOST_AXES and not in_order()
     dtype = x.dtype if itself else accumulator(x, w, terms)
     total = y if dtype == y.dtype and y.flags.c_contiguous else np.empty(y.shape, dtype)
-    typed = replace(windows, dtype=dtype.name)
+    typed = replace(problem, dtype=dtype.name)
     sums(x.astype(dtype, copy=False), w.astype(dtype, copy=False), typed, total)
     return store(total, y)

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from irdeconv.kernels.shared.candidate import Windows
+from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
@@ -43,35 +43,35 @@ def accumulate_in_order(wanted: bool = True) -> Iterator[None]:
         _IN_ORDER.reset(token)
 
 
-def convolve_in_order(x: Array, w: Array, windows: Windows, out: Array) -> None:
+def convolve_in_order(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     """Write the convolution of `x [N,C,*I]` with `w [g,M/g,C/g,*K]` into `out`, all of one type.
 
     A tap outside the data contributes no term, as a zero would.
     """
     taps = [
-        (k, [_reads(i, s, t, o) for i, s, t, o in _rows(windows, k)])
-        for k in np.ndindex(*windows.kernel)
+        (k, [_reads(i, s, t, o) for i, s, t, o in _rows(problem, k)])
+        for k in np.ndindex(*problem.kernel)
     ]
     _accumulate(x, w.swapaxes(1, 2), out, taps)
 
 
-def deconvolve_in_order(x: Array, w: Array, windows: Windows, out: Array) -> None:
+def deconvolve_in_order(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     """Write the deconvolution of `x [N,C,*I]` with `w [g,C/g,M/g,*K]` into `out`, all of one type.
 
     Along an axis a higher tap reads a lower input position, so the taps descend.
     """
     taps = [
-        (k, [_reads(o, s, t, i)[::-1] for i, s, t, o in _rows(windows, k)])
-        for k in np.ndindex(*windows.kernel)
+        (k, [_reads(o, s, t, i)[::-1] for i, s, t, o in _rows(problem, k)])
+        for k in np.ndindex(*problem.kernel)
     ]
     _accumulate(x, w, out, taps[::-1])
 
 
-def _rows(windows: Windows, tap: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
+def _rows(problem: ConvProblem, tap: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
     """Yield per axis (input size, stride, shift of the tap, output size)."""
-    places = zip(tap, windows.dilations, windows.begin, strict=True)
+    places = zip(tap, problem.dilations, problem.begin, strict=True)
     shifts = (k * d - p for k, d, p in places)
-    return zip(windows.shape[2:], windows.strides, shifts, windows.sizes, strict=True)
+    return zip(problem.shape[2:], problem.strides, shifts, problem.sizes, strict=True)
 
 
 def _reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, slice]:
