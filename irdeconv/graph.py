@@ -172,6 +172,16 @@ class Graph:
         """The names of the model's inputs in order."""
         return unique([_first(n.tensor_names) or n.name for n in self.parameters])
 
+    def input_names(self) -> dict[str, Node]:
+        """Return every spelling under which a model input may be fed."""
+        names: dict[str, Node] = {}
+        for node in self.parameters:
+            for name in (node.name, *(n for port in node.tensor_names for n in port)):
+                names.setdefault(name, node)
+        for name, node in zip(self.inputs, self.parameters, strict=True):
+            names.setdefault(name, node)
+        return names
+
     @property
     def outputs(self) -> list[str]:
         """The names of the model's outputs in order: tensor names, else layer names."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import irdeconv.ops
 from irdeconv.codes import CODES
 from irdeconv.errors import Diagnostic
 from irdeconv.op import REGISTRY, Op
+from support.scripts import script
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "irdeconv"
@@ -24,20 +26,8 @@ FILE_LINES = 400
 FUNCTION_LINES = 40
 # Tables of data are exempt from the limit on a file's length.
 TABLES = {"irdeconv/ops/catalog.py"}
-
-# From the bottom up: a module may import from its own layer and from those above it in this list.
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("codes", "source", "errors"),
-    ("dtypes", "spec", "suggest", "plural", "extras", "attributes"),
-    ("op", "declare", "geometry*", "packing", "constant"),
-    ("kernels*",),
-    ("ops*", "dialects*"),
-    ("graph",),
-    ("io*", "text*", "passes*", "runtime*", "importers*"),
-    ("verify*", "inspection*", "explanation*", "benchmark*"),
-    ("api",),
-    ("cli*", "__main__"),
-)
+DRAWN = script("draw_imports")
+IMPORTS = DRAWN.Sources()
 
 PUBLIC = [
     "Diagnostic",
@@ -85,50 +75,52 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yield every module that a file imports, also in functions and for type checking."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
-            for a in node.names:
-                submodule = f"{node.module}.{a.name}".removeprefix("irdeconv.")
-                yield f"irdeconv.{submodule}" if submodule in MODULES else node.module or ""
+def test_imports_keep_to_the_rooms() -> None:
+    assert DRAWN.problems(IMPORTS) == []
 
 
-def layer(module: str) -> int | None:
-    top = module.split(".")[0]
-    for rank, patterns in enumerate(LAYERS):
-        if any(fnmatchcase(top, p) for p in patterns):
-            return rank
-    return None
-
-
-@pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
-def test_imports_go_down(module: str) -> None:
-    here = layer(module)
-    assert here is not None, f"{module} has no place in LAYERS"
-    for name in imported(MODULES[module]):
-        if name.startswith("irdeconv."):
-            there = layer(name.removeprefix("irdeconv."))
-            assert there is not None, f"{name} has no place in LAYERS"
-            assert there <= here, f"{module} imports {name}, which is in a higher layer"
-
-
-def test_the_architecture_page_shows_the_layers() -> None:
+def test_the_architecture_page_shows_the_imports() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    rows = [line.split("|")[2] for line in page.splitlines() if re.match(r"\| [a-z ]+ \| `", line)]
-    said = [set(re.findall(r"`(\w+)", row)) for row in rows]
-    *lower, api, cli = [{p.rstrip("*") for p in patterns} - {"__main__"} for patterns in LAYERS]
-    assert said == [*lower, api | cli]
+    drawn = page.partition(DRAWN.BEGIN)[2].partition(DRAWN.END)[0]
+    assert drawn == DRAWN.drawing(IMPORTS), "python tools/draw_imports.py --write"
 
 
 def test_only_the_graph_imports_networkx() -> None:
     users = {
-        m for m, p in MODULES.items() if any(i.split(".")[0] == "networkx" for i in imported(p))
+        m for m, names in IMPORTS.names.items() if any(n.startswith("networkx") for n in names)
     }
     assert users == {"graph"}
+
+
+def loaded(modules: list[str]) -> set[str]:
+    """All modules that a new interpreter has after importing some of the package."""
+    lines = [f"import irdeconv.{m}" for m in modules]
+    code = "\n".join([*lines, "import sys", "print(*sys.modules)"])
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize("room", ["verify/proof", "kernels/shared", "kernels/deconvolution"])
+def test_walls_hold_at_run_time(room: str) -> None:
+    """A room loads what its sources name, and what these name."""
+    expected: set[str] = set()
+    todo = members = [m for m in IMPORTS.files if IMPORTS.room(m) == room]
+    while todo:
+        expected |= set(todo)
+        todo = [t for m in todo for t in IMPORTS.arrows[m] - expected]
+    there = {m.removeprefix("irdeconv.") for m in loaded(members) if m.startswith("irdeconv.")}
+    plain = {m for m in there if IMPORTS.files[m].stem == "__init__" and not IMPORTS.arrows[m]}
+    assert there - plain <= expected
+    forbidden = {"api", "cli", "dialects", "io", "ops", "passes", "runtime", "verify.compare"}
+    assert not {".".join(m.split(".")[:n]) for m in there for n in (1, 2)} & forbidden
+
+
+def test_numba_is_loaded_by_compiled_kernels_only() -> None:
+    """Who wants these imports them where it calls them: all else works without numba."""
+    others = [m for m in IMPORTS.files if not m.startswith(("__", "kernels.compiled."))]
+    there = loaded(others)
+    assert {f"irdeconv.{m}" for m in others} <= there
+    assert not {m for m in there if m.split(".")[0] == "numba"}
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

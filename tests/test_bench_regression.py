@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,22 +14,9 @@ import irdeconv as ird
 from irdeconv.benchmark.measure import Clock, Sample
 from irdeconv.ops.basic import Const
 from support import oracle
+from support.scripts import script
 
-FILE = Path(__file__).resolve().parent.parent / "tools" / "bench_regression.py"
-
-
-def load() -> Any:
-    """Import the script, which is in no package."""
-    spec = importlib.util.spec_from_file_location("bench_regression", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load()
+tool = script("bench_regression")
 LAYERS = tool.read_layers(tool.LAYERS)
 SMALL = tool.Layer("small", "none", [2, 4, 5, 3], 6, [3, 2], [2, 3], [1, 0], [1, 2], [1, 2], 2)
 

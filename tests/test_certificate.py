@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections import Counter
 from dataclasses import replace
@@ -285,17 +284,6 @@ def test_every_kind_of_fault_is_among_the_mutants() -> None:
 
 
 # Independence and cost ---------------------------------------------------------------------------
-
-
-def test_the_checker_shares_nothing_with_the_lowering() -> None:
-    folder = Path(ird.__file__).parent / "verify" / "proof"
-    allowed = {"irdeconv.graph", "irdeconv.spec", "irdeconv.plural"}
-    for path in sorted(folder.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("irdeconv"):
-                module = str(node.module)
-                inside = module.startswith("irdeconv.verify.proof")
-                assert inside or module in allowed, f"{path.name} imports {module}"
 
 
 def test_large_layers_are_proved_without_computing_them() -> None:

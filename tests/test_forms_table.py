@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from irdeconv.passes.forms import FORMS
 from support.public_layers import PUBLISHED, Published, macs_by_theory
+from support.scripts import script
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES = (ROOT / "docs/forms.md").read_text("utf-8").splitlines()
@@ -19,23 +17,13 @@ LINES = (ROOT / "docs/forms.md").read_text("utf-8").splitlines()
 QUICK_MACS = 50_000_000
 QUICK_FILTER = 200_000
 QUICK_RESIDUES = 64
-
-
-@cache
-def script() -> Any:
-    """tools/make_forms_table.py as a module."""
-    spec = importlib.util.spec_from_file_location("forms", ROOT / "tools/make_forms_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+FORMS_TABLE = script("make_forms_table")
 
 
 def rows(network: str) -> list[list[str]]:
     """The cells of a network's rows in the table of forms."""
     found = [[c.strip() for c in line.strip("|").split("|")] for line in LINES]
-    return [r[1:] for r in found if r[0] == network and len(r) == len(script().COLUMNS)]
+    return [r[1:] for r in found if r[0] == network and len(r) == len(FORMS_TABLE.COLUMNS)]
 
 
 def is_quick(published: Published) -> bool:
@@ -72,8 +60,8 @@ def test_networks_and_kinds_are_many() -> None:
 
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.network)
 def test_layers_and_choices_are_those_of_the_code(published: Published) -> None:
-    assert script().layer_row(published) in LINES
-    assert script().choice_row(published) in LINES
+    assert FORMS_TABLE.layer_row(published) in LINES
+    assert FORMS_TABLE.choice_row(published) in LINES
 
 
 QUICK = [p for p in PUBLISHED if is_quick(p)]
@@ -81,7 +69,7 @@ QUICK = [p for p in PUBLISHED if is_quick(p)]
 
 @pytest.mark.parametrize("published", QUICK, ids=lambda p: p.network)
 def test_quick_rows_are_printed_again(published: Published) -> None:
-    printed = list(script().form_rows(published))
+    printed = list(FORMS_TABLE.form_rows(published))
     assert len(printed) == len(FORMS)
     assert [row for row in printed if row not in LINES] == []
 

@@ -16,7 +16,6 @@ from irdeconv.io.atomic import require_writable
 from irdeconv.io.limits import Limits
 from irdeconv.io.xml_writer import require_model_path
 from irdeconv.plural import count
-from irdeconv.runtime import feeds
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
@@ -59,7 +58,7 @@ def _source(file: str) -> str | bytes:
 def input_names(graph: Graph) -> dict[str, str]:
     """Return every name that an input answers to, with the input's own name."""
     own = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
-    return {alias: own[node.id] for alias, node in feeds.input_names(graph).items()}
+    return {alias: own[node.id] for alias, node in graph.input_names().items()}
 
 
 def unknown_input(name: str, graph: Graph) -> UsageError:

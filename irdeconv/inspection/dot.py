@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from irdeconv.graph import Graph
+from irdeconv.inspection.layers import Layer
 from irdeconv.inspection.table import shorten
-
-if TYPE_CHECKING:
-    from irdeconv.inspection.layers import Layer
-    from irdeconv.inspection.report import Inspection
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DECONVOLUTION = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
@@ -17,16 +15,15 @@ _PORT = 'style="filled" fillcolor="#dcecff" shape=ellipse'
 _CONSTANT = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
-def dot(inspection: Inspection) -> str:
+def dot(graph: Graph, layers: Sequence[Layer]) -> str:
     """Return a digraph: deconvolutions filled, constants dashed, specs on the edges."""
-    graph = inspection.graph
     lines = [
         f"digraph {quoted(graph.info.name)} {{",
         "  rankdir=TB;",
         '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
         '  edge [fontname="Helvetica" fontsize=8];',
     ]
-    lines += [f"  n{r.id} [{_style(r)}label={label(r.name, r.type)}];" for r in inspection.layers]
+    lines += [f"  n{r.id} [{_style(r)}label={label(r.name, r.type)}];" for r in layers]
     for node in graph.nodes():
         for port, value in enumerate(graph.inputs_of(node.id)):
             spec = graph.spec(value)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from irdeconv import __version__
+from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.table import number, scaled, share
-
-if TYPE_CHECKING:
-    from irdeconv.inspection.report import Inspection
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --mark: #f90; --soft: #8881; }
@@ -34,18 +31,18 @@ footer { margin-top: 2rem; opacity: .6; }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(inspection: Inspection) -> str:
+def page(facts: Facts) -> str:
     """Return the HTML document; every text of the model is escaped."""
-    name = escape(inspection.graph.info.name)
-    body = [f"<h1>{name}</h1>", _tiles(inspection)]
-    if inspection.lowered is not None:
-        body += ["<h2>After lowering</h2>", _tiles(inspection.lowered)]
-    body += ["<h2>Operations</h2>", _summary(inspection)]
-    if inspection.deconvolutions:
-        body += ["<h2>Deconvolutions</h2>", _deconvolutions(inspection)]
-    body += ["<h2>Layers</h2>", _layers(inspection)]
-    if inspection.lowered is not None:
-        body += ["<h2>Layers after lowering</h2>", _layers(inspection.lowered)]
+    name = escape(facts.graph.info.name)
+    body = [f"<h1>{name}</h1>", _tiles(facts)]
+    if facts.lowered is not None:
+        body += ["<h2>After lowering</h2>", _tiles(facts.lowered)]
+    body += ["<h2>Operations</h2>", _summary(facts)]
+    if facts.deconvolutions:
+        body += ["<h2>Deconvolutions</h2>", _deconvolutions(facts)]
+    body += ["<h2>Layers</h2>", _layers(facts)]
+    if facts.lowered is not None:
+        body += ["<h2>Layers after lowering</h2>", _layers(facts.lowered)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -56,8 +53,8 @@ def page(inspection: Inspection) -> str:
     )
 
 
-def _tiles(inspection: Inspection) -> str:
-    t = inspection.totals
+def _tiles(facts: Facts) -> str:
+    t = facts.totals
     tiles = [
         (number(t.layers), "layers"),
         (number(t.deconvolutions), "deconvolutions"),
@@ -69,10 +66,10 @@ def _tiles(inspection: Inspection) -> str:
     return f'<div class="tiles">{inner}</div>'
 
 
-def _summary(inspection: Inspection) -> str:
-    total = inspection.totals.macs
+def _summary(facts: Facts) -> str:
+    total = facts.totals.macs
     rows = []
-    for r in inspection.summary:
+    for r in facts.summary:
         macs = "?" if r.unknown and not r.macs else number(r.macs)
         width = f"--w: {100 * r.macs / total if total else 0:.1f}%"
         cells = [_cell(r.type), *(_cell(v, n=True) for v in (str(r.count), number(r.parameters)))]
@@ -82,10 +79,10 @@ def _summary(inspection: Inspection) -> str:
     return _table(("type", "#count", "#parameters", "#MACs", "#share"), rows)
 
 
-def _deconvolutions(inspection: Inspection) -> str:
+def _deconvolutions(facts: Facts) -> str:
     head = ("name", "type", "C", "M", "g", "kernel", "strides", "dilations", "pads begin")
     rows = []
-    for d in inspection.deconvolutions:
+    for d in facts.deconvolutions:
         resolved = (d.channels_in, d.channels_out, d.groups, d.kernel, d.strides, d.dilations)
         texts = (d.name, d.type, *resolved, d.pads_begin, d.pads_end, d.problem or d.output)
         cells = [_cell(t or "?") for t in texts]
@@ -94,9 +91,9 @@ def _deconvolutions(inspection: Inspection) -> str:
     return _table((*head, "pads end", "output", "#direct MACs", "#zero-insertion MACs"), rows)
 
 
-def _layers(inspection: Inspection) -> str:
+def _layers(facts: Facts) -> str:
     rows = []
-    for r in inspection.layers:
+    for r in facts.layers:
         kind = ' class="d"' if r.deconvolution else ' class="c"' if r.constant else ""
         outputs = (f"{t}{s}" for t, s in zip(r.element_types, r.outputs, strict=True))
         texts = (str(r.id), r.name, r.type, r.version, " ".join(r.inputs), " ".join(outputs))

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from irdeconv.graph import Graph
-from irdeconv.inspection.layers import (
-    DeconvolutionFacts,
-    Layer,
-    deconvolutions,
-    layers,
-)
+from irdeconv.inspection.dot import dot
+from irdeconv.inspection.facts import Facts
+from irdeconv.inspection.html import page
+from irdeconv.inspection.layers import deconvolutions, layers
 from irdeconv.inspection.table import number, scaled, shorten, table
 from irdeconv.inspection.table import share as percentage
 
@@ -27,72 +25,10 @@ class HasGraph(Protocol):
 
 
 @dataclass(frozen=True)
-class TypeSummary:
-    """One operation type: layers, parameters, MACs (of the layers where they are known)."""
+class Inspection(Facts):
+    """What `inspect` found; `str()` is a table."""
 
-    type: str
-    count: int
-    parameters: int
-    macs: int
-    unknown: int
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums over a graph; `unknown` layers have no known MACs."""
-
-    layers: int
-    parameters: int
-    bytes: int
-    macs: int
-    unknown: int
-    deconvolutions: int
-
-    def to_dict(self) -> dict[str, int]:
-        """Return the JSON form."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What `inspect` found; `str()` is a table. `lowered` is the same for the lowered graph."""
-
-    graph: Graph
-    layers: tuple[Layer, ...]
-    deconvolutions: tuple[DeconvolutionFacts, ...]
     lowered: Inspection | None = None
-
-    @property
-    def totals(self) -> Totals:
-        """Sums over all layers; shared constants count once."""
-        constants = [r for r in self.layers if r.type == "Const"]
-        return Totals(
-            len(self.layers),
-            sum(r.parameters for r in constants),
-            sum(r.bytes for r in constants),
-            sum(r.macs or 0 for r in self.layers),
-            sum(r.macs is None for r in self.layers),
-            len(self.deconvolutions),
-        )
-
-    @property
-    def summary(self) -> list[TypeSummary]:
-        """One row per operation type, the most MACs first; constants are not listed."""
-        by_type: dict[str, list[Layer]] = {}
-        for r in self.layers:
-            if not r.constant:
-                by_type.setdefault(r.type, []).append(r)
-        rows = [
-            TypeSummary(
-                t,
-                len(rs),
-                sum(r.parameters for r in rs),
-                sum(r.macs or 0 for r in rs),
-                sum(r.macs is None for r in rs),
-            )
-            for t, rs in by_type.items()
-        ]
-        return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
 
     def __str__(self) -> str:
         return self.to_text()
@@ -197,14 +133,10 @@ class Inspection:
 
     def to_dot(self) -> str:
         """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges."""
-        from irdeconv.inspection.dot import dot
-
-        return dot(self)
+        return dot(self.graph, self.layers)
 
     def to_html(self) -> str:
         """Return a self-contained page without external resources."""
-        from irdeconv.inspection.html import page
-
         return page(self)
 
 

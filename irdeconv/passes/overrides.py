@@ -8,7 +8,6 @@ from typing import Any
 from irdeconv.errors import Collector, UsageError
 from irdeconv.graph import Graph, Node
 from irdeconv.ops.basic import Parameter
-from irdeconv.runtime.feeds import input_names
 from irdeconv.spec import Dim, Shape, format_shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
@@ -22,7 +21,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
     everything that does not fit.
     """
     found, out = Collector(), {}
-    names = input_names(graph)
+    names = graph.input_names()
     if len(graph.parameters) == 1:
         names = {"": graph.parameters[0], **names}
     for name, given in shapes.items():

@@ -32,7 +32,7 @@ class Binder:
     @staticmethod
     def of(graph: Graph) -> Binder:
         """Return the binder of a graph."""
-        return Binder(tuple(graph.parameters), input_names(graph), tuple(graph.inputs))
+        return Binder(tuple(graph.parameters), graph.input_names(), tuple(graph.inputs))
 
     def bind(self, feeds: Feeds) -> list[Array]:
         """Return one array per Parameter, in order; UsageError with everything that does not fit.
@@ -71,17 +71,6 @@ class Binder:
             if node.id not in given and not found.errors:
                 found.add("E501", f'input "{node.name}" {node.spec()} is missing', layer=node.name)
         return given
-
-
-def input_names(graph: Graph) -> dict[str, Node]:
-    """Return every spelling under which a Parameter may be fed."""
-    names: dict[str, Node] = {}
-    for node in graph.parameters:
-        for name in (node.name, *(n for port in node.tensor_names for n in port)):
-            names.setdefault(name, node)
-    for name, node in zip(graph.inputs, graph.parameters, strict=True):
-        names.setdefault(name, node)
-    return names
 
 
 def _fit(node: Node, value: Any, found: Collector) -> Array:

@@ -1,0 +1,93 @@
+"""tools/draw_imports.py sees every kind of import, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.scripts import script
+
+TOOL = script("draw_imports")
+
+
+def broken(folder: Path, files: dict[str, str]) -> list[str]:
+    """What is wrong with a package of a few modules, each by its path."""
+    for name, text in {"__init__": "", "passes/__init__": "", "passes/forms": "", **files}.items():
+        path = folder / "irdeconv" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    problems: list[str] = TOOL.problems(TOOL.Sources(folder / "irdeconv"))
+    return problems
+
+
+KINDS = {
+    "import": "import irdeconv.passes.forms",
+    "as": "import irdeconv.passes.forms as f",
+    "from": "from irdeconv.passes.forms import FORMS",
+    "module": "from irdeconv.passes import forms",
+    "package": "from irdeconv import passes",
+    "function": "def f():\n    from irdeconv.passes import forms",
+    "typing": "if TYPE_CHECKING:\n    from irdeconv.passes.forms import FORMS",
+    "by name": "import_module('irdeconv.passes.forms')",
+    "built": "importlib.import_module(f'irdeconv.passes.{name}')",
+    "dunder": "__import__('irdeconv.passes')",
+    "extra": "extra('irdeconv.passes.forms', 'FORMS')",
+    "table": "HOMES = {'forms': 'irdeconv.passes.forms'}",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_import_is_seen(kind: str, tmp_path: Path) -> None:
+    found = broken(tmp_path, {"verify/proof/new": KINDS[kind]})
+    assert len(found) == 1
+    assert "through the wall of verify/proof" in found[0]
+
+
+@pytest.mark.parametrize("text", ["import_module(name)", "__import__(f'{a}.b')", "extra(*names)"])
+def test_what_is_imported_must_be_named(text: str, tmp_path: Path) -> None:
+    found = broken(tmp_path, {"verify/proof/new": text})
+    assert found == ["verify.proof.new imports what the source does not name"]
+
+
+@pytest.mark.parametrize(
+    "text", ["import irdeconv", "from irdeconv import lower", "import_module('irdeconv')"]
+)
+def test_the_package_itself_is_the_top(text: str, tmp_path: Path) -> None:
+    assert broken(tmp_path, {"runtime/plan": text}) == ["runtime.plan imports __init__: upwards"]
+    assert broken(tmp_path, {"runtime/plan": "from irdeconv import __version__"}) == []
+
+
+def test_a_package_must_not_load_others_behind_a_wall(tmp_path: Path) -> None:
+    files = {
+        "verify/__init__": "from irdeconv.passes import forms",
+        "verify/proof/__init__": "",
+        "verify/proof/walk": "",
+    }
+    found = broken(tmp_path, files)
+    assert "verify.proof.walk imports verify: through the wall of verify/proof" in found
+    assert "verify has no place in LEVELS" in found
+
+
+def test_relative_imports_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="imports are absolute"):
+        broken(tmp_path, {"verify/proof/new": "from ...passes import forms"})
+
+
+def test_new_folders_and_files_need_a_place(tmp_path: Path) -> None:
+    found = broken(tmp_path, {"kernels/sparse/csr": "", "weather": ""})
+    assert found == ["kernels/sparse has no place in LEVELS", "weather has no place in LEVELS"]
+
+
+def test_upward_arrows_are_refused(tmp_path: Path) -> None:
+    found = broken(tmp_path, {"graph": "from irdeconv.passes.forms import FORMS"})
+    assert found == ["graph imports passes.forms: upwards"]
+
+
+def test_circles_are_refused(tmp_path: Path) -> None:
+    rooms = {"passes/a": "import irdeconv.io.b", "io/b": "", "io/c": "import irdeconv.passes.d"}
+    found = broken(tmp_path / "rooms", {**rooms, "passes/d": ""})
+    assert found == ["imports run in a circle: io -> passes -> io"]
+    modules = {"io/a": "import irdeconv.io.b", "io/b": "def f():\n    import irdeconv.io.a"}
+    found = broken(tmp_path / "modules", modules)
+    assert found == ["imports run in a circle: io.a -> io.b -> io.a"]
