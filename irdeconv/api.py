@@ -214,8 +214,9 @@ def compile(
     `threads` is 1 or more, by default the number of processors; the results do not depend on it.
     `tune` measures kernels instead of estimating their time; a path keeps the measurements.
     `max_memory` is a limit in bytes, LimitError where the plan needs more. A plan may be run from
-    several threads, which take turns, but not from a callback of its own run (RuntimeError). Raises
-    UnsupportedError with every operation that cannot be executed, and what `lower` raises.
+    several threads, which take turns, but not from a callback of its own run, nor from a thread
+    that such a callback waits for (RuntimeError). Raises UnsupportedError with every operation that
+    cannot be executed, and what `lower` raises.
     """
     with accumulate_in_order(exact):  # lowering computes constants
         ready = inferred(graph) if form is None else _lower(graph, form).graph

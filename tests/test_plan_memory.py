@@ -239,3 +239,27 @@ def test_a_callback_must_not_run_the_plan_whose_memory_is_in_use(how):
     for got in (*seen, plan.run(feed)):
         for name, array in want.items():
             assert np.array_equal(got[name], array)
+
+
+@pytest.mark.parametrize("how", ["trace", "watch", "observe"])
+def test_a_callback_must_not_wait_for_a_thread_that_runs_the_plan(how):
+    """That thread gets an error, in place of waiting for the callback that waits for it."""
+    b = Builder()
+    x = b.input((2, 3))
+    plan, feed = ird.compile(b.done(b.add(ReLU(), x)), None), [randn(2, 3)]
+    want = plan.run(feed)
+    turn = plan.settings.team.lock
+    turn.patience = 0.05
+    with ThreadPoolExecutor(1) as pool:
+
+        def callback(*args):
+            with pytest.raises(RuntimeError, match="compile a second plan"):
+                pool.submit(plan.run, feed).result(30)
+            if how == "observe":
+                step, values = args
+                step.call(values)
+
+        execute = plan.observe if how == "observe" else plan.run
+        got = execute(feed, **{"around" if how == "observe" else how: callback})
+        assert np.array_equal(got["y0"], want["y0"])
+        assert np.array_equal(pool.submit(plan.run, feed).result(30)["y0"], want["y0"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels.shared import team as teams
-from irdeconv.kernels.shared.team import Alone, Space, Team, shares
+from irdeconv.kernels.shared.team import Alone, Space, Team, Turn, shares
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,31 @@ def test_a_kernel_inside_an_item_keeps_to_its_memory() -> None:
     for _ in range(3):  # memory is handed out from one piece from the second time on
         team.each(range(6), item)
     assert results == dict.fromkeys(range(6), True)
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "refused"), [("abc", False), ("a a a", False), ("aa", True), ("  bb", True)]
+)
+def test_who_waits_is_refused_where_one_callback_does_not_return(callbacks, refused):
+    """Each letter is the callback that is running when the lock is not to be had."""
+    turn, running = Turn(), iter(callbacks)
+
+    class Held:
+        def acquire(self, timeout):
+            letter = next(running, None)
+            turn._callback = (letter or "").strip() or None
+            return letter is None
+
+        def release(self):
+            pass
+
+    turn._lock = Held()
+    if refused:
+        with (
+            pytest.raises(RuntimeError, match=r"not returned for 2 s.*compile a second plan"),
+            turn,
+        ):
+            pass
+    else:
+        with turn:
+            assert next(running, None) is None

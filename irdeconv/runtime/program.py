@@ -116,7 +116,8 @@ class Program:
         with self.team.lock, arithmetic():
             values = self._begin(arrays)
             for step in self.steps:
-                around(step, values)
+                with self.team.lock.callback():
+                    around(step, values)
                 for slot in step.frees:
                     values[slot] = None
             return self._outputs(values)
@@ -155,17 +156,19 @@ class Program:
         for node, slots in self.given if trace is not None else ():
             held = tuple(values[slot] for slot in slots if values[slot] is not None)
             if held and trace is not None:
-                trace(node, held)
+                with self.team.lock.callback():
+                    trace(node, held)
         for step in self.steps:
             try:
                 step.call(values)
             except Exception as e:
                 raise StepError(step, values, e) from e
             outputs = tuple(values[slot] for slot in step.outputs)
-            if trace is not None:
-                trace(step.node, outputs)
-            if watch is not None:
-                watch(step, [values[slot] for slot in step.inputs], outputs)
+            with self.team.lock.callback():
+                if trace is not None:
+                    trace(step.node, outputs)
+                if watch is not None:
+                    watch(step, [values[slot] for slot in step.inputs], outputs)
             for slot in step.frees:
                 values[slot] = None
 

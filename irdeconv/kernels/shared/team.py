@@ -133,12 +133,16 @@ class Turn:
     """A lock that tells its owner instead of waiting for itself: RuntimeError where it is held.
 
     Memory is shared by everything that a team computes, so a lock that its owner may take again
-    would let one run overwrite what the other still needs.
+    would let one run overwrite what the other still needs. The owner's callback may also wait for
+    another thread that waits for the lock: who waits is told where one `callback` goes on for more
+    than `patience` seconds.
     """
 
     def __init__(self) -> None:
+        self.patience = 2.0
         self._lock = Lock()
         self._owner: int | None = None
+        self._callback: object = None  # a new one for each call
 
     def __enter__(self) -> None:
         if self._owner == get_ident():  # only this thread can have written that
@@ -146,8 +150,25 @@ class Turn:
                 "a plan is run from a callback (trace, watch or observe) of its own run, which "
                 "still needs its memory: compile a second plan for the callback"
             )
-        self._lock.acquire()
+        before = None
+        while not self._lock.acquire(timeout=self.patience):
+            if before is not None and self._callback is before:
+                raise RuntimeError(
+                    "a plan is run while a callback (trace, watch or observe) of its run in "
+                    f"another thread has not returned for {self.patience:g} s; should the callback "
+                    "wait for this run, compile a second plan for one of them"
+                )
+            before = self._callback
         self._owner = get_ident()
+
+    @contextmanager
+    def callback(self) -> Iterator[None]:
+        """Say that the owner is inside one call of a callback."""
+        self._callback = object()
+        try:
+            yield
+        finally:
+            self._callback = None
 
     def __exit__(self, *error: object) -> None:
         self._owner = None
