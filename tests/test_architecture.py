@@ -81,6 +81,7 @@ def test_imports_keep_to_the_rooms() -> None:
 
 def test_the_architecture_page_shows_the_imports() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    assert page.count(DRAWN.BEGIN) == page.count(DRAWN.END) == 1
     drawn = page.partition(DRAWN.BEGIN)[2].partition(DRAWN.END)[0]
     assert drawn == DRAWN.drawing(IMPORTS), "python tools/draw_imports.py --write"
 

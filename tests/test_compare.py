@@ -49,6 +49,19 @@ def test_a_changed_weight_is_found_where_it_is():
     assert "different: first at" in str(report)
 
 
+def test_a_layer_and_the_output_of_its_name_are_one_line():
+    g = Graph()
+    y = Value(g.add(ReLU(), [parameter(g, (2,), np.float32, "x")], name="y").id)
+    result(g, y, "y")
+    other = g.copy()
+    other.replace_op(y.node, Exp())
+    for model, mark in ((g, "ok  "), (other, "DIFF")):
+        report = ird.compare(g, model, [np.ones(2, np.float32)])
+        assert [(t.name, t.output) for t in report.tensors] == [("y", False), ("y", True)]
+        assert [line[:6] for line in report.lines(everything=True)] == [f"{mark} y"]
+        assert str(report).count("max |a-b|") == 1
+
+
 def test_missing_outputs_fail():
     g = Graph()
     x = parameter(g, (2,), np.float32, "x")

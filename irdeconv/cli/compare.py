@@ -125,8 +125,8 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
 def _diagnostics(result: Comparison) -> list[Diagnostic]:
     from irdeconv.errors import Diagnostic
 
-    different = [t for t in result.tensors if not t.passed]
-    out = [Diagnostic("E504", "error", str(t), layer=t.name) for t in different]
+    different = {str(t): t.name for t in result.tensors if not t.passed}
+    out = [Diagnostic("E504", "error", text, layer=name) for text, name in different.items()]
     missing = (Diagnostic("E504", "error", f'output "{n}" is missing') for n in result.missing)
     return [*result.diagnostics, *out, *missing]
 
@@ -148,9 +148,6 @@ def _text(result: Comparison, console: Console, *, everything: bool) -> None:
 
     for d in result.diagnostics:
         console.error(*parts(d))
-    *lines, verdict = str(result).split("\n")
-    if everything:
-        lines = [str(t) for t in result.tensors] + [x for x in lines if x.startswith("MISSING")]
-    for line in lines:
+    for line in result.lines(everything=everything):
         console.text((line, "" if line.startswith("ok") else "red"))
-    console.text((verdict, "bold green" if result.passed else "bold red"))
+    console.text((result.verdict, "bold green" if result.passed else "bold red"))

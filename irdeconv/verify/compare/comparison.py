@@ -55,9 +55,15 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        lines = [str(t) for t in self.tensors if t.output or not t.passed]
-        lines += [f"MISSING output {name}" for name in self.missing]
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*self.lines(), self.verdict])
+
+    def lines(self, *, everything: bool = False) -> list[str]:
+        """Return a line for every output and difference, or for everything.
+
+        What holds for a layer and for the output of its name is said once.
+        """
+        said = (str(t) for t in self.tensors if everything or t.output or not t.passed)
+        return [*dict.fromkeys(said), *(f"MISSING output {name}" for name in self.missing)]
 
     @property
     def verdict(self) -> str:
