@@ -19,7 +19,7 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 CONTRACT = ("contract",)
 
 
-class _Vectors:
+class VectorBuilder:
     """Loads and stores of `lanes` elements of the element type of some arrays."""
 
     def __init__(self, context: Any, builder: Any, lanes: int, element: Any) -> None:
@@ -28,6 +28,7 @@ class _Vectors:
         self.type = ir.VectorType(self.scalar, lanes)
 
     def pointer(self, kind: Any, array: Any, at: Any) -> Any:
+        """Return where an element of a flat array is."""
         data = self.context.make_array(kind)(self.context, self.builder, array).data
         return self.builder.gep(data, [at])
 
@@ -40,19 +41,23 @@ class _Vectors:
         return self.shuffled(found, [lane * skip for lane in range(self.lanes)])
 
     def store(self, value: Any, pointer: Any) -> None:
+        """Store a vector."""
         place = self.builder.bitcast(pointer, self.type.as_pointer())
         self.builder.store(value, place, align=4)
 
     def splat(self, value: Any) -> Any:
+        """Return a vector of a number."""
         lane, kind = ir.Constant(ir.IntType(32), 0), ir.VectorType(value.type, self.lanes)
         one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, lane)
         return self.shuffled(one, [0] * self.lanes)
 
     def shuffled(self, value: Any, lanes: list[int]) -> Any:
+        """Return some lanes of a vector."""
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
         return self.builder.shuffle_vector(value, value, mask)
 
     def add_product(self, a: Any, b: Any, total: Any) -> Any:
+        """Return total + a * b; it may be contracted."""
         product = self.builder.fmul(a, b, flags=CONTRACT)
         return self.builder.fadd(total, product, flags=CONTRACT)
 
@@ -60,7 +65,7 @@ class _Vectors:
 def _copy(lanes: int, skip: int = 1) -> Any:
     def typed(context: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, lanes, source.dtype)
+            v = VectorBuilder(context, builder, lanes, source.dtype)
             value = v.load(v.pointer(source, args[0], args[1]), skip)
             v.store(value, v.pointer(target, args[2], args[3]))
             return context.get_dummy_value()
@@ -74,7 +79,7 @@ copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
 copy8_by_2, copy8_by_3, copy8_by_4 = _copy(8, 2), _copy(8, 3), _copy(8, 4)
 
 
-def _reach(v: _Vectors, kinds: Any, args: Any, sums: Any) -> None:
+def _reach(v: VectorBuilder, kinds: Any, args: Any, sums: Any) -> None:
     """Write the code of `reach8`; `sums(base, entry, part)` adds the terms of one entry."""
     builder, (first, (starts, lows, highs), (begin, end), out, to) = v.builder, args
     total = cgutils.alloca_once(builder, v.type)
@@ -117,7 +122,7 @@ def _reach8(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = _Vectors(context, builder, 8, source.dtype)
+        v = VectorBuilder(context, builder, 8, source.dtype)
         begin, end = cgutils.unpack_tuple(builder, args[5], 2)
 
         def sums(base: Any, entry: Any, part: Any) -> None:
@@ -158,7 +163,7 @@ def _spread8(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = _Vectors(context, builder, 8, source.dtype)
+        v = VectorBuilder(context, builder, 8, source.dtype)
         _reach(v, (*entries, out), _given(builder, args), _products_of(v, source, shifts, w, args))
         return context.get_dummy_value()
 
@@ -166,7 +171,7 @@ def _spread8(
     return types.void(*fixed, taps, w, FOUR), generate
 
 
-def _products_of(v: _Vectors, source: Any, shifts: Any, w: Any, args: Any) -> Any:
+def _products_of(v: VectorBuilder, source: Any, shifts: Any, w: Any, args: Any) -> Any:
     """Return what writes the sums of one entry of `spread8`."""
     builder = v.builder
     begin, end = cgutils.unpack_tuple(builder, args[5], 2)
@@ -223,7 +228,7 @@ def _zip(count: int) -> Any:
 
     def typed(context: Any, source: Any, at: Any, begins: Any, target: Any, place: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, 8, source.dtype)
+            v = VectorBuilder(context, builder, 8, source.dtype)
             parts = []
             for i in range(count):
                 begin = builder.load(v.pointer(begins, args[2], ir.Constant(args[1].type, i)))
@@ -253,7 +258,7 @@ def _sums(lanes: int, skip: int) -> Any:
         context: Any, x: Any, at: Any, w: Any, start: Any, offsets: Any, out: Any, to: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, lanes, x.dtype)
+            v = VectorBuilder(context, builder, lanes, x.dtype)
             sources = cgutils.unpack_tuple(builder, args[1], 4)
             targets = cgutils.unpack_tuple(builder, args[6], 4)
             zero = ir.Constant(v.type, None)
@@ -282,7 +287,7 @@ sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
 sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
 
 
-def _multiply(v: _Vectors, outputs: int, kinds: Any, args: Any) -> None:
+def _multiply(v: VectorBuilder, outputs: int, kinds: Any, args: Any) -> None:
     """Write the code of `products`; see there."""
     builder, number = v.builder, [ir.Constant(args[3].type, m) for m in range(outputs)]
     x, w, offsets, out = kinds
@@ -318,7 +323,7 @@ def _products(lanes: int, outputs: int) -> Any:
         context: Any, x: Any, at: Any, w: Any, start: Any, offsets: Any, out: Any, to: Any, far: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, lanes, x.dtype)
+            v = VectorBuilder(context, builder, lanes, x.dtype)
             _multiply(v, outputs, (x, w, offsets, out), args)
             return context.get_dummy_value()
 
@@ -342,7 +347,7 @@ def _mix(count: int) -> Any:
         context: Any, source: Any, at: Any, matrix: Any, rows: Any, out: Any, to: Any, many: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, 8, source.dtype)
+            v = VectorBuilder(context, builder, 8, source.dtype)
             begin, step = cgutils.unpack_tuple(builder, args[1], 2)
             place, far = cgutils.unpack_tuple(builder, args[5], 2)
             number = [ir.Constant(step.type, i) for i in range(count)]

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.landing import Line, Places, room_of, start_of, steps_of
+from irdeconv.kernels.deconvolution.blocks import OutputBlock
+from irdeconv.kernels.deconvolution.col2im import AxisTerms, BlockTerms, room_of, start_of, steps_of
 from irdeconv.kernels.deconvolution.placed import compiled
-from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, Winograd, width_of
+from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution, width_of
 from irdeconv.kernels.shared.products import pitch
 from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
 
 
-class FastWinograd(Winograd):
+class CompiledWinograd(WinogradDeconvolution):
     """The kernel; its tiling has no tiles behind rows."""
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
@@ -37,7 +37,7 @@ class FastWinograd(Winograd):
         told: dict[Any, tuple[int, tuple[Any, ...]]] = {}
         for block in tiling.blocks:  # many are alike
             lines = tuple(
-                Line.of_tiles(p, t) for p, t in zip(block.parts, tiling.tiles, strict=True)
+                AxisTerms.of_tiles(p, t) for p, t in zip(block.parts, tiling.tiles, strict=True)
             )
             for channels in {c.stop - c.start for c in self.chunks}:
                 kind = lines, block.count, channels
@@ -45,7 +45,9 @@ class FastWinograd(Winograd):
                     told[kind] = self._tell(*kind, block)
                 self.told[id(block), channels] = told[kind]
 
-    def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
+    def enter(
+        self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
+    ) -> None:
         """See the base class."""
         if part.dtype != values.dtype or not part.flags.aligned:
             wide = space.array(part.shape, values.dtype)
@@ -65,7 +67,7 @@ class FastWinograd(Winograd):
     def leave(
         self,
         terms: Array,
-        block: geo.Block,
+        block: OutputBlock,
         channels: slice,
         tile: Array,
         out: Array,
@@ -83,12 +85,12 @@ class FastWinograd(Winograd):
         compiled().place(terms, y, space.array((size,), terms.dtype), *told)
 
     def _tell(
-        self, lines: tuple[Line, ...], images: int, channels: int, block: geo.Block
+        self, lines: tuple[AxisTerms, ...], images: int, channels: int, block: OutputBlock
     ) -> tuple[int, tuple[Any, ...]]:
         """Return the size of the sums of a row, and what the compiled code is told."""
         problem, stride = self.tiling.problem, lines[-1].stride
         sizes = [line.outputs for line in lines] if problem.narrow else problem.sizes
-        places = Places.of(lines, sizes)
+        places = BlockTerms.of(lines, sizes)
         columns = self.tiling.columns(block)
         width = width_of(columns, problem)
         pairs, entries = places.far(self._taps(channels, width))
@@ -117,4 +119,4 @@ class FastWinograd(Winograd):
 @cache
 def tiles() -> Any:
     """Import what needs numba."""
-    return import_module("irdeconv.kernels.compiled.tiles")
+    return import_module("irdeconv.kernels.compiled.winograd")

@@ -13,6 +13,14 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import contiguous
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import (
+    Blocking,
+    OutputBlock,
+    close_tile,
+    open_tile,
+    split_output,
+    tile_bytes,
+)
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
@@ -25,7 +33,7 @@ BLOCK = 1 << 19  # bytes of outputs
 class _Multiples:
     """The kernel: `filters [C, M/g, *K]`, `step` input channels at a time."""
 
-    def __init__(self, problem: ConvProblem, blocks: geo.Cut, step: int, w: Array) -> None:
+    def __init__(self, problem: ConvProblem, blocks: Blocking, step: int, w: Array) -> None:
         self.blocks, self.filters = blocks, w[:, 0]
         self.residues = list(geo.residues(geo.axes_of(problem)))
         channels = problem.shape[1]
@@ -35,20 +43,20 @@ class _Multiples:
         """See Kernel."""
         m = self.filters.shape[1]
 
-        def work(item: tuple[geo.Block, slice], space: Space) -> None:
+        def work(item: tuple[OutputBlock, slice], space: Space) -> None:
             block, some = item
             channels = slice(some.start * m, some.stop * m)
-            tile = geo.open_tile(out, block, channels, space)
+            tile = open_tile(out, block, channels, space)
             if not block.empty:
                 part = block.inputs(x[:, some])
                 if part.dtype != tile.dtype:
                     part = contiguous(part, tile.dtype, space)
                 self._multiply(part, self.filters[some], block, tile)
-            geo.close_tile(tile, out, block, channels, epilogue)
+            close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, self.pieces), work)
 
-    def _multiply(self, part: Array, w: Array, block: geo.Block, tile: Array) -> None:
+    def _multiply(self, part: Array, w: Array, block: OutputBlock, tile: Array) -> None:
         tiles = tile.reshape(tile.shape[0], *w.shape[:2], *tile.shape[2:], copy=False)
         for r in self.residues:
             taken, where = block.reaches[r]
@@ -62,9 +70,9 @@ def multiples_candidates(problem: ConvProblem) -> list[Candidate]:
     axes = geo.axes_of(problem)
     if problem.shape[1] != problem.groups or any(a.halo for a in axes):
         return []
-    m, size = problem.outputs // problem.groups, problem.itemsize
+    m, size = problem.group_outputs, problem.itemsize
     room = max(1, BLOCK // size // m // problem.taps)
-    blocks = geo.split(problem, room)
+    blocks = split_output(problem, room)
     most = blocks.most(lambda b: b.columns)
     step = max(1, min(problem.groups, room // most))
     pieces = -(-problem.groups // step)
@@ -73,7 +81,7 @@ def multiples_candidates(problem: ConvProblem) -> list[Candidate]:
         row, terms = max(1, block.grid[-1]), problem.outputs * problem.taps * block.columns
         calls = pieces * CALL * (3 + 1.5 * problem.taps)
         cost += times * (calls + terms * (0.45 + 15.0 / row))
-    scratch = size * problem.outputs * problem.taps + geo.tile_bytes(problem, blocks, step * m)
+    scratch = size * problem.outputs * problem.taps + tile_bytes(problem, blocks, step * m)
     if problem.narrow:
         scratch += size * step * most
 

@@ -14,6 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import (
+    Blocking,
+    OutputBlock,
+    close_tile,
+    open_tile,
+    pad,
+    put,
+    split_output,
+    tile_bytes,
+)
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
@@ -37,7 +47,7 @@ class _Family:
     start: int
 
 
-def _families(axes: tuple[geo.Axis, ...]) -> tuple[list[_Family], list[Shift]]:
+def _families(axes: tuple[geo.DeconvAxis, ...]) -> tuple[list[_Family], list[Shift]]:
     """Return the families and an order of the copies in which each finds its own side by side."""
     members: dict[Shift, list[Shift]] = {}
     for r in geo.residues(axes):
@@ -57,7 +67,7 @@ def _families(axes: tuple[geo.Axis, ...]) -> tuple[list[_Family], list[Shift]]:
     return families, order
 
 
-def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
+def _in_order(wanted: set[Shift], axes: tuple[geo.DeconvAxis, ...]) -> list[Shift]:
     """Order shifts so that those without the last one of an axis are adjacent (up to two axes)."""
     last = [a.counts[0] - 1 if a.counts[-1] < a.counts[0] else -1 for a in axes]
 
@@ -72,7 +82,7 @@ def _in_order(wanted: set[Shift], axes: tuple[geo.Axis, ...]) -> list[Shift]:
 class _Phases:
     """The kernel: `filters[family]` is `[g, residues * M/g, taps * C/g]`."""
 
-    def __init__(self, problem: ConvProblem, blocks: geo.Cut, together: int, w: Array) -> None:
+    def __init__(self, problem: ConvProblem, blocks: Blocking, together: int, w: Array) -> None:
         self.problem, self.blocks, self.together = problem, blocks, together
         self.axes = geo.axes_of(problem)
         self.families, self.order = _families(self.axes)
@@ -92,20 +102,20 @@ class _Phases:
         g = self.problem.groups
         groups = [slice(i, min(i + self.together, g)) for i in range(0, g, self.together)]
 
-        def work(item: tuple[geo.Block, slice], space: Space) -> None:
+        def work(item: tuple[OutputBlock, slice], space: Space) -> None:
             block, some = item
             channels = slice(some.start * self.m, some.stop * self.m)
-            tile = geo.open_tile(out, block, channels, space)
+            tile = open_tile(out, block, channels, space)
             if not block.empty:
                 copies = self._copies(x, block, some, space)
                 tiles = tile.reshape(tile.shape[0], -1, self.m, *tile.shape[2:])
                 for family, w in zip(self.families, self.filters, strict=True):
                     self._family(copies, family, w[some], block, tiles, space)
-            geo.close_tile(tile, out, block, channels, epilogue)
+            close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, groups), work)
 
-    def _copies(self, x: Array, block: geo.Block, groups: slice, space: Space) -> Array:
+    def _copies(self, x: Array, block: OutputBlock, groups: slice, space: Space) -> Array:
         """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
         g, c, own = groups.stop - groups.start, self.c, block.columns
         width = _width(block)
@@ -116,7 +126,7 @@ class _Phases:
         part = part.reshape(part.shape[0], g, c, *part.shape[2:])
         base = copies[:, origin]
         base[..., own:] = 0
-        geo.pad(part, block, base[..., :own].reshape(g, c, block.count, *block.grid))
+        pad(part, block, base[..., :own].reshape(g, c, block.count, *block.grid))
         for i, q in enumerate(self.order):
             if i != origin:
                 offset = min(block.offset(q), width)
@@ -129,7 +139,7 @@ class _Phases:
         copies: Array,
         family: _Family,
         w: Array,
-        block: geo.Block,
+        block: OutputBlock,
         tiles: Array,
         space: Space,
     ) -> None:
@@ -143,16 +153,16 @@ class _Phases:
         planes = host[:, :, : block.columns]
         planes = planes.reshape(g, len(family.members), self.m, block.count, *block.grid)
         for i, r in enumerate(family.members):
-            geo.put(planes[:, i], r, block, tiles)
+            put(planes[:, i], r, block, tiles)
 
 
-def _width(block: geo.Block) -> int:
+def _width(block: OutputBlock) -> int:
     """Return the columns of the copies: what is multiplied is a whole number of vectors."""
     skip = _halo_columns(block)
     return skip + lanes(block.columns - skip)
 
 
-def _halo_columns(block: geo.Block) -> int:
+def _halo_columns(block: OutputBlock) -> int:
     """Return how many leading columns of a block belong to no output."""
     if block.count > 1:
         return 0
@@ -168,14 +178,14 @@ def phases_candidates(problem: ConvProblem) -> list[Candidate]:
 def _candidate(problem: ConvProblem, share: int) -> Candidate:
     """Return it for blocks of a part of the usual size."""
     families, order = _families(geo.axes_of(problem))
-    g, c, m = problem.groups, problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
     rows = c * len(order)
     room = BLOCK // problem.itemsize // rows
     if rows > DEEP:  # products that deep are packed, which pays from more columns on
         room *= 4
     if problem.narrow:  # a tile of sums is needed besides the residues
         room = min(room, TILE // problem.itemsize // (m * math.prod(problem.strides)))
-    blocks = geo.split(problem, max(room // share, NARROW), overhead=2)
+    blocks = split_output(problem, max(room // share, NARROW), overhead=2)
     most = blocks.most(_width)
     together = max(1, min(g, BLOCK // problem.itemsize // rows // most))
     batches = -(-g // together)
@@ -199,5 +209,5 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     def prepare(w: Array) -> Kernel:
         return _Phases(problem, blocks, together, w)
 
-    scratch += geo.tile_bytes(problem, blocks, together * m)
+    scratch += tile_bytes(problem, blocks, together * m)
     return Candidate("phases", cost, scratch, prepare, len(blocks) * batches)

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.compiled import LANES
-from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.landing import (
+from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile
+from irdeconv.kernels.deconvolution.col2im import (
+    BlockTerms,
     Chunk,
-    Layout,
-    Places,
-    columns,
+    RowLayout,
     room_of,
     start_of,
     steps_of,
@@ -37,7 +36,7 @@ from irdeconv.spec import Array
 class _Item:
     """A chunk of a block, and what the compiled code is told about it."""
 
-    block: geo.Block
+    block: OutputBlock
     chunk: Chunk
     channels: slice
     taken: tuple[slice, ...]
@@ -47,12 +46,13 @@ class _Item:
     told: tuple[Any, ...]
 
 
-class _Compiled:
+class _RowKernel:
     """What both kernels share: the items of work, and the call of the compiled code."""
 
-    def __init__(self, layout: Layout, filters: Sequence[Array], function: Any) -> None:
-        self.layout, self.c, self.function = layout, layout.in_channels, function
-        problem, m = layout.problem, layout.out_channels
+    def __init__(self, layout: RowLayout, filters: Sequence[Array], function: Any) -> None:
+        problem = layout.problem
+        self.layout, self.c, self.function = layout, problem.group_inputs, function
+        m = problem.group_outputs
         stride = problem.strides[-1]
         width = max(abs(p.width) for p in layout.places)
         self.room = room_of(width, stride)
@@ -69,11 +69,13 @@ class _Compiled:
                 if kind not in known:
                     known[kind] = self._told(places, block, chunk, w)
                 taken = (block.images, some, *inputs)
-                start, width = start_of(problem, block, first), columns(block)
+                start, width = start_of(problem, block, first), block.input_positions
                 item = _Item(block, chunk, channels, taken, width, start, w, known[kind])
                 self.items.append(item)
 
-    def _told(self, places: Places, block: geo.Block, chunk: Chunk, w: Array) -> tuple[Any, ...]:
+    def _told(
+        self, places: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+    ) -> tuple[Any, ...]:
         """Return what the compiled code is told besides the arrays."""
         *steps, tap = self.steps(block, chunk)
         pairs, entries = places.far(np.arange(self.layout.problem.taps) * tap)
@@ -85,17 +87,17 @@ class _Compiled:
             *self.more(places, block, w),
         )
 
-    def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
+    def row(self, places: BlockTerms, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """Return what the compiled code is told about a row."""
         stride = self.layout.problem.strides[-1]
         into = places.vectors(stride, self.room)
         return ((places.width, stride, places.first_entry, into, entries),)
 
-    def steps(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
+    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """Return the distances of images, groups, outputs and taps in the source."""
         raise NotImplementedError
 
-    def more(self, places: Places, block: geo.Block, w: Array) -> tuple[Any, ...]:
+    def more(self, places: BlockTerms, block: OutputBlock, w: Array) -> tuple[Any, ...]:
         """Return further arguments."""
         return ()
 
@@ -118,7 +120,7 @@ class _Compiled:
                 tile = space.array(tile.shape, source.dtype)
                 y = tile.reshape(-1)
             self._write(source, y[item.start :], item, space)
-            geo.close_tile(tile, out, item.block, item.channels, epilogue)
+            close_tile(tile, out, item.block, item.channels, epilogue)
 
         team.each(self.items, work)
 
@@ -126,10 +128,10 @@ class _Compiled:
         self.function(source, out, space.array((self.sums,), source.dtype), *item.told)
 
 
-class Placed(_Compiled):
+class PlacedTerms(_RowKernel):
     """Terms by a product; a chunk's filter is `[groups, taps * channels, C/g]`."""
 
-    def __init__(self, layout: Layout, w: Array) -> None:
+    def __init__(self, layout: RowLayout, w: Array) -> None:
         rows = w.reshape(*w.shape[:3], -1).transpose(0, 3, 2, 1)  # [g, taps, M/g, C/g]
         filters = []
         for c in layout.chunks:
@@ -139,7 +141,7 @@ class Placed(_Compiled):
         function = compiled().place_single if self.single else compiled().place
         super().__init__(layout, filters, function)
 
-    def row(self, places: Places, entries: tuple[Array, ...]) -> tuple[Any, ...]:
+    def row(self, places: BlockTerms, entries: tuple[Array, ...]) -> tuple[Any, ...]:
         """See the base class."""
         if not self.single:
             return super().row(places, entries)
@@ -155,9 +157,9 @@ class Placed(_Compiled):
         else:
             super()._write(source, out, item, space)
 
-    def steps(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
+    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; rows of terms are a pitch apart."""
-        problem, width = self.layout.problem, columns(block)
+        problem, width = self.layout.problem, block.input_positions
         line = pitch(width, problem.compute)
         tap = chunk.width * line
         return width // block.count, problem.taps * tap, line, tap
@@ -191,24 +193,24 @@ class Placed(_Compiled):
         return host.reshape(count, c, width)
 
 
-class Spread(_Compiled):
+class SpreadInputs(_RowKernel):
     """Products by the compiled code; a chunk's filter is `[groups, channels, C/g, taps]`."""
 
-    def __init__(self, layout: Layout, w: Array) -> None:
+    def __init__(self, layout: RowLayout, w: Array) -> None:
         rows = w.reshape(*w.shape[:3], -1).swapaxes(1, 2)
         filters = [
             np.ascontiguousarray(rows[c.groups, c.channels]).reshape(-1) for c in layout.chunks
         ]
         super().__init__(layout, filters, compiled().spread)
 
-    def steps(self, block: geo.Block, chunk: Chunk) -> tuple[int, ...]:
+    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; the source is a copy of the inputs."""
-        size = columns(block) // block.count
+        size = block.input_positions // block.count
         return chunk.count * self.c * size, self.c * size, 0, 0
 
-    def more(self, places: Places, block: geo.Block, w: Array) -> tuple[Any, ...]:
+    def more(self, places: BlockTerms, block: OutputBlock, w: Array) -> tuple[Any, ...]:
         """See the base class."""
-        inputs = self.c, columns(block) // block.count, self.layout.problem.taps
+        inputs = self.c, block.input_positions // block.count, self.layout.problem.taps
         return w, (places.entries[0], places.pair_taps), inputs
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
@@ -222,4 +224,4 @@ class Spread(_Compiled):
 @cache
 def compiled() -> Any:
     """Import what needs numba."""
-    return import_module("irdeconv.kernels.compiled.placement")
+    return import_module("irdeconv.kernels.compiled.col2im")

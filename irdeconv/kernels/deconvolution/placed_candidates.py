@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.landing import Chunk, Layout, columns
-from irdeconv.kernels.deconvolution.placed import Placed, Spread
+from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, split_output, tile_bytes
+from irdeconv.kernels.deconvolution.col2im import Chunk, RowLayout
+from irdeconv.kernels.deconvolution.placed import PlacedTerms, SpreadInputs
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -59,7 +60,7 @@ def placed_candidates(problem: ConvProblem) -> list[Candidate]:
 
 def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
     """Split the output channels: at most about `room` of them, of `together` groups, at a time."""
-    m, groups = problem.outputs // problem.groups, problem.groups
+    m, groups = problem.group_outputs, problem.groups
     if room >= m:
         step = min(groups, room // m, max(1, together))
         step = shares(groups, -(-groups // step))
@@ -76,13 +77,13 @@ def _placings(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `placed`."""
     room, rows = BLOCK // problem.itemsize, problem.taps
     outputs = problem.shape[0] * problem.outputs * math.prod(problem.sizes)
-    copied = problem.positions * problem.shape[1] // problem.groups
+    copied = problem.positions * problem.group_inputs
     if problem.narrow or (aliases(problem.positions * problem.itemsize) and copied > outputs // 4):
-        rows = max(rows, problem.shape[1] // problem.groups)  # of the input, which is copied
+        rows = max(rows, problem.group_inputs)  # of the input, which is copied
     seen: set[tuple[int, int]] = set()
     for limit in COLUMNS:
-        blocks = geo.split(problem, limit)
-        most, c = blocks.most(columns), problem.shape[1] // problem.groups
+        blocks = split_output(problem, limit)
+        most, c = blocks.most(lambda b: b.input_positions), problem.group_inputs
         gathers = problem.narrow or blocks.images > 1
         wanted = max(rows, c if gathers else 0) * most
         if (len(blocks), most) in seen or (seen and wanted > room):
@@ -95,17 +96,18 @@ def _placings(problem: ConvProblem) -> Iterator[Candidate]:
             chunks = _chunks(problem, min(channels, -(-problem.outputs // share)), together)
             if len(chunks) not in known:
                 known.add(len(chunks))
-                yield _placed(Layout(problem, blocks, chunks), most)
+                yield _placed(RowLayout(problem, blocks, chunks), most)
 
 
-def _placed(layout: Layout, most: int) -> Candidate:
-    problem, c = layout.problem, layout.in_channels
+def _placed(layout: RowLayout, most: int) -> Candidate:
+    problem = layout.problem
+    c = problem.group_inputs
     cost, rates = 0.0, PLACED
     kinds = layout.blocks.kinds
     if not any(a.halo for a in geo.axes_of(problem)) and all(b.covered for b, _ in kinds):
         rates = SINGLE
     for block, times in kinds:
-        width, of_channel = columns(block), _row_cost(rates, block, 1)
+        width, of_channel = block.input_positions, _row_cost(rates, block, 1)
         for chunk in layout.chunks:
             product = product_cost(chunk.width * problem.taps, c, width)
             of_group = rates.product * product + chunk.width * of_channel
@@ -118,51 +120,54 @@ def _placed(layout: Layout, most: int) -> Candidate:
     scratch = problem.itemsize * (
         elements + _elements_of_filter(problem) + _sums(problem, layout.blocks)
     )
-    scratch += geo.tile_bytes(problem, layout.blocks, channels) + 4 * 64
-    return Candidate("placed", cost, scratch, lambda w: Placed(layout, w), layout.items)
+    scratch += tile_bytes(problem, layout.blocks, channels) + 4 * 64
+    return Candidate("placed", cost, scratch, lambda w: PlacedTerms(layout, w), layout.items)
 
 
 def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
     inputs = OUTPUT * problem.positions // math.prod(problem.sizes)
     for share in PARTS:
-        blocks = geo.split(problem, max(1, inputs // share))
-        outputs = blocks.most(lambda b: b.count * math.prod(p.hi - p.lo for p in b.parts))
+        blocks = split_output(problem, max(1, inputs // share))
+        outputs = blocks.most(lambda b: b.output_positions)
         chunks = _chunks(problem, max(1, OUTPUT // outputs), problem.groups)
-        yield _spread(Layout(problem, blocks, chunks))
+        yield _spread(RowLayout(problem, blocks, chunks))
         if blocks.images == 1:
             return
 
 
-def _spread(layout: Layout) -> Candidate:
+def _spread(layout: RowLayout) -> Candidate:
     problem, blocks, chunks = layout.problem, layout.blocks, layout.chunks
-    c, cost = layout.in_channels, 0.0
+    c, cost = problem.group_inputs, 0.0
     for block, times in blocks.kinds:
-        of_channel, gathered = _row_cost(SPREAD, block, c), SPREAD.gathered * c * columns(block)
+        of_channel, gathered = (
+            _row_cost(SPREAD, block, c),
+            SPREAD.gathered * c * block.input_positions,
+        )
         for k in chunks:
             cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
-    most = blocks.most(columns)
+    most = blocks.most(lambda b: b.input_positions)
     channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
     elements = groups * c * most + 4 * LANES + _elements_of_filter(problem)
     elements += _sums(problem, blocks)
-    scratch = problem.itemsize * elements + geo.tile_bytes(problem, blocks, channels) + 4 * 64
-    return Candidate("spread", cost, scratch, lambda w: Spread(layout, w), layout.items)
+    scratch = problem.itemsize * elements + tile_bytes(problem, blocks, channels) + 4 * 64
+    return Candidate("spread", cost, scratch, lambda w: SpreadInputs(layout, w), layout.items)
 
 
 def _elements_of_filter(problem: ConvProblem) -> int:
-    return problem.shape[1] * problem.outputs // problem.groups * problem.taps
+    return problem.shape[1] * problem.group_outputs * problem.taps
 
 
-def _sums(problem: ConvProblem, blocks: geo.Cut) -> int:
-    widest = blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+def _sums(problem: ConvProblem, blocks: Blocking) -> int:
+    widest = blocks.most(lambda b: b.parts[-1].outputs)
     return widest + 2 * LANES * problem.strides[-1]
 
 
-def _row_cost(rates: Rates, block: geo.Block, inputs: int) -> float:
+def _row_cost(rates: Rates, block: OutputBlock, inputs: int) -> float:
     """Estimate the nanoseconds that the compiled code takes for one output channel of a block."""
-    rows = block.count * math.prod(p.hi - p.lo for p in block.parts[:-1])
+    rows = block.count * math.prod(p.outputs for p in block.parts[:-1])
     last = block.parts[-1]
-    width, stride = last.hi - last.lo, last.axis.stride
+    width, stride = last.outputs, last.axis.stride
     vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
     pairs = block.count * math.prod(p.axis.kernel * p.inputs for p in block.parts[:-1])
     terms = pairs * last.axis.kernel * inputs * -(-last.inputs // LANES)

@@ -42,7 +42,7 @@ def factors(w: Array) -> list[Array] | None:
     return [left, right] if close.all() else None
 
 
-def _matrix(taps: Array, axis: geo.Axis) -> Array:
+def _matrix(taps: Array, axis: geo.DeconvAxis) -> Array:
     """Return `[channels, O, I]` of an axis for taps `[channels, K]`."""
     a = np.zeros((len(taps), axis.size, axis.inputs), taps.dtype)
     for k in range(axis.kernel):
@@ -112,7 +112,7 @@ def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
 
 def _step(problem: ConvProblem) -> int:
     """Return how many output channels are computed at a time: those of some groups."""
-    per = problem.outputs // problem.groups
+    per = problem.group_outputs
     return max(1, BLOCK // (math.prod(problem.sizes) * problem.itemsize) // per) * per
 
 

@@ -26,7 +26,7 @@ class _Single:
     """The kernel: `filters[i]` is `[C/g, channels * taps that land]`."""
 
     def __init__(self, problem: ConvProblem, w: Array) -> None:
-        axes, m = geo.axes_of(problem), problem.outputs // problem.groups
+        axes, m = geo.axes_of(problem), problem.group_outputs
         landing = [_landing(a) for a in axes]
         w = trailing(w, (taps for taps, _ in landing))
         self.where = [places for _, places in landing]
@@ -81,7 +81,7 @@ def _channels(c: int, taps: int) -> int:
     return max(1, CHUNK // (c * max(1, taps)))
 
 
-def _landing(axis: geo.Axis) -> tuple[slice, slice]:
+def _landing(axis: geo.DeconvAxis) -> tuple[slice, slice]:
     """Return the taps of an axis that land in the output, and where."""
     first = max(0, -(-axis.begin // axis.dilation))
     stop = min(axis.kernel, (axis.size - 1 + axis.begin) // axis.dilation + 1)
@@ -98,8 +98,8 @@ def single_candidates(problem: ConvProblem) -> list[Candidate]:
         return []
     n, c, m = (
         problem.shape[0],
-        problem.shape[1] // problem.groups,
-        problem.outputs // problem.groups,
+        problem.group_inputs,
+        problem.group_outputs,
     )
     columns, plane = m * taps, math.prod(problem.sizes)
     pieces = max(1, c * columns // CHUNK)

@@ -16,6 +16,17 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import (
+    Blocking,
+    OutputBlock,
+    close_tile,
+    open_tile,
+    pad,
+    put,
+    put_edged,
+    split_output,
+    tile_bytes,
+)
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
@@ -40,94 +51,84 @@ WIDE = 1024  # columns from which on a product gains nothing by more
 
 
 @dataclass(frozen=True)
-class _Layout:
+class TermsLayout:
     """How the work is cut: blocks of positions, then `channels` output channels at a time."""
 
     problem: ConvProblem
-    axes: tuple[geo.Axis, ...]
-    blocks: geo.Cut
+    axes: tuple[geo.DeconvAxis, ...]
+    blocks: Blocking
     channels: int
     padded: bool
-
-    @property
-    def in_channels(self) -> int:
-        """C/g."""
-        return self.problem.shape[1] // self.problem.groups
-
-    @property
-    def out_channels(self) -> int:
-        """M/g."""
-        return self.problem.outputs // self.problem.groups
 
     @property
     def copied(self) -> bool:
         """Whether an input whose rows alias is worth a copy."""
         stride = self.problem.positions * self.problem.itemsize
-        return worth_copying(self.channels * self.problem.taps, self.in_channels, stride)
+        return worth_copying(self.channels * self.problem.taps, self.problem.group_inputs, stride)
 
     @property
     def halo(self) -> bool:
         """Whether terms of different inputs meet."""
         return any(a.halo for a in self.axes)
 
-    def edged(self, block: geo.Block) -> bool:
+    def edged(self, block: OutputBlock) -> bool:
         """Whether shifted planes are added flat, and what leaves their rows apart."""
         return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
 
-    def cells(self, block: geo.Block) -> int:
+    def cells(self, block: OutputBlock) -> int:
         """How many places lie behind the ends of a plane's rows; none if it is not edged."""
         if self.padded or not self.edged(block):
             return 0
         return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
 
-    def beyond(self, block: geo.Block) -> int:
+    def beyond(self, block: OutputBlock) -> int:
         """Columns behind those of the product, for rows that only shifted planes reach."""
         if self.padded or not self.edged(block):
             return 0
         return self.axes[0].halo * block.parts[1].inputs * block.count
 
-    def width(self, block: geo.Block) -> int:
+    def width(self, block: OutputBlock) -> int:
         """The columns of the product."""
         if self.padded:
             return lanes(block.columns)
-        return block.count * math.prod(p.inputs for p in block.parts)
+        return block.input_positions
 
 
-def _layouts(problem: ConvProblem, padded: bool) -> Iterator[_Layout]:
+def _layouts(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
     """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
-    m, c = problem.outputs // problem.groups, problem.shape[1] // problem.groups
+    m, c = problem.group_outputs, problem.group_inputs
     room = max(1, BLOCK // problem.itemsize)
     usual = max(min(WIDE, CACHED // 2 // c), room // (m * problem.taps))
     most = room // problem.taps
-    if problem.narrow or padded or geo.split(problem, most).images > 1:  # the inputs are copied
+    if problem.narrow or padded or split_output(problem, most).images > 1:  # the inputs are copied
         most = min(most, max(WIDE, room // c))
     limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
     known: set[int] = set()
     for limit in sorted(limits):
-        blocks = geo.split(problem, limit)
+        blocks = split_output(problem, limit)
         if len(blocks) not in known:
             known.add(len(blocks))
             yield _layout(problem, blocks, padded)
 
 
-def _layout(problem: ConvProblem, blocks: geo.Cut, padded: bool) -> _Layout:
+def _layout(problem: ConvProblem, blocks: Blocking, padded: bool) -> TermsLayout:
     axes = geo.axes_of(problem)
-    m, c = problem.outputs // problem.groups, problem.shape[1] // problem.groups
+    m, c = problem.group_outputs, problem.group_inputs
     room = max(1, BLOCK // problem.itemsize)
     most = blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (problem.taps * most)))
     if len(blocks) * problem.groups == 1 and m * problem.taps * c * most > SHARED_PRODUCTS:
         channels = min(channels, -(-m // 2))
     channels = shares(m, -(-m // channels))
-    return _Layout(problem, axes, blocks, channels, padded)
+    return TermsLayout(problem, axes, blocks, channels, padded)
 
 
 class _Terms:
     """The kernel: `filters[group][chunk]` is `[taps * channels, C/g]`, by shift and residue."""
 
-    def __init__(self, layout: _Layout, w: Array) -> None:
+    def __init__(self, layout: TermsLayout, w: Array) -> None:
         self.layout = layout
-        m, step = layout.out_channels, layout.channels
+        m, step = layout.problem.group_outputs, layout.channels
         self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
         self.shifts = geo.shifts(layout.axes)
         self.kinds = [
@@ -151,7 +152,7 @@ class _Terms:
             pieces = [[i for (i,) in pieces]]
         items = itertools.product(self.layout.blocks, groups, pieces)
 
-        def work(item: tuple[geo.Block, int, list[int]], space: Space) -> None:
+        def work(item: tuple[OutputBlock, int, list[int]], space: Space) -> None:
             block, group, chunks = item
             source = None if block.empty else self._gather(x, block, group, space)
             used = space.used
@@ -161,16 +162,16 @@ class _Terms:
 
         team.each(items, work)
 
-    def _gather(self, x: Array, block: geo.Block, group: int, space: Space) -> Array:
+    def _gather(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
         """Return the inputs `[C/g, columns]`."""
-        c = self.layout.in_channels
+        c = self.layout.problem.group_inputs
         part = block.inputs(x[:, group * c : (group + 1) * c])
         dtype = self.layout.problem.compute
         if self.layout.padded:
             host = matrix(space, c, self.layout.width(block), dtype)
             host[:, block.columns :] = 0
             own = host[:, : block.columns].reshape(c, block.count, *block.grid)
-            geo.pad(part, block, own)
+            pad(part, block, own)
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
             flat = _flat(part[0])
@@ -184,24 +185,24 @@ class _Terms:
     def _chunk(
         self,
         source: Array | None,
-        block: geo.Block,
+        block: OutputBlock,
         group: int,
         index: int,
         out: Array,
         space: Space,
         epilogue: Epilogue | None,
     ) -> None:
-        chunk, base = self.chunks[index], group * self.layout.out_channels
+        chunk, base = self.chunks[index], group * self.layout.problem.group_outputs
         channels = slice(base + chunk.start, base + chunk.stop)
-        tile = geo.open_tile(out, block, channels, space)
+        tile = open_tile(out, block, channels, space)
         if source is not None:
             w, own = self.filters[group][index], source.shape[1]
             terms = matrix(space, w.shape[0], own + self.layout.beyond(block), source.dtype)
             multiply(w, source, terms[:, :own])
             self._place(terms, block, tile, space)
-        geo.close_tile(tile, out, block, channels, epilogue)
+        close_tile(tile, out, block, channels, epilogue)
 
-    def _place(self, terms: Array, block: geo.Block, tile: Array, space: Space) -> None:
+    def _place(self, terms: Array, block: OutputBlock, tile: Array, space: Space) -> None:
         """Add the shifts and write the residues into `tile [images, channels, *]`."""
         count = tile.shape[1]
         kinds = [len(a.counts) for a in self.layout.axes]
@@ -217,9 +218,9 @@ class _Terms:
         host = sums.reshape(*kinds, count, *sums.shape[1:])
         for r in geo.residues(self.layout.axes):
             if edge is None:
-                geo.put(host[r], r, block, tile)
+                put(host[r], r, block, tile)
             else:
-                geo.put_edged(host[r], edge[r], r, block, tile)
+                put_edged(host[r], edge[r], r, block, tile)
 
     def _slabs(self, terms: Array, count: int) -> list[Array]:
         """Split terms by shift: `[*residues that have it, channels, columns]`."""
@@ -230,7 +231,7 @@ class _Terms:
             at += rows
         return slabs
 
-    def _sum_flat(self, terms: Array, block: geo.Block, count: int) -> Array:
+    def _sum_flat(self, terms: Array, block: OutputBlock, count: int) -> Array:
         slabs = self._slabs(terms, count)
         total = slabs[0]
         for q, slab in zip(self.shifts[1:], slabs[1:], strict=True):
@@ -241,7 +242,7 @@ class _Terms:
         return total[..., : block.columns].reshape(-1, block.count, *block.grid)
 
     def _sum_edged(
-        self, terms: Array, block: geo.Block, count: int, space: Space
+        self, terms: Array, block: OutputBlock, count: int, space: Space
     ) -> tuple[Array, Array]:
         """Add whole planes of two axes: the sums and what lies behind the end of their rows.
 
@@ -275,7 +276,7 @@ class _Terms:
         sums = total.reshape(-1, rows + tall, columns, n)
         return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
 
-    def _sum_rows(self, terms: Array, block: geo.Block, count: int, space: Space) -> Array:
+    def _sum_rows(self, terms: Array, block: OutputBlock, count: int, space: Space) -> Array:
         axes = self.layout.axes
         grid = tuple(p.extent for p in block.parts)
         inputs = tuple(p.inputs for p in block.parts)
@@ -328,23 +329,23 @@ def _best(problem: ConvProblem, padded: bool) -> Candidate:
     return best if best.cost < SAVED * usual.cost else usual
 
 
-def _reading(layout: _Layout, width: int) -> tuple[float, float]:
+def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
     """Estimate the cost of copying inputs that are not padded, and what their aliasing costs."""
     if layout.padded:
         return 0.0, 1.0
     if layout.blocks.images > 1:
-        return 0.8 * layout.in_channels * width, 1.0
+        return 0.8 * layout.problem.group_inputs * width, 1.0
     stride = layout.problem.positions * layout.problem.itemsize
     if not aliases(stride):
         return 0.0, 1.0
     if layout.copied:
-        return 0.6 * layout.in_channels * width, 1.0
+        return 0.6 * layout.problem.group_inputs * width, 1.0
     return 0.0, 1.5 if distant(stride) else 1.05
 
 
-def _candidate(layout: _Layout) -> Candidate:
+def _candidate(layout: TermsLayout) -> Candidate:
     problem = layout.problem
-    c, m, taps = layout.in_channels, layout.out_channels, problem.taps
+    c, m, taps = problem.group_inputs, problem.group_outputs, problem.taps
     cost = 0.0
     chunks = -(-m // layout.channels)
     terms = math.prod(a.counts[0] for a in layout.axes)
@@ -369,7 +370,7 @@ def _candidate(layout: _Layout) -> Candidate:
     elements = wide * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
     scratch = problem.itemsize * elements + 4 * ALIGNMENT
-    scratch += geo.tile_bytes(problem, layout.blocks, layout.channels)
+    scratch += tile_bytes(problem, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
 
     def prepare(w: Array) -> Kernel:

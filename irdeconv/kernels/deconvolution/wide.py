@@ -13,6 +13,15 @@ import math
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import (
+    Blocking,
+    OutputBlock,
+    close_tile,
+    open_tile,
+    pad,
+    split_output,
+    tile_bytes,
+)
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, product_cost
@@ -27,7 +36,7 @@ RUN = 4  # shorter runs are better written residue by residue
 class _Wide:
     """The kernel: `filters[group]` is `[taps * C/g, M/g * residues]`."""
 
-    def __init__(self, problem: ConvProblem, blocks: geo.Cut, w: Array) -> None:
+    def __init__(self, problem: ConvProblem, blocks: Blocking, w: Array) -> None:
         self.problem, self.blocks = problem, blocks
         self.axes = geo.axes_of(problem)
         self.c, self.m = w.shape[1:3]
@@ -41,22 +50,22 @@ class _Wide:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
 
-        def work(item: tuple[geo.Block, int], space: Space) -> None:
+        def work(item: tuple[OutputBlock, int], space: Space) -> None:
             block, group = item
             channels = slice(group * self.m, (group + 1) * self.m)
-            tile = geo.open_tile(out, block, channels, space)
+            tile = open_tile(out, block, channels, space)
             if not block.empty:
                 part = block.inputs(x[:, group * self.c : (group + 1) * self.c])
                 self._place(self._product(part, group, block, space), block, tile, space)
-            geo.close_tile(tile, out, block, channels, epilogue)
+            close_tile(tile, out, block, channels, epilogue)
 
         team.each(itertools.product(self.blocks, range(self.problem.groups)), work)
 
-    def _product(self, part: Array, group: int, block: geo.Block, space: Space) -> Array:
+    def _product(self, part: Array, group: int, block: OutputBlock, space: Space) -> Array:
         """Return all residues `[images, *grid, M/g, *S]` of inputs `[images, C/g, *]`."""
         width = block.columns
         copies = space.array((len(self.shifts), self.c, width), self.problem.compute)
-        geo.pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
+        pad(part, block, copies[0].reshape(self.c, block.count, *block.grid))
         for i, q in enumerate(self.shifts):
             if i:
                 offset = min(block.offset(q), width)
@@ -67,7 +76,7 @@ class _Wide:
         np.matmul(copies.reshape(-1, width).T, w, out=host)
         return host.reshape(block.count, *block.grid, self.m, *(a.stride for a in self.axes))
 
-    def _place(self, runs: Array, block: geo.Block, tile: Array, space: Space) -> None:
+    def _place(self, runs: Array, block: OutputBlock, tile: Array, space: Space) -> None:
         """Write runs to their places in `tile [images, M/g, *]`."""
         rank, n = len(self.axes), block.count
         wanted = [slice(p.start - p.first, p.stop - p.first) for p in block.parts]
@@ -82,7 +91,7 @@ class _Wide:
         origins = [p.start * p.axis.stride - p.axis.begin - p.lo for p in block.parts]
         into, taken = [], []
         for at, part, size in zip(origins, block.parts, full.shape[2:], strict=True):
-            lo, hi = max(0, at), min(part.hi - part.lo, at + size)
+            lo, hi = max(0, at), min(part.outputs, at + size)
             into.append(slice(lo, hi))
             taken.append(slice(lo - at, hi - at))
         trailing(tile, into)[...] = trailing(full, taken)
@@ -93,10 +102,10 @@ def wide_candidates(problem: ConvProblem) -> list[Candidate]:
     axes = geo.axes_of(problem)
     if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < RUN:
         return []
-    g, c, m = problem.groups, problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
     residues = math.prod(problem.strides)
     shifts = problem.taps // residues
-    blocks = geo.split(problem, max(1, BLOCK // problem.itemsize // (m * residues)))
+    blocks = split_output(problem, max(1, BLOCK // problem.itemsize // (m * residues)))
     cost, most = 0.0, blocks.most(lambda b: b.columns)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
@@ -105,7 +114,7 @@ def wide_candidates(problem: ConvProblem) -> list[Candidate]:
         own += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
         cost += times * own
     scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
-    scratch += geo.tile_bytes(problem, blocks, m)
+    scratch += tile_bytes(problem, blocks, m)
 
     def prepare(w: Array) -> Kernel:
         return _Wide(problem, blocks, w)

@@ -19,6 +19,7 @@ import numpy as np
 
 from irdeconv.kernels.convolution.im2col import pieces
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, close_tile, open_tile
 from irdeconv.kernels.shared.candidate import ITEMS, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, multiply, pitch
@@ -38,9 +39,9 @@ class Tiling:
     """
 
     problem: ConvProblem
-    axes: tuple[geo.Axis, ...]
+    axes: tuple[geo.DeconvAxis, ...]
     tiles: tuple[int, ...]
-    blocks: geo.Cut
+    blocks: Blocking
     channels: int
     behind: bool = True
 
@@ -54,7 +55,7 @@ class Tiling:
         """The number of residues of the output."""
         return math.prod(len(a.counts) for a in self.axes)
 
-    def grid(self, block: geo.Block) -> tuple[int, ...]:
+    def grid(self, block: OutputBlock) -> tuple[int, ...]:
         """The number of tiles per axis."""
         sizes = block.grid if self.behind else [p.inputs for p in block.parts]
         return tuple(-(-s // t) for s, t in zip(sizes, self.tiles, strict=True))
@@ -67,7 +68,7 @@ class Tiling:
     @property
     def cuts(self) -> list[slice]:
         """The input channels of a group, so many as are read at a time."""
-        c = self.problem.shape[1] // self.problem.groups
+        c = self.problem.group_inputs
         return pieces(c, max(16, -(-c // 8)))
 
     @property
@@ -75,20 +76,20 @@ class Tiling:
         """How many pieces of work threads share at least."""
         if self.apart:
             return len(self.blocks) * self.problem.groups
-        return -(-self.problem.outputs // self.problem.groups // self.channels)
+        return -(-self.problem.group_outputs // self.channels)
 
-    def columns(self, block: geo.Block) -> int:
+    def columns(self, block: OutputBlock) -> int:
         """The number of tiles of a block."""
         return block.count * math.prod(self.grid(block))
 
 
-class Winograd:
+class WinogradDeconvolution:
     """The kernel: `filters[group][chunk]` is `[points, residues * channels, C/g]`."""
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
         self.tiling = tiling
-        self.c = tiling.problem.shape[1] // tiling.problem.groups
-        self.m = tiling.problem.outputs // tiling.problem.groups
+        self.c = tiling.problem.group_inputs
+        self.m = tiling.problem.group_outputs
         triples = [matrices(t, a.counts[0]) for t, a in zip(tiling.tiles, tiling.axes, strict=True)]
         self.evaluations = [e.astype(w.dtype) for e, _, _ in triples]
         self.interpolations = [i.astype(w.dtype) for _, _, i in triples]
@@ -126,7 +127,7 @@ class Winograd:
         items = list(itertools.product(self.tiling.blocks, range(self.tiling.problem.groups)))
         chunks, cuts = range(len(self.chunks)), self.tiling.cuts
 
-        def whole(item: tuple[geo.Block, int], space: Space) -> None:
+        def whole(item: tuple[OutputBlock, int], space: Space) -> None:
             values = self._values(item[0], space)
             used = space.used
             for cut in cuts:
@@ -145,34 +146,34 @@ class Winograd:
             values = self._values(block, team.space)
 
             def read(
-                c: slice, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+                c: slice, s: Space, v: Array = values, b: OutputBlock = block, g: int = g
             ) -> None:
                 self._read(x, v, b, g, c, s)
 
             def chunk(
-                i: int, s: Space, v: Array = values, b: geo.Block = block, g: int = g
+                i: int, s: Space, v: Array = values, b: OutputBlock = block, g: int = g
             ) -> None:
                 self._chunk(v, out, b, g, i, epilogue, s)
 
             team.each(cuts, read)
             team.each(chunks, chunk)
 
-    def _values(self, block: geo.Block, space: Space) -> Array:
+    def _values(self, block: OutputBlock, space: Space) -> Array:
         """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
         plane = pitch(self.c * self.width(block), self.tiling.problem.compute)
         return space.array((math.prod(self.tiling.points), plane), self.tiling.problem.compute)
 
-    def width(self, block: geo.Block) -> int:
+    def width(self, block: OutputBlock) -> int:
         """Return the distance of channels of a block's evaluated inputs."""
         return pitch(self.tiling.columns(block), self.tiling.problem.compute)
 
-    def split(self, values: Array, block: geo.Block) -> Array:
+    def split(self, values: Array, block: OutputBlock) -> Array:
         """View evaluated inputs as `[points, C/g, tiles]`."""
         width = self.width(block)
         return values[:, : self.c * width].reshape(len(values), self.c, width)
 
     def _read(
-        self, x: Array, values: Array, block: geo.Block, group: int, cut: slice, space: Space
+        self, x: Array, values: Array, block: OutputBlock, group: int, cut: slice, space: Space
     ) -> None:
         if not block.empty:
             own = slice(group * self.c + cut.start, group * self.c + cut.stop)
@@ -182,7 +183,7 @@ class Winograd:
         self,
         values: Array,
         out: Array,
-        block: geo.Block,
+        block: OutputBlock,
         group: int,
         index: int,
         epilogue: Epilogue | None,
@@ -190,14 +191,14 @@ class Winograd:
     ) -> None:
         chunk = self.chunks[index]
         channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
-        tile = geo.open_tile(out, block, channels, space)
+        tile = open_tile(out, block, channels, space)
         if not block.empty:
             seen = self.split(values, block)[
                 :, :, : width_of(self.tiling.columns(block), self.tiling.problem)
             ]
             terms = self._products(self.filters[group][index], seen, space)
             self.leave(terms, block, channels, tile, out, space)
-        geo.close_tile(tile, out, block, channels, epilogue)
+        close_tile(tile, out, block, channels, epilogue)
 
     def _products(self, filters: Array, values: Array, space: Space) -> Array:
         """Return `[points, residues * channels, tiles]`, flat, between `MARGIN` elements more."""
@@ -208,7 +209,9 @@ class Winograd:
         multiply(filters, values, planes.reshape(points, rows, width))
         return flat
 
-    def enter(self, part: Array, values: Array, first: int, block: geo.Block, space: Space) -> None:
+    def enter(
+        self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
+    ) -> None:
         """Evaluate inputs [images, channels, *]; the first one is channel `first` of `values`."""
         values = self.split(values, block)[:, first : first + part.shape[1]]
         grid, tiles = self.tiling.grid(block), self.tiling.tiles
@@ -229,7 +232,7 @@ class Winograd:
     def leave(
         self,
         terms: Array,
-        block: geo.Block,
+        block: OutputBlock,
         channels: slice,
         tile: Array,
         out: Array,
@@ -248,7 +251,7 @@ class Winograd:
         )
         self._place(host, block, tile)
 
-    def _overlap(self, sums: Array, block: geo.Block) -> None:
+    def _overlap(self, sums: Array, block: OutputBlock) -> None:
         """Add each tile's tail to the next tile along each axis."""
         grid, tiles, points = self.tiling.grid(block), self.tiling.tiles, self.tiling.points
         host = sums.reshape(*points, *sums.shape[1:], copy=False)
@@ -262,7 +265,7 @@ class Winograd:
                 into = host[tuple(i - o * t for i, o, t in zip(e, over, tiles, strict=True))]
                 into[:, offset:] += host[e][:, : sums.shape[2] - offset]
 
-    def _place(self, host: Array, block: geo.Block, tile: Array) -> None:
+    def _place(self, host: Array, block: OutputBlock, tile: Array) -> None:
         axes, tiles = self.tiling.axes, self.tiling.tiles
         for i, r in enumerate(geo.residues(axes)):
             pairs = [p.reach(k) for p, k in zip(block.parts, r, strict=True)]

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.deconvolution.compiled_winograd import FastWinograd
-from irdeconv.kernels.deconvolution.landing import columns
-from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, Winograd
+from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
+from irdeconv.kernels.deconvolution.compiled_winograd import CompiledWinograd
+from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -45,13 +45,13 @@ def winograd_candidates(problem: ConvProblem) -> list[Candidate]:
 
 
 def _tilings(
-    problem: ConvProblem, axes: tuple[geo.Axis, ...], tiles: tuple[int, ...]
+    problem: ConvProblem, axes: tuple[geo.DeconvAxis, ...], tiles: tuple[int, ...]
 ) -> Iterator[Tiling]:
     """Yield the ways to cut the output channels."""
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    c, m = problem.group_inputs, problem.group_outputs
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
     room = int(EVALUATED / problem.itemsize / ratio / c)
-    blocks = geo.split(problem, max(NARROW, room))
+    blocks = split_output(problem, max(NARROW, room))
     behind = not (available() and problem.compute.kind == "f")
     draft = Tiling(problem, axes, tiles, blocks, m, behind)
     most = blocks.most(draft.columns)
@@ -63,7 +63,7 @@ def _tilings(
 
 def _candidate(tiling: Tiling) -> Candidate:
     problem = tiling.problem
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows = tiling.residues * tiling.channels
     estimate = _with_passes if tiling.behind else _compiled
@@ -73,26 +73,28 @@ def _candidate(tiling: Tiling) -> Candidate:
     wide = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
     if tiling.behind:
-        kernel: type[Winograd] = Winograd
+        kernel: type[WinogradDeconvolution] = WinogradDeconvolution
         elements += wide * (2 * points * rows + inputs * piece)
     else:
-        kernel = FastWinograd
-        widest = tiling.blocks.most(lambda b: b.parts[-1].hi - b.parts[-1].lo)
+        kernel = CompiledWinograd
+        widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
         elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
-        elements += piece * tiling.blocks.most(columns)  # inputs that must be copied
+        elements += piece * tiling.blocks.most(
+            lambda b: b.input_positions
+        )  # inputs that must be copied
     elements += problem.groups * points * tiling.residues * m * c
     scratch = problem.itemsize * elements + 8 * ALIGNMENT
-    scratch += geo.tile_bytes(problem, tiling.blocks, tiling.channels)
+    scratch += tile_bytes(problem, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
     cost *= problem.groups
     return Candidate(name, cost, scratch, lambda w: kernel(tiling, w), tiling.items)
 
 
-def _with_passes(tiling: Tiling, block: geo.Block) -> float:
+def _with_passes(tiling: Tiling, block: OutputBlock) -> float:
     """Estimate the nanoseconds of a block and group in NumPy."""
     problem = tiling.problem
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
@@ -105,13 +107,13 @@ def _with_passes(tiling: Tiling, block: geo.Block) -> float:
     return own + chunks * inputs * writing
 
 
-def _compiled(tiling: Tiling, block: geo.Block) -> float:
+def _compiled(tiling: Tiling, block: OutputBlock) -> float:
     """Estimate the nanoseconds of a block and group with compiled tiles.
 
     Fitted to some three thousand random layers, step by step.
     """
     problem = tiling.problem
-    c, m = problem.shape[1] // problem.groups, problem.outputs // problem.groups
+    c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
@@ -136,10 +138,10 @@ def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
     return products, runs
 
 
-def _placing(tiling: Tiling, block: geo.Block) -> float:
+def _placing(tiling: Tiling, block: OutputBlock) -> float:
     """Estimate the nanoseconds of writing an output channel of a block."""
     *outer, last = block.parts
-    stride, width = last.axis.stride * tiling.tiles[-1], last.hi - last.lo
+    stride, width = last.axis.stride * tiling.tiles[-1], last.outputs
     terms = [
         points * len(a.counts) * -(-size // (LANES if i == len(outer) else 1))
         for i, (points, a, size) in enumerate(
@@ -147,7 +149,7 @@ def _placing(tiling: Tiling, block: geo.Block) -> float:
         )
     ]
     vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
-    rows = math.prod(p.hi - p.lo for p in outer)
+    rows = math.prod(p.outputs for p in outer)
     strided = 0.13 if stride in ZIPPED else 0.4
     own = rows * (10.7 + 3.35 * vectors + strided * width) + 0.69 * math.prod(terms)
     return block.count * own

@@ -53,6 +53,16 @@ class ConvProblem:
         return (self.shape[0], self.outputs, *self.sizes)
 
     @property
+    def group_inputs(self) -> int:
+        """C/g, the input channels of a group."""
+        return self.shape[1] // self.groups
+
+    @property
+    def group_outputs(self) -> int:
+        """M/g, the output channels of a group."""
+        return self.outputs // self.groups
+
+    @property
     def taps(self) -> int:
         """The product of K."""
         return math.prod(self.kernel)

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels.deconvolution import placed_candidates as placings
-from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution import winograd_candidates as winograds
+from irdeconv.kernels.deconvolution.blocks import split_output
 from irdeconv.kernels.deconvolution.candidates import convolution_kernels, deconvolution_candidates
-from irdeconv.kernels.deconvolution.landing import LANES, Line, Places
+from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
 from irdeconv.kernels.deconvolution.single import single_candidates
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.candidate import Candidate
@@ -49,7 +49,7 @@ def wide(seed: int) -> ConvProblem:
 def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
     problem = wide(seed)
     for limit in (1, 7, 40, 300):
-        cut = geo.split(problem, limit)
+        cut = split_output(problem, limit)
         want: dict[Any, int] = {}
         for block in cut:
             key = block.count, tuple(p.kind for p in block.parts)
@@ -73,12 +73,14 @@ def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
         tracemalloc.stop()
 
 
-def pairs_of(places: Places, row: int) -> list[tuple[int, int]]:
+def pairs_of(places: BlockTerms, row: int) -> list[tuple[int, int]]:
     span = slice(places.first[row], places.first[row + 1])
     return list(zip(places.pair_taps[span], places.pair_at[span], strict=True))
 
 
-def line_of(r: random.Random, k: int, stride: int, dilation: int, outputs: int, n: int) -> Line:
+def line_of(
+    r: random.Random, k: int, stride: int, dilation: int, outputs: int, n: int
+) -> AxisTerms:
     """Draw taps that are evenly spaced, or any."""
     at = r.randint(-9, 9)
     landings = [at + i * dilation for i in range(k)]
@@ -86,7 +88,7 @@ def line_of(r: random.Random, k: int, stride: int, dilation: int, outputs: int, 
     if r.random() < 0.5:
         landings = [r.randint(-9, 20) for _ in landings]
         limits = [r.randint(0, n) for _ in limits]
-    return Line(stride, outputs, n, tuple(landings), tuple(limits))
+    return AxisTerms(stride, outputs, n, tuple(landings), tuple(limits))
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -95,9 +97,9 @@ def test_places_are_those_of_the_definition(seed: int) -> None:
     draws = [[r.randint(1, n) for n in (4, 4, 3, 9, 5)] for _ in range(r.choice([1, 2, 3]))]
     draws[-1][3] = r.randint(1, 70)
     lines = [line_of(r, *v) for v in draws]
-    places = Places.of(lines, [line.outputs + 2 for line in lines])
+    places = BlockTerms.of(lines, [line.outputs + 2 for line in lines])
 
-    def reached(line: Line, t: int) -> list[tuple[int, int]]:
+    def reached(line: AxisTerms, t: int) -> list[tuple[int, int]]:
         found = [(k, *divmod(t - at, line.stride)) for k, at in enumerate(line.landings)]
         return [(k, s) for k, s, rest in found if not rest and 0 <= s < line.limits[k]]
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.spec import Array
 
 
 @dataclass(frozen=True)
-class Line:
+class AxisTerms:
     """Some outputs of an axis and the inputs that they need, each counted from the first one.
 
     Input s reaches output s*S + landings[k] through tap k, which takes the inputs below limits[k];
@@ -35,16 +36,16 @@ class Line:
     limits: tuple[int, ...]
 
     @staticmethod
-    def of(part: geo.Part) -> Line:
+    def of(part: geo.OutputSpan) -> AxisTerms:
         """Find it for a part of an axis."""
         a = part.axis
         origin = part.first * a.stride - a.begin - part.lo
         landings = tuple(range(origin, origin + a.kernel * a.dilation, a.dilation))
         limits = (part.inputs,) * a.kernel
-        return Line(a.stride, part.hi - part.lo, part.inputs, landings, limits)
+        return AxisTerms(a.stride, part.outputs, part.inputs, landings, limits)
 
     @staticmethod
-    def of_tiles(part: geo.Part, tile: int) -> Line:
+    def of_tiles(part: geo.OutputSpan, tile: int) -> AxisTerms:
         """Find it where coefficients of the products of tiles of inputs are the terms.
 
         Tap e * residues + r is coefficient e of residue r; those of shift 1 are supposed.
@@ -56,8 +57,8 @@ class Line:
                 landings.append((part.first + e) * a.stride + r * a.dilation - a.begin - part.lo)
                 own = a.inputs - part.first + taps - 1 - e
                 limits.append(max(0, min(count, -(-own // tile))))
-        size = part.hi - part.lo
-        return Line(a.stride * tile, size, count, tuple(landings), tuple(limits))
+        size = part.outputs
+        return AxisTerms(a.stride * tile, size, count, tuple(landings), tuple(limits))
 
     @property
     def kernel(self) -> int:
@@ -119,7 +120,7 @@ def _starts(counts: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Places:
+class BlockTerms:
     """What reaches the rows of a block.
 
     For each output row: where its pairs begin and where it lies behind the block's first output.
@@ -152,7 +153,7 @@ class Places:
         return places
 
     @staticmethod
-    def of(lines: Sequence[Line], sizes: Sequence[int]) -> Places:
+    def of(lines: Sequence[AxisTerms], sizes: Sequence[int]) -> BlockTerms:
         """Find it for a box of outputs in a plane of these sizes."""
         counts, taps, at, to = np.ones(1, np.int64), *(np.zeros(1, np.int64) for _ in range(3))
         for line, size in zip(lines[:-1], sizes, strict=False):
@@ -172,7 +173,7 @@ class Places:
         width = last.outputs if (np.diff(to) == last.outputs).all() else -last.outputs
         single = bool((counts == 1).all()) and last.single
         pairs = _starts(counts), to, taps * last.kernel, at * last.inputs
-        return Places(*pairs, width, single, *last.entries())
+        return BlockTerms(*pairs, width, single, *last.entries())
 
 
 @dataclass(frozen=True)
@@ -194,22 +195,12 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """How the work is cut: blocks of outputs, then groups or channels of one group at a time."""
 
     problem: ConvProblem
-    blocks: geo.Cut
+    blocks: Blocking
     chunks: list[Chunk]
-
-    @property
-    def in_channels(self) -> int:
-        """C/g."""
-        return self.problem.shape[1] // self.problem.groups
-
-    @property
-    def out_channels(self) -> int:
-        """M/g."""
-        return self.problem.outputs // self.problem.groups
 
     @property
     def items(self) -> int:
@@ -217,22 +208,22 @@ class Layout:
         return len(self.blocks) * len(self.chunks)
 
     @cached_property
-    def places(self) -> list[Places]:
+    def places(self) -> list[BlockTerms]:
         """What reaches the rows of each block; blocks that are alike share it."""
-        known: dict[Any, Places] = {}
+        known: dict[Any, BlockTerms] = {}
         found = []
         for block in self.blocks:
-            lines = tuple(Line.of(p) for p in block.parts)
+            lines = tuple(AxisTerms.of(p) for p in block.parts)
             if lines not in known:
                 apart = [line.outputs for line in lines]
-                known[lines] = Places.of(
+                known[lines] = BlockTerms.of(
                     lines, apart if self.problem.narrow else self.problem.sizes
                 )
             found.append(known[lines])
         return found
 
 
-def start_of(problem: ConvProblem, block: geo.Block, channel: int) -> int:
+def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:
     """Return where a block's sums begin in the output, or in a tile of their own."""
     if problem.narrow:
         return 0
@@ -242,20 +233,17 @@ def start_of(problem: ConvProblem, block: geo.Block, channel: int) -> int:
     return at
 
 
-def steps_of(problem: ConvProblem, block: geo.Block, groups: int, channels: int) -> tuple[int, ...]:
+def steps_of(
+    problem: ConvProblem, block: OutputBlock, groups: int, channels: int
+) -> tuple[int, ...]:
     """Return the distances of images, groups and planes of sums; a group has `channels`."""
     if problem.narrow:  # a tile of their own
-        plane = math.prod(p.hi - p.lo for p in block.parts)
+        plane = math.prod(p.outputs for p in block.parts)
         return groups * channels * plane, channels * plane, plane
     plane = math.prod(problem.sizes)
-    return problem.outputs * plane, problem.outputs // problem.groups * plane, plane
+    return problem.outputs * plane, problem.group_outputs * plane, plane
 
 
 def room_of(width: int, stride: int) -> int:
     """Return how many outputs of each residue of a row the compiled code may write."""
     return (width + stride * LANES - 1) // (stride * LANES) * LANES
-
-
-def columns(block: geo.Block) -> int:
-    """Return how many inputs a block needs."""
-    return block.count * math.prod(p.inputs for p in block.parts)

@@ -1,0 +1,264 @@
+"""The output of a deconvolution in blocks: how it is cut, and how a block is read and written."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared.candidate import Epilogue
+from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
+from irdeconv.kernels.shared.team import Space, shares
+from irdeconv.kernels.shared.zero_insertion import trailing
+from irdeconv.spec import Array
+
+
+@dataclass(frozen=True)
+class OutputBlock:
+    """A box of outputs of some images; all channels."""
+
+    images: slice
+    parts: tuple[geo.OutputSpan, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of images."""
+        return int(self.images.stop - self.images.start)
+
+    @cached_property
+    def covered(self) -> bool:
+        """Whether every output is reached by some tap."""
+        return all(p.covered for p in self.parts)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no output is reached."""
+        return any(p.inputs == 0 for p in self.parts)
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """The padded inputs' sizes; reading `halo` positions back never meets another row's data.
+
+        A single image needs no zeros behind its last row.
+        """
+        sizes = [p.extent for p in self.parts]
+        if self.count == 1:
+            sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
+        return tuple(sizes)
+
+    @cached_property
+    def reaches(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
+        """Per residue, the index of its grown positions in `grid`, and of its outputs."""
+        found: dict[tuple[int, ...], tuple[Any, Any]] = {}
+        for r in geo.residues([p.axis for p in self.parts]):
+            pairs = [p.reach(i) for p, i in zip(self.parts, r, strict=True)]
+            found[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
+        return found
+
+    @property
+    def input_positions(self) -> int:
+        """The number of positions of the inputs of all images."""
+        return self.count * math.prod(p.inputs for p in self.parts)
+
+    @property
+    def output_positions(self) -> int:
+        """The number of positions of the outputs of all images."""
+        return self.count * math.prod(p.outputs for p in self.parts)
+
+    @cached_property
+    def columns(self) -> int:
+        """The number of positions of the padded inputs of all images."""
+        return self.count * math.prod(self.grid)
+
+    def box(self, y: Array) -> Array:
+        """Return the block of an array [N, channels, *O]."""
+        index = (self.images, slice(None), *(slice(p.lo, p.hi) for p in self.parts))
+        box: Array = y[index]
+        return box
+
+    def inputs(self, x: Array) -> Array:
+        """Return the inputs [images, channels, *] that the block needs, of x [N, channels, *I]."""
+        index = (self.images, slice(None), *(slice(p.first, p.last) for p in self.parts))
+        box: Array = x[index]
+        return box
+
+    def offset(self, q: Sequence[int]) -> int:
+        """Return how far apart, in the flat padded inputs, taps lie that differ by q shifts."""
+        at = 0
+        for size, part, count in zip(self.grid, self.parts, q, strict=True):
+            at = at * size + count * part.axis.shift
+        return at
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The output in blocks: `images` at a time, and along each axis `heights` outputs at a time.
+
+    Large layers have a great many blocks, of a few kinds: costs are estimated from those.
+    """
+
+    problem: ConvProblem
+    images: int
+    heights: tuple[int, ...]
+
+    def __len__(self) -> int:
+        pairs = zip(self.problem.sizes, self.heights, strict=True)
+        return -(-self.problem.shape[0] // self.images) * math.prod(-(-o // h) for o, h in pairs)
+
+    def __iter__(self) -> Iterator[OutputBlock]:
+        return iter(self.blocks)
+
+    @cached_property
+    def blocks(self) -> list[OutputBlock]:
+        """All blocks in order."""
+        axes, n = geo.axes_of(self.problem), self.problem.shape[0]
+        parts = [
+            [a.part(lo, min(lo + h, a.size)) for lo in range(0, a.size, h)]
+            for a, h in zip(axes, self.heights, strict=True)
+        ]
+        return [
+            OutputBlock(slice(i, min(i + self.images, n)), box)
+            for i in range(0, n, self.images)
+            for box in itertools.product(*parts)
+        ]
+
+    @cached_property
+    def kinds(self) -> list[tuple[OutputBlock, int]]:
+        """One block of each kind, and how many there are."""
+        n, step = self.problem.shape[0], self.images
+        batches = [(slice(0, step), n // step), (slice(n - n % step, n), int(n % step > 0))]
+        axes = [a.kinds(h) for a, h in zip(geo.axes_of(self.problem), self.heights, strict=True)]
+        return [
+            (OutputBlock(images, tuple(p for p, _ in box)), times * math.prod(t for _, t in box))
+            for images, times in batches
+            if times
+            for box in itertools.product(*axes)
+        ]
+
+    def most(self, measure: Callable[[OutputBlock], int]) -> int:
+        """Return the largest measure of a block; at least 1."""
+        return max(1, *(measure(b) for b, _ in self.kinds))
+
+
+def split_output(problem: ConvProblem, limit: int, overhead: int = 0) -> Blocking:
+    """Split the output into blocks that have at most about `limit` padded input positions.
+
+    Blocks are whole images while these fit, else boxes of whole rows, so that every block is a
+    multiple of the stride high, and at least `overhead` times their halo.
+    """
+    axes = geo.axes_of(problem)
+    extents = [a.part(0, a.size).extent for a in axes]
+    n = problem.shape[0]
+    images = max(1, shares(n, -(-n // max(1, limit // max(1, math.prod(extents))))))
+    heights = []
+    for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
+        room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
+        positions = max(1, min(extent, max(room, overhead * axis.halo)))
+        pieces = max(1, -(-extent // positions))
+        steps = -(-axis.size // axis.stride)
+        heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
+    return Blocking(problem, images, tuple(max(1, h) for h in heights))
+
+
+def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
+    """Write residue r, `plane [channels, images, *grid]`, into `tile [images, channels, *]`.
+
+    There may be several axes of channels.
+    """
+    taken, where = block.reaches[tuple(r)]
+    tile[where] = images_first(plane[taken], block)
+
+
+def put_edged(plane: Array, edge: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None:
+    """Write residue r, whose positions behind the inputs' last column lie in `edge`."""
+    (*lead, columns), (*above, into) = (index[1:] for index in block.reaches[tuple(r)])
+    width, step = block.parts[-1].inputs, block.parts[-1].axis.stride
+    inside = min(columns.stop, width) - columns.start
+    if inside > 0:
+        cut = slice(columns.start, columns.start + inside)
+        where = slice(into.start, into.start + (inside - 1) * step + 1, step)
+        tile[(..., *above, where)] = images_first(plane[(..., *lead, cut)], block)
+    if columns.stop > width:
+        first = max(columns.start, width)
+        cut = slice(first - width, columns.stop - width)
+        where = slice(into.start + (first - columns.start) * step, into.stop, step)
+        tile[(..., *above, where)] = images_first(edge[(..., *lead, cut)], block)
+
+
+def images_first(plane: Array, block: OutputBlock) -> Array:
+    """View `[channels, images, *grid]` as `[images, channels, *grid]`."""
+    at = plane.ndim - len(block.parts) - 1
+    # moveaxis would cost as much as writing some thousand elements
+    return plane.transpose(at, *range(at), *range(at + 1, plane.ndim))
+
+
+def pad(x: Array, block: OutputBlock, out: Array) -> None:
+    """Write inputs `x [images, channels, *]` into `out [channels, images, *grid]`, zeros behind.
+
+    There may be several axes of channels.
+    """
+    for axis, part in enumerate(block.parts):
+        rest = [slice(None)] * (len(block.parts) - 1 - axis)
+        trailing(out, (slice(part.inputs, None), *rest))[...] = 0
+    own = trailing(out, (slice(p.inputs) for p in block.parts))
+    lead = x.ndim - len(block.parts)
+    own[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
+
+
+def open_tile(out: Array, block: OutputBlock, channels: slice, space: Space) -> Array:
+    """Return where sums of a block of `out [N, M, *O]` are written: `[images, channels, *]`.
+
+    It is the block itself, or scratch memory where the sums have a wider type. Where not every
+    position is reached it is zero.
+    """
+    tile = block.box(out)[:, channels]
+    dtype = type_of_sums(out.dtype)
+    if dtype != out.dtype:
+        tile = space.array(tile.shape, dtype)
+    if not block.covered:
+        tile[...] = 0
+    return tile
+
+
+def close_tile(
+    tile: Array, out: Array, block: OutputBlock, channels: slice, epilogue: Epilogue | None
+) -> None:
+    """Apply an epilogue to a tile, run by run of adjacent positions of `out`, and store it."""
+    if epilogue is not None:
+        _finish(tile, out.shape[2:], block, channels, epilogue)
+    if tile.dtype != out.dtype:
+        block.box(out)[:, channels] = tile
+
+
+def _finish(
+    tile: Array, sizes: Sequence[int], block: OutputBlock, channels: slice, epilogue: Epilogue
+) -> None:
+    whole = [p.lo == 0 and p.hi == o for p, o in zip(block.parts, sizes, strict=True)]
+    axis = next((a for a in range(len(sizes)) if all(whole[a + 1 :])), 0)
+    rest = math.prod(sizes[axis + 1 :])
+    run = block.parts[axis]
+    origin = [p.lo for p in block.parts[:axis]]
+    for lead in np.ndindex(*(p.outputs for p in block.parts[:axis])):
+        at = 0
+        for i, lo, o in zip(lead, origin, sizes, strict=False):
+            at = at * o + lo + i
+        base = at * sizes[axis] * rest
+        span = slice(base + run.lo * rest, base + run.hi * rest)
+        runs = tile[(slice(None), slice(None), *lead)]
+        runs = runs.reshape(*tile.shape[:2], span.stop - span.start, copy=False)
+        for i, part in enumerate(runs, block.images.start):
+            epilogue(part, i, channels, span)
+
+
+def tile_bytes(problem: ConvProblem, blocks: Blocking, channels: int) -> int:
+    """Return the scratch memory of `open_tile` for so many channels."""
+    if not problem.narrow:
+        return 0
+    most = blocks.most(lambda b: b.output_positions)
+    return most * channels * problem.itemsize
