@@ -127,7 +127,7 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
         assert choose(Tuner(True, path)) == "kernel1500000"
         assert len(measured) == 2
     monkeypatch.setattr(choice, "_MEASURED", {})
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(ird.FileAccessError, match="directory"):
         choose(Tuner(True, path.parent))
     assert sorted(tmp_path.iterdir()) == [path.parent]  # nothing is left of the attempt
 

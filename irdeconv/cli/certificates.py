@@ -45,7 +45,6 @@ def write_proved(
     """
     from irdeconv import api
     from irdeconv.cli.model import read_file
-    from irdeconv.cli.output import stage_bytes
     from irdeconv.io.atomic import together
 
     made: list[Certificate] = []
@@ -56,7 +55,7 @@ def write_proved(
         if args.certify:
             made = prove(read_file(str(xml), str(weights)) if args.output else graph)
         if args.certify and args.certify != "-":
-            stage_bytes(Path(args.certify), certificates_text(made).encode("utf-8"), files)
+            files.write(Path(args.certify), certificates_text(made).encode("utf-8"))
             wrote.append(args.certify)
     for path in wrote:
         console.log(f"wrote {path}")

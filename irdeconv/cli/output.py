@@ -13,7 +13,7 @@ import numpy as np
 
 from irdeconv.cli.console import Console, discard
 from irdeconv.cli.model import usage
-from irdeconv.io.atomic import Files, failures, require_writable, together
+from irdeconv.io.atomic import write_file
 from irdeconv.plural import count
 from irdeconv.spec import Array
 
@@ -27,23 +27,7 @@ def write_bytes(path: str, data: bytes) -> None:
         except BrokenPipeError:
             discard(sys.stdout)
         return
-    with together() as files:
-        stage_bytes(Path(path), data, files)
-
-
-def stage_bytes(target: Path, data: bytes, files: Files) -> None:
-    """Write a file that takes its place with all others of `files`; FileAccessError.
-
-    A device or a pipe cannot be replaced: it gets the data now.
-    """
-    require_writable(target)
-    with failures(target):
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
-            return
-        new = files.open(target)
-        new.file.write(data)
-        new.finish()
+    write_file(Path(path), data)
 
 
 def write_text(path: str | None, text: str, console: Console) -> None:

@@ -44,6 +44,20 @@ class Files:
         made.name.chmod(0o666 & ~_umask())  # mkstemp lets only the owner read
         return made
 
+    def write(self, target: Path, data: bytes) -> None:
+        """Write a whole file; FileAccessError.
+
+        A device or a pipe cannot be replaced: it gets the data now.
+        """
+        require_writable(target)
+        with failures(target):
+            if target.exists() and not target.is_file():
+                target.write_bytes(data)
+                return
+            new = self.open(target)
+            new.file.write(data)
+            new.finish()
+
     def put(self) -> None:
         """Finish all files, then let each take its place, in the order of opening.
 
@@ -112,6 +126,12 @@ def together() -> Iterator[Files]:
             with suppress(OSError):  # what is not finished is not wanted
                 one.file.close()
             one.name.unlink(missing_ok=True)
+
+
+def write_file(target: Path, data: bytes) -> None:
+    """Write one file, whole or not at all; FileAccessError."""
+    with together() as files:
+        files.write(target, data)
 
 
 @contextmanager

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team, arithmetic
@@ -90,14 +89,10 @@ class Tuner:
         stored[key] = name
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, suffix=".json")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump({"schema": SCHEMA, "kernels": stored}, file, indent=1, sort_keys=True)
-            Path(temporary).replace(self.path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        text = json.dumps({"schema": SCHEMA, "kernels": stored}, indent=1, sort_keys=True)
+        with failures(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self.path, text.encode())
 
 
 def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
