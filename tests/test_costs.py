@@ -17,7 +17,7 @@ from irdeconv.cli.options import Parser, add_form
 from irdeconv.graph import Graph, Node
 from irdeconv.passes.choose import FormCost
 from irdeconv.passes.forms import AUTO, FORMS
-from irdeconv.passes.profile import Profile, Weights, load_profile, profile_names
+from irdeconv.passes.profile import Profile, ScoreWeights, load_profile, profile_names
 from support.forms_grid import form_layer
 from support.ir_text import write_ir
 from support.layers import Layer, build, numbers
@@ -154,11 +154,11 @@ def chosen(layer: Layer, target: Any, **more: Any) -> tuple[str | None, dict[str
 def test_the_choice_is_the_least_score_of_the_weighting() -> None:
     graph = graph_only(two_d())
     for weights in (
-        Weights(1, 0, 0, 0),
-        Weights(0, 1, 0, 0),
-        Weights(0, 0, 1, 0),
-        Weights(0, 0, 0, 1),
-        Weights(2, 3, 5, 7),
+        ScoreWeights(1, 0, 0, 0),
+        ScoreWeights(0, 1, 0, 0),
+        ScoreWeights(0, 0, 1, 0),
+        ScoreWeights(0, 0, 0, 1),
+        ScoreWeights(2, 3, 5, 7),
     ):
         (record,) = ird.lower(graph, "auto", Profile(weights=weights)).report
         rows = {c.form: c for c in record.costs if c.cost is not None}
@@ -173,7 +173,7 @@ def test_the_choice_is_the_least_score_of_the_weighting() -> None:
         open_rows = [c for c in rows.values() if c.refused is None]
         least = min(c.score for c in open_rows if c.score is not None)
         assert rows[record.form or ""].score == least
-    assert chosen(two_d(), Profile(weights=Weights(1, 0, 0, 0)))[0] == "phases"
+    assert chosen(two_d(), Profile(weights=ScoreWeights(1, 0, 0, 0)))[0] == "phases"
     wide = two_d(c=64, m=64, size=(32, 32))
     assert chosen(wide, "generic")[0] == "phases"
     assert chosen(replace(wide, kernel=(2, 2)), "generic")[0] == "gemm"
@@ -237,7 +237,7 @@ def test_filters_that_are_no_constants_can_be_refused() -> None:
 def test_alignment_counts_rounded_channels() -> None:
     """C = 2 and M = 3 are rounded up to 8; the stacked form has 12 outputs, rounded to 16."""
     graph = graph_only(two_d())
-    weights = Weights(1, 0, 0, 0)
+    weights = ScoreWeights(1, 0, 0, 0)
     (record,) = ird.lower(graph, "auto", Profile(channel_alignment=8, weights=weights)).report
     factors = {c.form: c.score / c.cost.macs for c in record.costs if c.score and c.cost}
     assert factors["zero-insertion"] == factors["phases"] == pytest.approx(4 * 8 / 3)
@@ -279,7 +279,7 @@ def test_a_profile_from_a_file(tmp_path: Path) -> None:
     path.write_text('description = "mine"\nmax_kernel = 2\n[weights]\nmac = 0\nnode = 1\n')
     profile = load_profile(path)
     assert profile == Profile(
-        "npu", "mine", max_kernel=2, weights=replace(Weights(), mac=0, node=1)
+        "npu", "mine", max_kernel=2, weights=replace(ScoreWeights(), mac=0, node=1)
     )
     assert load_profile(str(path)) == profile
     with pytest.raises(ird.FileAccessError, match=r"E100.*missing\.toml"):

@@ -11,9 +11,10 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.passes.forms import FORMS
 from irdeconv.passes.lower_deconv import canonicalize
-from irdeconv.passes.nonfinite import DEFINITION, FORMS, footprint, input_footprint
-from irdeconv.passes.site import Site, site_of
+from irdeconv.passes.nonfinite import DEFINITION, REACHES, footprint, input_footprint
+from irdeconv.passes.site import DeconvolutionSite, site_of
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, numbers, result
 
@@ -21,7 +22,7 @@ from support.layers import Layer, build, constant, numbers, result
 SMALL = Layer(1, (4, 4), None, 1, 1, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
 
 
-def site(graph: Graph) -> Site:
+def site(graph: Graph) -> DeconvolutionSite:
     """The numbers of the one deconvolution of a graph."""
     graph = ird.infer(graph)
     (node,) = graph.find("deconv")
@@ -62,7 +63,7 @@ def test_bad_weights_spread_as_predicted(seed: int) -> None:
     bad = bad_values(rng, w, int(rng.integers(1, 3)))
     graph, feeds = build(layer, x, w)
     for form in applicable(layer):
-        want = footprint(form, site(graph), bad if layer.groups else bad[None])
+        want = footprint(REACHES[form], site(graph), bad if layer.groups else bad[None])
         got = measure(graph, feeds, form)
         assert np.array_equal(got, np.broadcast_to(want, got.shape)), (form, layer)
 
@@ -78,7 +79,7 @@ def test_bad_inputs_spread_as_predicted(seed: int) -> None:
     bad = bad_values(rng, x[0, channel], 1)
     graph, feeds = build(layer, x, w)
     for form in applicable(layer):
-        want = input_footprint(form, site(graph), bad)
+        want = input_footprint(REACHES[form], site(graph), bad)
         got = measure(graph, feeds, form)[0]
         spoilt = got[group * layer.m : (group + 1) * layer.m]
         assert np.array_equal(spoilt, np.broadcast_to(want, spoilt.shape)), (form, layer)
@@ -130,7 +131,7 @@ def test_a_finite_filter_gives_no_report() -> None:
     graph, _ = build(
         SMALL, np.ones(SMALL.data_shape, np.float32), np.ones(SMALL.filter_shape, np.float32)
     )
-    for form in (*FORMS[:3], "auto"):
+    for form in (*FORMS, "auto"):
         low = ird.lower(graph, form)
         assert [r.spread for r in low.report] == [None]
         assert low.report.diagnostics == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +65,10 @@ class GraphBuilder:
         if value.node in self.made and node.specs is not None and len(node.specs) == 1:
             node.specs = (spec,)
         return value
+
+    def repeat(self, key: object, build: Callable[[], Value]) -> Value:
+        """Return `build()`."""
+        return build()
 
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
         source = self.source

@@ -18,12 +18,20 @@ from typing import Any
 
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
-from irdeconv.op import SpecBuilder
-from irdeconv.passes.cost import Cost, Step, cost_of, steps_of
-from irdeconv.passes.forms import FORMS
-from irdeconv.passes.nonfinite import Spread
+from irdeconv.op import Op, SpecBuilder
+from irdeconv.ops import core
+from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.movement import Transpose
+from irdeconv.ops.padding import Pad12
+from irdeconv.passes.cost import Cost, Emission, count
+from irdeconv.passes.counting import CountedOperation
+from irdeconv.passes.forms import FORMS, Form
+from irdeconv.passes.nonfinite import NonFiniteReport
 from irdeconv.passes.profile import Profile
-from irdeconv.passes.site import Site, constant_of, site_of
+from irdeconv.passes.rewrite import Skip
+from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
+from irdeconv.spec import ints, is_static
 
 
 @dataclass(frozen=True)
@@ -57,11 +65,11 @@ class FormCost:
 
 
 def cost_table(
-    graph: Graph, node: Node, profile: Profile, spread: Spread | None = None
+    graph: Graph, node: Node, profile: Profile, spread: NonFiniteReport | None = None
 ) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest admissible one is `chosen`."""
     site = site_of(graph, node)
-    rows = [_row(form, graph, node, site, profile, spread) for form in FORMS]
+    rows = [_row(form, graph, node, site, profile, spread) for form in FORMS.values()]
     rows = _refuse_spreading(rows, spread)
     open_rows = [r for r in rows if r.refused is None]
     # Where nothing is known about costs, the form that always applies is as good as any.
@@ -75,44 +83,49 @@ def chosen(rows: tuple[FormCost, ...]) -> str | None:
 
 
 def _row(
-    form: str,
+    form: Form,
     graph: Graph,
     node: Node,
-    site: Site | None,
+    site: DeconvolutionSite | None,
     profile: Profile,
-    spread: Spread | None,
+    spread: NonFiniteReport | None,
 ) -> FormCost:
-    refused = _own_refusal(form, graph, node)
-    if refused is not None:
-        return FormCost(form, None, None, refused)
     if site is None:
-        filter = constant_of(graph, graph.inputs_of(node.id)[1])
-        return FormCost(form, None, None, _filter_refusal(filter is not None, profile))
-    steps = steps_of(form, site, depth_to_space=profile.depth_to_space)
-    cost = cost_of(steps, site)
-    affected = None if spread is None else spread.affected.get(form)
-    refused = refusal(steps, site, profile)
-    score = score_of(steps, site, profile)
-    return FormCost(form, cost, score, refused, assumed=site.assumed, affected=affected)
-
-
-def _own_refusal(form: str, graph: Graph, node: Node) -> str | None:
-    """Return why a form does not apply, by its rule's word on specs alone."""
+        return _row_without_costs(form, graph, node, profile)
     try:
-        skip = FORMS[form].skips(node.op, SpecBuilder(), *graph.input_specs(node.id))
+        emitted = count(form, site, depth_to_space=profile.depth_to_space)
     except OpError as e:
-        return str(e)
-    return None if skip is None else skip.reason
+        return FormCost(form.name, None, None, str(e))
+    if isinstance(emitted, Skip):
+        return FormCost(form.name, None, None, emitted.reason)
+    return FormCost(
+        form=form.name,
+        cost=emitted.cost,
+        score=score_of(emitted, site, profile),
+        refused=refusal(emitted, site, profile),
+        assumed=site.assumed,
+        affected=None if spread is None else spread.affected.get(form.name),
+    )
 
 
-def refusal(steps: list[Step], site: Site, profile: Profile) -> str | None:
-    """Return the first limit of a profile that the steps of a form exceed, or None."""
+def _row_without_costs(form: Form, graph: Graph, node: Node, profile: Profile) -> FormCost:
+    op = node.op
+    assert isinstance(op, core.Deconvolution)
+    skip = form.skips(op, SpecBuilder(), *graph.input_specs(node.id))
+    filter = constant_of(graph, graph.inputs_of(node.id)[1])
+    refused = skip.reason if skip else _filter_refusal(filter is not None, profile)
+    return FormCost(form.name, None, None, refused)
+
+
+def refusal(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> str | None:
+    """Return the first limit of a profile that what a form emits exceeds, or None."""
     if profile.max_spatial_axes is not None and site.rank > profile.max_spatial_axes:
         return f"{site.rank} spatial axes, the target has {profile.max_spatial_axes}"
     if profile.max_groups is not None and site.groups > profile.max_groups:
         return f"{site.groups} groups, the target has at most {profile.max_groups}"
     refused = _filter_refusal(site.constant_filter, profile)
-    return refused or next((r for r in (_step_refusal(s, profile) for s in steps) if r), None)
+    by_operation = (_operation_refusal(o, site, profile) for o in emitted.operations)
+    return refused or next((reason for reason in by_operation if reason), None)
 
 
 def _filter_refusal(constant: bool, profile: Profile) -> str | None:
@@ -121,58 +134,86 @@ def _filter_refusal(constant: bool, profile: Profile) -> str | None:
     return "the filter is no constant, the target needs one"
 
 
-def _step_refusal(step: Step, profile: Profile) -> str | None:
-    """Return why a target cannot do one step, or None."""
-    limits = (
-        ("kernel", step.kernel, profile.max_kernel),
-        ("dilation", step.dilations, profile.max_dilation),
-        ("stride", step.strides, profile.max_stride),
-    )
-    for name, values, most in limits:
-        if most is not None and max(values, default=0) > most:
-            return f"{name} {max(values)}, the target has at most {most}"
-    if step.kind == "ZeroInsertion" and not profile.zero_insertion:
-        return "the target inserts no zeros"
-    if step.kind == "Pad" and max(step.pads) > 0 and not profile.pad:
-        return "the target does not pad"
-    if step.kind == "Pad" and min(step.pads) < 0 and not profile.crop:
-        return "the target does not crop"
-    if step.strides and step.kind == "DepthToSpace" and not profile.depth_to_space:
-        return "the target has no DepthToSpace"
-    if step.strides and step.kind == "Transpose" and not profile.strided_write:
-        wanted = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
-        return f"the target has no strided write and no {wanted}"
+def _operation_refusal(
+    counted: CountedOperation, site: DeconvolutionSite, profile: Profile
+) -> str | None:
+    """Return why a target cannot do one operation, or None."""
+    op = counted.op
+    if isinstance(op, ConvolutionBase):
+        _, kernel = _filter_of(counted, site)
+        refused = _beyond("kernel", kernel, profile.max_kernel)
+        return refused or _beyond("dilation", op.dilations, profile.max_dilation)
+    if isinstance(op, Pad12):
+        pads = [pad for spec in counted.inputs[1:3] for pad in ints(spec) or ()]
+        if max(pads) > 0 and not profile.pad:
+            return "the target does not pad"
+        return "the target does not crop" if min(pads) < 0 and not profile.crop else None
+    if isinstance(op, core.ZeroInsertion | DepthToSpace) or _interleaves(counted):
+        refused = _beyond("stride", site.strides, profile.max_stride)
+        return refused or _missing(op, profile)
     return None
 
 
-def score_of(steps: list[Step], site: Site, profile: Profile) -> float:
-    """Return the weighted cost of a form's steps."""
-    cost, weights = cost_of(steps, site), profile.weights
-    macs = sum(s.macs * _rounding(s, site, profile.channel_alignment) for s in steps)
+def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int, tuple[int, ...]]:
+    """Return the output channels of a convolution's group, and its kernel."""
+    shape = counted.inputs[1].shape
+    assert is_static(shape)
+    return shape[-site.rank - 2], shape[-site.rank :]
+
+
+def _interleaves(counted: CountedOperation) -> bool:
+    """Whether an operation moves elements of the data, not of the filter, in space."""
+    return isinstance(counted.op, Transpose) and counted.on_data
+
+
+def _beyond(name: str, values: tuple[int, ...], most: int | None) -> str | None:
+    largest = max(values)
+    if most is None or largest <= most:
+        return None
+    return f"{name} {largest}, the target has at most {most}"
+
+
+def _missing(op: Op, profile: Profile) -> str | None:
+    """Return why a target cannot insert zeros or interleave by an operation, or None."""
+    if isinstance(op, core.ZeroInsertion):
+        return None if profile.zero_insertion else "the target inserts no zeros"
+    if isinstance(op, DepthToSpace):
+        return None if profile.depth_to_space else "the target has no DepthToSpace"
+    if profile.strided_write:
+        return None
+    wanted = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
+    return f"the target has no strided write and no {wanted}"
+
+
+def score_of(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> float:
+    """Return the weighted cost of what a form emits."""
+    cost, weights, multiple = emitted.cost, profile.weights, profile.channel_alignment
+    macs = sum(o.macs * o.times * _rounding(o, site, multiple) for o in emitted.operations)
     moved, nodes, scratch = cost.bytes, cost.nodes, cost.scratch
-    inserted = [s for s in steps if s.kind == "ZeroInsertion" and s.strides == site.strides]
+    inserted = [o for o in emitted.operations if isinstance(o.op, core.ZeroInsertion)]
     if profile.skips_inserted_zeros and inserted:
         macs /= math.prod(site.strides)
         # It is written and read again; the Pad or convolution behind it reads the data instead.
-        moved -= 2 * inserted[0].out * site.itemsize
-        scratch = max(0, scratch - inserted[0].out * site.itemsize)
-        nodes -= inserted[0].nodes
+        size = (inserted[0].output.size or 0) * site.itemsize
+        moved -= 2 * size
+        scratch = max(0, scratch - size)
+        nodes -= 1
     return (
         weights.mac * macs + weights.byte * moved + weights.scratch * scratch + weights.node * nodes
     )
 
 
-def _rounding(step: Step, site: Site, multiple: int) -> float:
+def _rounding(counted: CountedOperation, site: DeconvolutionSite, multiple: int) -> float:
     """Return by which factor rounding up channels multiplies a convolution's products."""
-    if not step.macs or multiple == 1:
+    if multiple == 1 or not isinstance(counted.op, ConvolutionBase):
         return 1.0
     factor = 1.0
-    for channels in (site.c, step.channels):
+    for channels in (site.c, _filter_of(counted, site)[0]):
         factor *= -(-channels // multiple) * multiple / channels
     return factor
 
 
-def _refuse_spreading(rows: list[FormCost], spread: Spread | None) -> list[FormCost]:
+def _refuse_spreading(rows: list[FormCost], spread: NonFiniteReport | None) -> list[FormCost]:
     """Refuse the forms that spread non-finite constants further than another admissible one."""
     if spread is None:
         return rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -16,13 +17,22 @@ from irdeconv.ops.slicing import Slice
 from irdeconv.ops.vectors import materialize
 from irdeconv.spec import is_static
 
+X = TypeVar("X")
 
-def pad_spatial(b: Builder[Any], x: Any, begin: Vector, end: Vector) -> Any:
+
+class FormBuilder(Builder[X], Protocol[X]):
+    """What lowering forms build with."""
+
+    def repeat(self, key: object, build: Callable[[], X]) -> X:
+        """Return `build()`, of which equal keys emit the same but for the numbers of constants."""
+
+
+def pad_spatial(b: Builder[X], x: X, begin: Vector, end: Vector) -> X:
     """Pad (negative: crop) the spatial axes of (N, C, *I) with zeros."""
     return pad_axes(b, x, begin, end, 2)
 
 
-def pad_axes(b: Builder[Any], x: Any, begin: Vector, end: Vector, first: int) -> Any:
+def pad_axes(b: Builder[X], x: X, begin: Vector, end: Vector, first: int) -> X:
     """Pad (negative: crop) the axes from `first` on with zeros; nothing where all pads are 0."""
     if all(isinstance(v, IntVector) and not any(v.values) for v in (begin, end)):
         return x
@@ -30,14 +40,15 @@ def pad_axes(b: Builder[Any], x: Any, begin: Vector, end: Vector, first: int) ->
     return b.add(Pad12("constant"), x, *pads)
 
 
-def joined(b: Builder[Any], *parts: Vector) -> Any:
+def joined(b: Builder[X], *parts: Vector) -> X:
     """Return vectors behind one another as one i64 value."""
-    if all(isinstance(p, IntVector) for p in parts):
-        return b.const(np.array([v for p in parts for v in p.values], np.int64))  # type: ignore[attr-defined]
+    known = [p.values for p in parts if isinstance(p, IntVector)]
+    if len(known) == len(parts):
+        return b.const(np.array([v for values in known for v in values], np.int64))
     return b.add(Concat(0), *(materialize(b, p) for p in parts))
 
 
-def flip(b: Builder[Any], w: Any, axes: int) -> Any:
+def flip(b: Builder[X], w: X, axes: int) -> X:
     """Reverse the spatial axes of a grouped filter (g, C/g, M/g, *K)."""
     shape = b.spec(w).shape
     reverse = [a for a in range(3, 3 + axes) if shape is None or shape[a] != 1]
@@ -50,13 +61,13 @@ def flip(b: Builder[Any], w: Any, axes: int) -> Any:
     )
 
 
-def convolve(b: Builder[Any], x: Any, flipped: Any, dilations: tuple[int, ...]) -> Any:
+def convolve(b: Builder[X], x: X, flipped: X, dilations: tuple[int, ...]) -> X:
     """Convolve with a flipped filter (g, C/g, M/g, *K), its channel axes swapped."""
     order = np.array((0, 2, 1, *range(3, 3 + len(dilations))), np.int64)
     return emit_convolution(b, x, b.add(Transpose(), flipped, b.const(order)), dilations)
 
 
-def emit_convolution(b: Builder[Any], x: Any, w: Any, dilations: tuple[int, ...]) -> Any:
+def emit_convolution(b: Builder[X], x: X, w: X, dilations: tuple[int, ...]) -> X:
     """Add the convolution with a filter (g, M/g, C/g, *K): a plain one for one group."""
     axes = len(dilations)
     shape, size = b.spec(w).shape, b.spec(x).shape

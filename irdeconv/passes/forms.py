@@ -1,24 +1,70 @@
-"""Lowering forms of core.Deconvolution, as rewrite rules."""
+"""The lowering forms of core.Deconvolution: a record of each."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol
 
 from irdeconv import geometry
 from irdeconv.geometry import IntVector
 from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.passes import subpixel
-from irdeconv.passes.emit import convolve, flip, pad_spatial
-from irdeconv.passes.rewrite import Rule, rewrite
+from irdeconv.passes import reach, subpixel
+from irdeconv.passes.emit import FormBuilder, X, convolve, flip, pad_spatial
+from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import Shape, bounds
 
 
-@rewrite(core.Deconvolution)
+class FormRule(Protocol):
+    """Builds what replaces a core.Deconvolution of data (N, C, *I) and filter (g, C/g, M/g, *K)."""
+
+    def __call__(
+        self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X, /
+    ) -> X:
+        """Return the output (N, M, *O)."""
+
+
+class FormCheck(Protocol):
+    """Says by specs alone, without building anything, why a form does not apply."""
+
+    def __call__(
+        self, op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X, /
+    ) -> Skip | None:
+        """Return the reason, None where the form applies."""
+
+
+def applies(*_: object) -> None:
+    """Skip nothing."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A lowering form.
+
+    `name` is what --form says, `condition` what its help adds. `rule` builds it, where `skips` does
+    not say why it does not apply. `reach` is how far a bad value spreads in it. `certificate` is
+    what a certificate, which knows nothing of forms, calls the nodes where a stride is above 1.
+    """
+
+    name: str
+    rule: FormRule
+    reach: reach.Reach
+    certificate: str
+    skips: FormCheck = applies
+    condition: str = ""
+
+    def lower(
+        self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
+    ) -> X | Skip:
+        """Build the form or return why it does not apply."""
+        skip = self.skips(op, b, x, w, pads_begin, pads_end)
+        return skip or self.rule(op, b, x, w, pads_begin, pads_end)
+
+
 def zero_insertion(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
+    op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
+) -> X:
     """core.Deconvolution -> ZeroInsertion, Pad, Convolution (filter flipped and regrouped)."""
     axes = len(op.strides)
     window = geometry.Window(vector(b, pads_begin), vector(b, pads_end))
@@ -43,10 +89,36 @@ def _may_be_empty(shape: Shape | None, strides: tuple[int, ...]) -> bool:
     return any(s > 1 and bounds(n)[0] == 0 for n, s in zip(shape[2:], strides, strict=True))
 
 
-FORMS: dict[str, Rule] = {
-    "zero-insertion": zero_insertion,
-    "phases": subpixel.phases,
-    "stacked": subpixel.stacked,
-    "gemm": subpixel.gemm,
-}
+_FORMS = (
+    Form(
+        name="zero-insertion",
+        rule=zero_insertion,
+        reach=reach.Reach(taps=reach.every_output, inputs=reach.input_by_definition),
+        certificate="zero-insertion",
+    ),
+    Form(
+        name="phases",
+        rule=subpixel.phases,
+        skips=subpixel.skip_open_axes,
+        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.input_by_definition),
+        certificate="phases",
+    ),
+    Form(
+        name="stacked",
+        rule=subpixel.stacked,
+        skips=subpixel.skip_stacked,
+        reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.outputs_of_span),
+        certificate="stacked",
+    ),
+    Form(
+        name="gemm",
+        condition="kernel equal to the stride",
+        rule=subpixel.gemm,
+        skips=subpixel.skip_gemm,
+        reach=reach.BY_DEFINITION,
+        certificate="gemm",
+    ),
+)
+FORMS = {form.name: form for form in _FORMS}
+FALLBACK = "zero-insertion"  # it applies to every deconvolution
 AUTO = "auto"  # each deconvolution in the cheapest form that the target admits

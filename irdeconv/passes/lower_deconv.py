@@ -19,9 +19,9 @@ from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.choose import FormCost, chosen, cost_table
-from irdeconv.passes.forms import AUTO, FORMS
+from irdeconv.passes.forms import AUTO, FALLBACK, FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
-from irdeconv.passes.nonfinite import DEFINITION, Spread, examine
+from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered as Lowered
 from irdeconv.passes.records import LoweredLayer as LoweredLayer
@@ -51,7 +51,7 @@ def is_deconvolution(node: Node) -> bool:
 
 def lower(
     graph: Graph,
-    form: str = "zero-insertion",
+    form: str = FALLBACK,
     target: str | PathLike[str] | Profile | None = None,
     *,
     explain_costs: bool = False,
@@ -177,9 +177,6 @@ def canonicalized(graph: Graph) -> Graph:
     return out
 
 
-FALLBACK = "zero-insertion"  # it applies to every deconvolution
-
-
 def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
     direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
@@ -220,10 +217,10 @@ def _apply(
 ) -> tuple[str, str | None, Change]:
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the change."""
     form, skipped = _wanted(state, node, costs)
-    change = replace_node(state.graph, node, FORMS[form].build)
+    change = replace_node(state.graph, node, FORMS[form].lower)
     if change.skipped:
         form, skipped = FALLBACK, change.skipped
-        change = replace_node(state.graph, node, FORMS[form].build)
+        change = replace_node(state.graph, node, FORMS[form].lower)
     if state.profile.depth_to_space:
         return form, skipped, change
     made: list[int] = []
@@ -255,7 +252,7 @@ def _warn_of_target(state: _State, node: Node, message: str) -> None:
     state.found.add("W402", message, location=node.location, layer=node.name)
 
 
-def _warn_of_spreading(state: _State, node: Node, spread: Spread, form: str) -> None:
+def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
     """Warn of infinities and NaNs in filter and bias: how many outputs they spoil in each form."""
     counts = [
         f"{bad} of {size} {what} values"

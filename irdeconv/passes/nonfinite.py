@@ -2,7 +2,7 @@
 
 By the definition a bad tap spoils the outputs it reaches from an input element, and a bad input
 element the outputs that one of its taps reaches. A zero that was inserted or padded, times an
-infinity or a NaN, is NaN, so that a form spreads it further:
+infinity or a NaN, is NaN, so that a form spreads it further; its record in forms.py says how far:
 
     form              a bad tap spoils, of an axis                  a bad input element spoils
     definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I  the same outputs
@@ -25,16 +25,17 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.elementwise import Add
-from irdeconv.passes.site import Site, constant_of, site_of
-from irdeconv.passes.subpixel import Axis
+from irdeconv.passes.forms import FORMS
+from irdeconv.passes.reach import BY_DEFINITION, Reach
+from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
 from irdeconv.spec import Array
 
 DEFINITION = "definition"
-FORMS = ("zero-insertion", "phases", "stacked", "gemm")
+REACHES = {DEFINITION: BY_DEFINITION, **{name: form.reach for name, form in FORMS.items()}}
 
 
 @dataclass(frozen=True)
-class Spread:
+class NonFiniteReport:
     """The non-finite constants of one deconvolution and the outputs that they spoil.
 
     `filter_bad` of `filter_size` filter values and `bias_bad` of `bias_size` bias values are not
@@ -59,30 +60,32 @@ class Spread:
         return dict(vars(self))
 
 
-def examine(graph: Graph, node: Node) -> Spread | None:
+def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
     """Scan the filter and bias of a core.Deconvolution; None where all of it is finite."""
     filter = _bad(constant_of(graph, graph.inputs_of(node.id)[1]))
     bias = _bad(_bias(graph, node))
-    count, more = (0 if v is None else int(v.sum()) for v in (filter, bias))
-    if not count and not more:
+    filter_bad, bias_bad = (0 if bad is None else int(bad.sum()) for bad in (filter, bias))
+    if not filter_bad and not bias_bad:
         return None
     site, affected = site_of(graph, node), {}
     if site is not None:
-        for form in (DEFINITION, *FORMS):
-            affected[form] = site.batch * int(footprint(form, site, filter, bias).sum())
-    return Spread(
-        count,
-        0 if filter is None else filter.size,
-        more,
-        0 if bias is None else bias.size,
-        None if site is None else site.batch * site.outputs * int(np.prod(site.output)),
-        affected,
-        site is not None and site.assumed,
+        for form, reach in REACHES.items():
+            affected[form] = site.batch * int(footprint(reach, site, filter, bias).sum())
+    return NonFiniteReport(
+        filter_bad=filter_bad,
+        filter_size=0 if filter is None else filter.size,
+        bias_bad=bias_bad,
+        bias_size=0 if bias is None else bias.size,
+        outputs=None if site is None else site.batch * site.outputs * int(np.prod(site.output)),
+        affected=affected,
+        assumed=site is not None and site.assumed,
     )
 
 
 @np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
-def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = None) -> Array:
+def footprint(
+    reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Array | None = None
+) -> Array:
     """Return which outputs [M, *O] of finite data are spoilt.
 
     `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true where they are not finite.
@@ -93,7 +96,7 @@ def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = 
         taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
         for axis in range(site.rank):
             # Counts of spoiling taps; the axis in front moves to the end.
-            taps = np.tensordot(taps, tap_reach(form, site, axis), ((1,), (1,)))
+            taps = np.tensordot(taps, reach.taps(site, axis), ((1,), (1,)))
         spoilt = spoilt | (taps > 0)
     if bias is not None and bias.any():
         per_channel = bias.reshape(-1) if bias.size > 1 else np.repeat(bias, site.outputs)
@@ -102,46 +105,13 @@ def footprint(form: str, site: Site, filter: Array | None, bias: Array | None = 
 
 
 @np.errstate(all="ignore")  # as above
-def input_footprint(form: str, site: Site, data: Array) -> Array:
+def input_footprint(reach: Reach, site: DeconvolutionSite, data: Array) -> Array:
     """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
-    found: Array = data.astype(np.float32)
+    counts: Array = data.astype(np.float32)
     for axis in range(site.rank):
-        found = np.tensordot(found, input_reach(form, site, axis), ((0,), (1,)))
-    spoilt: Array = found > 0
+        counts = np.tensordot(counts, reach.inputs(site, axis), ((0,), (1,)))
+    spoilt: Array = counts > 0
     return spoilt
-
-
-def tap_reach(form: str, site: Site, axis: int) -> Array:
-    """Return [O, K], 1 where an output multiplies anything with a tap (float32)."""
-    outputs, taps = site.output[axis], np.arange(site.kernel[axis])
-    if form == "zero-insertion":
-        return np.ones((outputs, taps.size), np.float32)
-    at = np.arange(outputs)[:, None] + site.begin[axis] - taps * site.dilations[axis]
-    meets = at % site.strides[axis] == 0
-    if form not in ("phases", "stacked"):
-        source = at // site.strides[axis]
-        meets &= (source >= 0) & (source < site.size[axis])
-    return np.asarray(meets, np.float32)
-
-
-def input_reach(form: str, site: Site, axis: int) -> Array:
-    """Return [O, I], 1 where an output multiplies an input element with anything (float32)."""
-    outputs, inputs = np.arange(site.output[axis])[:, None], np.arange(site.size[axis])
-    stride, dilation = site.strides[axis], site.dilations[axis]
-    if form == "stacked":
-        low, high = _span(site.axes[axis])
-        offset = inputs - outputs // stride
-        return ((offset >= low) & (offset < high)).astype(np.float32)
-    at = outputs + site.begin[axis] - inputs * stride
-    tap = at // dilation
-    meets = (at % dilation == 0) & (tap >= 0) & (tap < site.kernel[axis])
-    return np.asarray(meets, np.float32)
-
-
-def _span(axis: Axis) -> tuple[int, int]:
-    """Return the window of inputs, relative to an output's block, that a stacked filter spans."""
-    every = [r for r in axis.residues if r.taps]
-    return min(r.first for r in every), max(r.first + r.extent for r in every)
 
 
 def _bad(values: Array | None) -> Array | None:
@@ -149,8 +119,8 @@ def _bad(values: Array | None) -> Array | None:
         return None
     if values.dtype.kind in "biuO":
         return np.zeros(values.shape, bool)
-    found: Array = ~np.isfinite(values)
-    return found
+    bad: Array = ~np.isfinite(values)
+    return bad
 
 
 def _bias(graph: Graph, node: Node) -> Array | None:

@@ -21,7 +21,7 @@ DEFAULT_TARGET = "generic"
 
 
 @dataclass(frozen=True)
-class Weights:
+class ScoreWeights:
     """What one unit of each cost counts in the score; only their ratios matter.
 
     `mac` per multiply-accumulate, `byte` per byte read or written, `scratch` per byte of the
@@ -64,7 +64,7 @@ class Profile:
     non_constant_filters: bool = True
     channel_alignment: int = 1
     skips_inserted_zeros: bool = False
-    weights: Weights = Weights()
+    weights: ScoreWeights = ScoreWeights()
 
 
 def profile_names() -> list[str]:
@@ -102,29 +102,33 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
 
 def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
     """Parse a profile; UsageError lists everything that is wrong with it."""
-    found, where = Collector(), file or name
+    problems, where = Collector(), file or name
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise UsageError(Diagnostic("E700", "error", f"{where}: not TOML: {e}")) from e
     weights = table.pop("weights", {})
     if not isinstance(weights, dict):
-        found.add("E700", f"{where}: weights is a table: [weights]")
+        problems.add("E700", f"{where}: weights is a table: [weights]")
         weights = {}
-    known = {"name": name, **_checked(Profile, table, where, found)}
-    known["weights"] = Weights(**_checked(Weights, weights, f"{where}: [weights]", found))
-    if found.errors:
-        raise UsageError(found.diagnostics)
+    known = {"name": name, **_checked(Profile, table, where, problems)}
+    known["weights"] = ScoreWeights(
+        **_checked(ScoreWeights, weights, f"{where}: [weights]", problems)
+    )
+    if problems.errors:
+        raise UsageError(problems.diagnostics)
     return Profile(**known)
 
 
-def _checked(cls: Any, table: dict[str, Any], where: str, found: Collector) -> dict[str, Any]:
+def _checked(
+    record: type[Profile | ScoreWeights], table: dict[str, Any], where: str, problems: Collector
+) -> dict[str, Any]:
     """Return the keys that fit the fields of a class."""
-    kinds = {f.name: str(f.type) for f in dataclasses.fields(cls) if f.name != "weights"}
+    kinds = {f.name: str(f.type) for f in dataclasses.fields(record) if f.name != "weights"}
     good = {}
     for key, value in table.items():
         if key not in kinds:
-            found.add(
+            problems.add(
                 "E700",
                 f'{where}: there is no key "{key}": {", ".join(kinds)}',
                 hint=did_you_mean(key, kinds),
@@ -132,7 +136,7 @@ def _checked(cls: Any, table: dict[str, Any], where: str, found: Collector) -> d
             continue
         problem = _mismatch(kinds[key], value)
         if problem:
-            found.add("E700", f"{where}: {key} {problem}, not {value!r}")
+            problems.add("E700", f"{where}: {key} {problem}, not {value!r}")
         else:
             good[key] = value
     return good

@@ -8,7 +8,7 @@ from typing import Any
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
 from irdeconv.passes.choose import FormCost
-from irdeconv.passes.nonfinite import Spread
+from irdeconv.passes.nonfinite import NonFiniteReport
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LoweredLayer:
     macs_lowered: int | None
     nodes: tuple[str, ...] = ()
     costs: tuple[FormCost, ...] = ()
-    spread: Spread | None = None
+    spread: NonFiniteReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; `costs` and `spread` only where there are any."""

@@ -1,16 +1,13 @@
-"""Rewriting: rules that replace one node by others, or say why they do not apply."""
+"""Rewriting: one node is replaced by others, or a rule says why it does not apply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import Op
 from irdeconv.passes.builder import GraphBuilder
-
-R = TypeVar("R", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -18,41 +15,6 @@ class Skip:
     """A rule's answer that it does not apply, with the reason."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule: `build(op, builder, *inputs)` returns the replacement or a Skip.
-
-    `skips`, called alike, tells the Skip alone, without building anything.
-    """
-
-    name: str
-    matches: type[Op]
-    build: Callable[..., Any]
-    skips: Callable[..., Skip | None]
-
-
-def rewrite(
-    matches: type[Op], skips: Callable[..., Skip | None] | None = None
-) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a rule for one operation class; the function's name is the rule's.
-
-    Where `skips` returns a Skip the function is not called; without `skips` it tells by itself.
-    """
-
-    def make(build: Callable[..., Any]) -> Rule:
-        def guarded(*given: Any) -> Any:
-            return (skips(*given) if skips else None) or build(*given)
-
-        def tried(*given: Any) -> Skip | None:
-            result = build(*given)
-            return result if isinstance(result, Skip) else None
-
-        name = build.__name__.replace("_", "-")
-        return Rule(name, matches, guarded, skips or tried)
-
-    return make
 
 
 @dataclass(frozen=True)

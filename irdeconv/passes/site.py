@@ -10,15 +10,15 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
-from irdeconv.passes.subpixel import Axis, analyse
-from irdeconv.spec import Array, Dim, bounds, ints, is_static
+from irdeconv.passes.subpixel import AxisResidues, analyse
+from irdeconv.spec import DYNAMIC, Array, Dim, bounds, ints, is_static
 
 Ints = tuple[int, ...]
 STAND_IN = 32  # for a size that is known only at run time
 
 
 @dataclass(frozen=True)
-class Site:
+class DeconvolutionSite:
     """A deconvolution of data [batch, groups * c, *size] with a filter [groups, c, m, *kernel].
 
     `begin` and `end` are the pads of either sign. `assumed` says that sizes stand in for unknown
@@ -45,12 +45,17 @@ class Site:
         return self.groups * self.m
 
     @property
-    def filter_size(self) -> int:
-        """The filter's elements."""
-        return self.groups * self.c * self.m * math.prod(self.kernel)
+    def data_shape(self) -> Ints:
+        """The shape of the data."""
+        return (self.batch, self.groups * self.c, *self.size)
+
+    @property
+    def filter_shape(self) -> Ints:
+        """The shape of the filter."""
+        return (self.groups, self.c, self.m, *self.kernel)
 
     @cached_property
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[AxisResidues]:
         """The residues of every axis."""
         rows = zip(self.strides, self.dilations, self.kernel, self.begin, self.end, strict=True)
         return [analyse(*row) for row in rows]
@@ -86,28 +91,29 @@ class Site:
         return count
 
 
-def site_of(graph: Graph, node: Node) -> Site | None:
+def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:
     """Return a core.Deconvolution's numbers; None where filter shape or pads are unknown."""
     op = node.op
     assert isinstance(op, core.Deconvolution)
-    data, filter, begin, end = graph.input_specs(node.id)
-    pads = ints(begin), ints(end)
-    if not is_static(filter.shape) or pads[0] is None or pads[1] is None:
+    data, filter, *pads = graph.input_specs(node.id)
+    begin, end = map(ints, pads)
+    if not is_static(filter.shape) or begin is None or end is None:
         return None
-    shape = data.shape or (1, filter.shape[0] * filter.shape[1], *(STAND_IN for _ in op.strides))
-    dtype = data.dtype
     groups, c, m, *kernel = filter.shape
-    return Site(
+    dtype, shape = data.dtype, data.shape or (1, groups * c, *(DYNAMIC for _ in op.strides))
+    rows = zip(op.strides, op.dilations, kernel, begin, end, strict=True)
+    least = [1 - analyse(*row).more for row in rows]  # of the inputs, for an output to be left
+    return DeconvolutionSite(
         batch=_stand_in(shape[0], 1),
         groups=groups,
         c=c,
         m=m,
-        size=tuple(_stand_in(d, STAND_IN) for d in shape[2:]),
+        size=tuple(_stand_in(d, max(STAND_IN, n)) for d, n in zip(shape[2:], least, strict=True)),
         kernel=tuple(kernel),
         strides=op.strides,
         dilations=op.dilations,
-        begin=pads[0],
-        end=pads[1],
+        begin=begin,
+        end=end,
         itemsize=dtype.container.itemsize if dtype else 4,
         constant_filter=constant_of(graph, graph.inputs_of(node.id)[1]) is not None,
         assumed=not is_static(data.shape),

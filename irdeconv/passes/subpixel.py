@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -24,8 +24,16 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.passes.emit import convolve, emit_convolution, joined, pad_axes, pad_spatial
-from irdeconv.passes.rewrite import Skip, rewrite
+from irdeconv.passes.emit import (
+    FormBuilder,
+    X,
+    convolve,
+    emit_convolution,
+    joined,
+    pad_axes,
+    pad_spatial,
+)
+from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import is_static
 
 
@@ -48,8 +56,8 @@ class Residue:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One axis: its residues, and what O is beyond S(I-1).
+class AxisResidues:
+    """The residues of one axis, and what O is beyond S(I-1).
 
     Every residue has I + `more` outputs; of the interleaved ones the last `surplus` are too many.
     """
@@ -60,24 +68,22 @@ class Axis:
     surplus: int
 
 
-def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> Axis:
+def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> AxisResidues:
     """Return the residues of an axis."""
     step, apart = stride // math.gcd(stride, dilation), dilation // math.gcd(stride, dilation)
+    lowest = {(t * dilation - begin) % stride: t for t in range(min(kernel, step))}
     residues = []
     for r in range(stride):
-        low = next(
-            (t for t in range(min(kernel, step)) if (r + begin - t * dilation) % stride == 0), None
-        )
-        taps = () if low is None else tuple(range(low, kernel, step))[::-1]
+        taps = tuple(range(lowest[r], kernel, step))[::-1] if r in lowest else ()
         first = (r + begin - taps[0] * dilation) // stride if taps else 0
         residues.append(Residue(taps, first, apart))
     beyond = dilation * (kernel - 1) + 1 - begin - end  # O = S(I-1) + beyond
     outputs = -(-beyond // stride)
-    return Axis(stride, tuple(residues), outputs - 1, outputs * stride - beyond)
+    return AxisResidues(stride, tuple(residues), outputs - 1, outputs * stride - beyond)
 
 
-def _skip_open_axes(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+def skip_open_axes(
+    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
 ) -> Skip | None:
     """Return why the axes cannot be analysed, if so."""
     begin, end = vector(b, pads_begin), vector(b, pads_end)
@@ -89,8 +95,8 @@ def _skip_open_axes(
 
 
 def axes_of(
-    op: core.Deconvolution, b: Builder[Any], w: Any, pads_begin: Any, pads_end: Any
-) -> list[Axis]:
+    op: core.Deconvolution, b: Builder[X], w: X, pads_begin: X, pads_end: X
+) -> list[AxisResidues]:
     """Return the analysis of every axis; pads and kernel must be known."""
     begin, end = vector(b, pads_begin), vector(b, pads_end)
     kernel = sizes(b, w, 3, len(op.strides))
@@ -101,24 +107,21 @@ def axes_of(
     return [analyse(*row) for row in rows]
 
 
-@rewrite(core.Deconvolution, skips=_skip_open_axes)
-def phases(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
+def phases(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
     """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
     axes = axes_of(op, b, w, pads_begin, pads_end)
     parts = []
-    for combination in itertools.product(*(a.residues for a in axes)):
-        if all(r.taps for r in combination):
-            parts.append(_phase(b, x, w, axes, combination))
-        else:
-            parts.append(_nothing(b, x, w, axes))
+    for residues in itertools.product(*(a.residues for a in axes)):
+        alike = tuple((len(r.taps), r.first) for r in residues)
+        parts.append(b.repeat(alike, partial(_phase, b, x, w, axes, residues)))
     y = parts[0] if len(parts) == 1 else b.add(Concat(1), *parts)
     return interleave(b, y, w, 1, axes)
 
 
-def _phase(b: Builder[Any], x: Any, w: Any, axes: list[Axis], residues: Sequence[Residue]) -> Any:
+def _phase(b: Builder[X], x: X, w: X, axes: list[AxisResidues], residues: Sequence[Residue]) -> X:
     """Convolve the window that a residue reads with its taps: (N, M, *(I + more))."""
+    if not all(r.taps for r in residues):
+        return _nothing(b, x, w, axes)
     begin = IntVector(tuple(-r.first for r in residues))
     # I + begin + end = I + more + extent - 1
     end = IntVector(
@@ -129,7 +132,7 @@ def _phase(b: Builder[Any], x: Any, w: Any, axes: list[Axis], residues: Sequence
     return convolve(b, window, take(b, w, residues), dilations)
 
 
-def take(b: Builder[Any], w: Any, residues: Sequence[Residue]) -> Any:
+def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
     """Return the taps of a residue, in descending order, of a filter (g, C/g, M/g, *K)."""
     start = np.array([r.taps[0] for r in residues])
     step = np.array([(r.taps[1] - r.taps[0]) if len(r.taps) > 1 else -1 for r in residues])
@@ -139,7 +142,7 @@ def take(b: Builder[Any], w: Any, residues: Sequence[Residue]) -> Any:
     return b.add(Slice(), w, *(b.const(v.astype(np.int64)) for v in (start, stop, step, where)))
 
 
-def _nothing(b: Builder[Any], x: Any, w: Any, axes: list[Axis]) -> Any:
+def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
     """Return zeros (N, M, *(I + more)) for a residue that no tap reaches."""
     dtype = b.spec(x).dtype
     zero = b.const(np.zeros((), dtype.container if dtype else np.float32))
@@ -148,7 +151,7 @@ def _nothing(b: Builder[Any], x: Any, w: Any, axes: list[Axis]) -> Any:
     return b.add(Broadcast("numpy"), zero, joined(b, sizes(b, x, 0, 1), outputs, spatial))
 
 
-def interleave(b: Builder[Any], y: Any, w: Any, groups: int, axes: list[Axis]) -> Any:
+def interleave(b: Builder[X], y: X, w: X, groups: int, axes: list[AxisResidues]) -> X:
     """(N, groups * R * M', *(I + more)) -> (N, M, *O): residues R behind one another in space.
 
     With `groups` > 1 the residues stand inside each group's channels, M' being M / groups.
@@ -160,7 +163,7 @@ def interleave(b: Builder[Any], y: Any, w: Any, groups: int, axes: list[Axis]) -
     return pad_spatial(b, y, surplus * 0, surplus)
 
 
-def depth_to_space(b: Builder[Any], y: Any, w: Any, groups: int, strides: tuple[int, ...]) -> Any:
+def depth_to_space(b: Builder[X], y: X, w: X, groups: int, strides: tuple[int, ...]) -> X:
     """Move the residues from the channels into space; DepthToSpace where it can express it."""
     if groups == 1 and len(set(strides)) == 1:
         return b.add(DepthToSpace("blocks_first", strides[0]), y)
@@ -169,7 +172,7 @@ def depth_to_space(b: Builder[Any], y: Any, w: Any, groups: int, strides: tuple[
     return _transposed(b, y, (groups, *strides), inner, outputs)
 
 
-def spell_depth_to_space(op: DepthToSpace, b: Builder[Any], y: Any) -> Any:
+def spell_depth_to_space(op: DepthToSpace, b: Builder[X], y: X) -> X | Skip:
     """DepthToSpace of blocks first -> Reshape, Transpose, Reshape; its channels must be known."""
     shape = b.spec(y).shape
     if shape is None or not isinstance(shape[1], int) or op.mode != "blocks_first":
@@ -179,9 +182,7 @@ def spell_depth_to_space(op: DepthToSpace, b: Builder[Any], y: Any) -> Any:
     return _transposed(b, y, (1, *strides), outputs, outputs)
 
 
-def _transposed(
-    b: Builder[Any], y: Any, blocks: tuple[int, ...], inner: Vector, outputs: Vector
-) -> Any:
+def _transposed(b: Builder[X], y: X, blocks: tuple[int, ...], inner: Vector, outputs: Vector) -> X:
     """(N, groups * R * inner, *I), blocks (groups, *R) -> (N, outputs, *(R I)) by a Transpose."""
     strides = blocks[1:]
     axes = len(strides)
@@ -227,7 +228,7 @@ class Widened:
         return self.index == tuple(range(self.kernel))
 
 
-def widen(axis: Axis, kernel: int) -> Widened:
+def widen(axis: AxisResidues, kernel: int) -> Widened:
     """Return how the taps of an axis stand in a stacked filter."""
     every = [r for r in axis.residues if r.taps]
     low = min(r.first for r in every)
@@ -239,18 +240,16 @@ def widen(axis: Axis, kernel: int) -> Widened:
     return Widened(low, tuple(rows), kernel)
 
 
-def _skip_stacked(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+def skip_stacked(
+    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
 ) -> Skip | None:
+    """Return why the filter cannot be stacked, if so."""
     if is_static(b.spec(w).shape):
-        return _skip_open_axes(op, b, x, w, pads_begin, pads_end)
+        return skip_open_axes(op, b, x, w, pads_begin, pads_end)
     return Skip("the filter's shape is known only at run time")
 
 
-@rewrite(core.Deconvolution, skips=_skip_stacked)
-def stacked(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
+def stacked(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
     axes, shape = axes_of(op, b, w, pads_begin, pads_end), b.spec(w).shape
     assert is_static(shape)
@@ -261,7 +260,7 @@ def stacked(
     return interleave(b, y, w, shape[0], axes)
 
 
-def _stack(b: Builder[Any], w: Any, shape: tuple[int, ...], wide: list[Widened]) -> Any:
+def _stack(b: Builder[X], w: X, shape: tuple[int, ...], wide: list[Widened]) -> X:
     """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them."""
     more = IntVector(tuple(int(v.lacks) for v in wide))
     w = pad_axes(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
@@ -282,9 +281,10 @@ def _stack(b: Builder[Any], w: Any, shape: tuple[int, ...], wide: list[Widened])
     return b.add(Reshape(special_zero=False), w, b.const(np.array(target, np.int64)))
 
 
-def _skip_gemm(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
+def skip_gemm(
+    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
 ) -> Skip | None:
+    """Return why the kernel is not the stride, if so."""
     kernel = sizes(b, w, 3, len(op.strides))
     if not isinstance(kernel, IntVector) or not is_static(b.spec(w).shape):
         return Skip("the filter's shape is known only at run time")
@@ -295,10 +295,7 @@ def _skip_gemm(
     return None
 
 
-@rewrite(core.Deconvolution, skips=_skip_gemm)
-def gemm(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
+def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
     """core.Deconvolution with K == S -> a 1x1 convolution, interleaved and cropped."""
     axes = len(op.strides)
     shape = b.spec(w).shape
