@@ -72,26 +72,27 @@ def test_an_output_that_is_a_layer_is_dumped_twice(
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "first"),
     [
-        {"out": "out"},
-        {"out": "out:0"},
-        {"out": "arr_0"},
-        {"out": "out0"},
-        {"out": "output_0"},
-        {"out": "out0_0"},
-        {"out": "whatever"},
-        {"conv2": "conv2", "out": "out:0"},
-        {"conv2": "dump/conv2", "up": "dump/up:0"},
+        ({"out": "out"}, "Sigmoid 'out'"),
+        ({"out": "out:0"}, "Sigmoid 'out'"),
+        ({"out": "arr_0"}, "Result 'out:0'"),
+        ({"out": "out0"}, "Result 'out:0'"),
+        ({"out": "output_0"}, "Result 'out:0'"),
+        ({"out": "out0_0"}, "Result 'out:0'"),
+        ({"out": "whatever"}, "Result 'out:0'"),
+        ({"conv2": "conv2", "out": "out:0"}, "Convolution 'conv2'"),
+        ({"conv2": "dump/conv2", "up": "dump/up:0"}, "Convolution 'conv2'"),
     ],
 )
-def test_names(net: Path, names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_names(
+    net: Path, names: dict[str, str], first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     good, bad = layers(), layers({"w1": lambda w: w * 1.5})
     assert compare(net, {spelled: good[n] for n, spelled in names.items()}) == 0
     assert "without a counterpart" in capsys.readouterr().out
     assert compare(net, {spelled: bad[n] for n, spelled in names.items()}) == 1
-    first = next(iter(names))
-    assert f"'{first if len(names) > 1 else ''}" in capsys.readouterr().out
+    assert f"first at {first};" in capsys.readouterr().out
 
 
 def test_a_wrong_layer_among_saved_ones(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
