@@ -21,7 +21,7 @@ SOURCES = {
 LINK = re.compile(r"\]\(([^)#\s]+)")
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 SPAN = re.compile(r"`([^`]+)`")
-PATH = re.compile(r"(?<![\w./<>-])\.?\w[\w.*-]*/[\w./*-]*(?![\w<])")
+PATH = re.compile(r"(?<![\w./<>-])\.?\w[\w.*-]*/[^\s,;:()|]*")
 DOTTED = re.compile(r"(?<![\w./-])([a-z]\w*(?:\.\w+)+)(?![\w/(-])")
 
 
@@ -34,7 +34,7 @@ def code(page: str) -> Iterator[str]:
 
 def paths(page: str) -> set[str]:
     found = {m[0] for text in code(page) for m in PATH.finditer(text)}
-    return {p for p in found if p.split("/")[0] in FOLDERS}
+    return {p for p in found if p.split("/")[0] in FOLDERS and not re.search("[<{]", p)}
 
 
 def exists(path: str) -> bool:
