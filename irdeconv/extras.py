@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-SHOWN = 200  # characters of the cause
+CAUSE_LENGTH = 200  # characters of the cause
 
 
 class ExtraError(Exception):
@@ -27,6 +27,6 @@ def extra(module: str, *names: str) -> Any:
         if isinstance(e, ModuleNotFoundError) and e.name == package:
             raise ExtraError("is not installed") from None
         text = " ".join(str(e).split())
-        shown = text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+        shown = text if len(text) <= CAUSE_LENGTH else f"{text[: CAUSE_LENGTH - 3]}..."
         raise ExtraError(f"is installed but cannot be used: {type(e).__name__}: {shown}") from e
     return found

@@ -96,7 +96,7 @@ class SourceFile:
 _TAG = rb"<[^\s/>]+(?:\s+[^\s=>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*"
 _START_TAG = re.compile(_TAG)
 _DATA_TAG = re.compile(rb"\s*>(?:\s|<!--.*?-->)*(?=<data\s)(" + _TAG + rb")", re.DOTALL)
-_CHUNK = 1 << 16
+_PARSED_AT_ONCE = 1 << 16
 _FRAGMENTS = 64
 
 
@@ -182,8 +182,8 @@ def _position(parser: expat.XMLParserType) -> Position:
 
 def _parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
     try:
-        for at in range(start, len(data), _CHUNK):
-            parser.Parse(data[at : at + _CHUNK], at + _CHUNK >= len(data))
+        for at in range(start, len(data), _PARSED_AT_ONCE):
+            parser.Parse(data[at : at + _PARSED_AT_ONCE], at + _PARSED_AT_ONCE >= len(data))
     except (expat.ExpatError, ValueError, LookupError):
         pass
 

@@ -13,7 +13,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.cli.options import Parser, add_form
+from irdeconv.cli.options import OptionParser, add_form
 from irdeconv.graph import Graph, Node
 from irdeconv.passes.choose import FormCost
 from irdeconv.passes.forms import AUTO, FORMS
@@ -308,7 +308,7 @@ def test_every_mistake_of_a_profile_is_listed(tmp_path: Path) -> None:
 
 
 def test_the_help_names_every_form() -> None:
-    parser = Parser("irdeconv", None)
+    parser = OptionParser("irdeconv", None)
     add_form(parser, none=True)
     text = " ".join(parser.format_help().split())
     assert all(form in text for form in (*FORMS, AUTO))

@@ -14,7 +14,7 @@ from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Value
 from irdeconv.io.port_specs import split_names
 from irdeconv.io.reading import load
-from irdeconv.io.weights import MemoryWeights, NoWeights, Weights
+from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.op import TYPES
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.catalog import CATALOG, opsets, spelling
@@ -240,17 +240,17 @@ def test_a_long_chain() -> None:
 
 def test_weights_file(tmp_path: Path) -> None:
     path = tmp_path / "w.bin"
-    assert Weights(path).size is None
+    assert WeightsFile(path).size is None
     path.write_bytes(b"")
-    assert Weights(path).size == 0
+    assert WeightsFile(path).size == 0
     path.write_bytes(b"abcdef")
-    weights = Weights(path)
+    weights = WeightsFile(path)
     assert bytes(weights.read(2, 3)) == b"cde"
     for offset, size in ((4, 3), (-1, 2), (7, 0), (2, -1)):
         with pytest.raises(OpError, match="lie outside"):
             weights.read(offset, size)
     with pytest.raises(OSError, match="regular file"):
-        Weights(tmp_path)
+        WeightsFile(tmp_path)
 
 
 def test_other_weights() -> None:

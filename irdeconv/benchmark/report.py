@@ -12,7 +12,7 @@ from irdeconv.benchmark.steps import StepReport
 from irdeconv.inspection.table import scaled, table
 from irdeconv.plural import count
 
-SCHEMA = "irdeconv/bench/1"
+BENCH_SCHEMA = "irdeconv/bench/1"
 TOP = 20
 
 
@@ -115,7 +115,7 @@ class BenchReport:
         """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
         steps = (s.to_dict() | self.figures(s) for s in self.slowest)
         return {
-            "schema": SCHEMA,
+            "schema": BENCH_SCHEMA,
             "name": self.name,
             "form": self.form,
             "fused": self.fused,

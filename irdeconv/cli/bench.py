@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
-    Parser,
+    OptionParser,
     add_execution,
     add_form,
     add_format,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IMPORTED = (".onnx", ".json")
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument(
         "file", metavar="FILE", help="the model: an .xml, an .onnx or a .json dump; - reads an .xml"
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     report = api.bench(
         specialize(graph, inputs),
         inputs,
-        None if args.form == "none" else args.form,
+        None if args.form == "none" else args.form or api.DEFAULT_FORM,
         **execution(args),
         rounds=args.rounds,
         seconds=args.seconds,

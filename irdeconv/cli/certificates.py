@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
     from irdeconv.verify.proof.certificate import Certificate
 
-SCHEMA = "irdeconv/certificates/1"
+CERTIFICATES_SCHEMA = "irdeconv/certificates/1"
 
 
 def read_certificates(path: str) -> list[Certificate]:
@@ -64,7 +64,7 @@ def write_proved(
 
 def certificates_text(made: Sequence[Certificate]) -> str:
     """Return certificates as the JSON of a file that `read_certificates` reads."""
-    content = {"schema": SCHEMA, "certificates": [c.to_dict() for c in made]}
+    content = {"schema": CERTIFICATES_SCHEMA, "certificates": [c.to_dict() for c in made]}
     return json.dumps(content, indent=1) + "\n"
 
 

@@ -11,13 +11,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_model, add_shapes, seed
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, seed
 
 if TYPE_CHECKING:
     from irdeconv.verify.proof.certificate import CheckReport
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument("lowered", metavar="LOWERED", help="the lowered model's .xml")

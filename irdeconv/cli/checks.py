@@ -29,7 +29,9 @@ def check_options(args: argparse.Namespace) -> None:
 
         parse_shapes(given["shape"])
     if "form" in given and not (given["form"] == "none" and given["form_none"]):
-        _check_form(given["form"])
+        from irdeconv.passes.lower_deconv import require_form
+
+        require_form(given["form"])
     if "target" in given:
         from irdeconv.passes.profile import load_profile
 
@@ -40,20 +42,11 @@ def check_options(args: argparse.Namespace) -> None:
         require_folder(Path(given["dump_dir"]))
 
 
-def _check_form(form: str) -> None:
-    from irdeconv.cli.options import DEFAULT_FORM
-
-    if form != DEFAULT_FORM:  # which needs no import
-        from irdeconv.passes.lower_deconv import require_form
-
-        require_form(form)
-
-
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.cli.model import usage
     from irdeconv.io.atomic import require_writable
-    from irdeconv.runtime.choice import SCHEMA
+    from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 
     require_writable(_first_missing(path))
     if not path.is_file():
@@ -62,7 +55,7 @@ def _check_measurements(path: Path) -> None:
         content = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+    if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
         raise usage(f"--tune {path} would overwrite a file that holds no measurements")
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
-    DEFAULT_FORM,
-    Parser,
+    OptionParser,
     add_form,
     add_format,
     add_inputs,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 OPENVINO = "openvino"
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument(
@@ -48,7 +47,6 @@ def configure(parser: Parser) -> None:
     add_shapes(parser)
     add_form(parser, none=False)
     add_target(parser, costs=False)
-    parser.set_defaults(form=None)  # whether it is given counts
     parser.add_argument(
         "--tolerance",
         type=real(0),
@@ -61,6 +59,7 @@ def configure(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
+    from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read, usage
 
@@ -71,7 +70,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
     if console.wants_json:
-        names = {"a": args.file, "b": args.other or f"lowered ({args.form or DEFAULT_FORM})"}
+        lowered = f"lowered ({args.form or api.DEFAULT_FORM})"
+        names = {"a": args.file, "b": args.other or lowered}
         found = [d.to_dict() for d in _diagnostics(result)]
         content = {**names, "seed": args.seed, **result.to_dict(), "diagnostics": found}
         console.json("compare", content)
@@ -105,7 +105,7 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
 
     other = args.other
     if other is None:
-        b = api.lower(a, args.form or DEFAULT_FORM, args.target).graph
+        b = api.lower(a, args.form or api.DEFAULT_FORM, args.target).graph
         return api.compare(a, b, inputs, tolerance=args.tolerance)
     system, _, file = other.partition(":")
     if system == OPENVINO:

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_output, add_semantics, add_shapes, seed
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_output,
+    add_semantics,
+    add_shapes,
+    seed,
+)
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from irdeconv.importers.imported import Imported
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("file", metavar="FILE", help="an .onnx or a .json dump; - reads stdin")
     parser.add_argument(

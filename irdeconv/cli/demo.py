@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_form, add_format, add_inputs, add_target
+from irdeconv.cli.options import OptionParser, add_form, add_format, add_inputs, add_target
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OPEN = 8  # the size at which open dimensions are run
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("samples", metavar="SAMPLE", nargs="*", help="samples (default: all)")
     parser.add_argument("--list", action="store_true", help="list the samples and stop")
@@ -39,6 +39,7 @@ def configure(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
+    from irdeconv import api
     from irdeconv.cli.samples import is_broken
 
     if args.output is not None:
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
             f"{good} of {len(results)} as they should be",
             "bold green" if passed else "bold red",
         )
-        what = f"{count(len(results), 'sample')}, form {args.form}, seed {args.seed}: "
+        form = args.form or api.DEFAULT_FORM
+        what = f"{count(len(results), 'sample')}, form {form}, seed {args.seed}: "
         console.text(what, verdict)
         if args.output:
             console.log(f"the lowered IRs are in {args.output}")
@@ -144,7 +146,7 @@ def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -
         raise InputError(found)
     graph = _closed(api.infer(api.read(path)))
     inputs = gather(graph, args.inputs, args.seed, Console(quiet=True))
-    low = api.lower(graph, args.form, args.target)
+    low = api.lower(graph, args.form or api.DEFAULT_FORM, args.target)
     written = folder / f"{name.replace('/', '_')}.lowered.xml"
     api.write(low.graph, written)
     back = api.infer(api.read(written))

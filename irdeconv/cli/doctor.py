@@ -12,7 +12,7 @@ from typing import Any
 
 from irdeconv import __version__
 from irdeconv.cli.console import Console, has_colour
-from irdeconv.cli.options import Parser, add_format
+from irdeconv.cli.options import OptionParser, add_format
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "threadpoolctl")
 EXTRAS = {
@@ -25,7 +25,7 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_format(parser)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_model, add_shapes
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument("layer", metavar="LAYER", nargs="?", help="the name of a deconvolution")

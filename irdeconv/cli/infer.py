@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_model, add_output, add_shapes
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_output, add_shapes
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from irdeconv.spec import Spec
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_shapes(parser)

@@ -11,14 +11,21 @@ import json
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_form, add_format, add_model, add_output, add_shapes
+from irdeconv.cli.options import (
+    OptionParser,
+    add_form,
+    add_format,
+    add_model,
+    add_output,
+    add_shapes,
+)
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
     from irdeconv.inspection import Inspection
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_shapes(parser)
@@ -26,7 +33,6 @@ def configure(parser: Parser) -> None:
         "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"
     )
     add_form(parser, none=False)
-    parser.set_defaults(form=None)  # whether it is given counts
     parser.add_argument("--constants", action="store_true", help="list constants as well")
     add_output(parser, "write the result here instead of stdout")
     add_format(parser, "dot", "html", "ir")

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_form, add_model, add_rewriting, add_target
+from irdeconv.cli.options import OptionParser, add_form, add_model, add_rewriting, add_target
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from irdeconv.passes.records import LoweringReport
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_form(parser, none=False)
@@ -42,7 +42,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     protect(args.output, (args.file, args.weights, args.target), force=args.force, model=True)
     protect_certificates(args)
     source = inferred(read(args), args.shape)
-    low = api.lower(source, args.form, args.target, explain_costs=args.explain_costs)
+    low = api.lower(
+        source, args.form or api.DEFAULT_FORM, args.target, explain_costs=args.explain_costs
+    )
     certificates = write_proved(low.graph, args, console, partial(certify, source))
     if not console.wants_json:
         for d in low.report.diagnostics:

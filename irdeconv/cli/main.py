@@ -14,7 +14,7 @@ from importlib import import_module
 from irdeconv import __version__
 from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser
+from irdeconv.cli.options import OptionParser
 
 VERBS = {
     "validate": "check an IR and report everything that is wrong with it",
@@ -79,7 +79,7 @@ def _unknown(verb: str) -> str:
 def _run_verb(verb: str, args: list[str]) -> int:
     name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
     module = import_module(f"irdeconv.cli.{name}")
-    parser = Parser(prog=f"irdeconv {verb}", description=module.__doc__)
+    parser = OptionParser(prog=f"irdeconv {verb}", description=module.__doc__)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")

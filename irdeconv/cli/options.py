@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-DEFAULT_FORM = "zero-insertion"
-
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
     """Return a parser of integers from `low` to `high`, or of at most 40 digits without `high`."""
@@ -62,7 +60,7 @@ def measurements(text: str) -> str:
     return text
 
 
-class Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
     """An ArgumentParser without abbreviations that suggests the option that was meant."""
 
     def __init__(self, prog: str, description: str | None) -> None:
@@ -83,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         super().error(f"{message}; {hint}" if hint else message)
 
 
-def add_model(parser: Parser, *, semantics: bool = True) -> None:
+def add_model(parser: OptionParser, *, semantics: bool = True) -> None:
     """Add FILE, --weights and --semantics."""
     parser.add_argument("file", metavar="FILE", help="the model's .xml; - reads stdin")
     parser.add_argument(
@@ -93,7 +91,7 @@ def add_model(parser: Parser, *, semantics: bool = True) -> None:
         add_semantics(parser)
 
 
-def add_semantics(parser: Parser) -> None:
+def add_semantics(parser: OptionParser) -> None:
     """Add --semantics."""
     parser.add_argument(
         "--semantics",
@@ -103,7 +101,7 @@ def add_semantics(parser: Parser) -> None:
     )
 
 
-def add_format(parser: Parser, *more: str) -> None:
+def add_format(parser: OptionParser, *more: str) -> None:
     """Add --format with text, json and more choices."""
     parser.add_argument(
         "--format",
@@ -113,7 +111,7 @@ def add_format(parser: Parser, *more: str) -> None:
     )
 
 
-def add_shapes(parser: Parser) -> None:
+def add_shapes(parser: OptionParser) -> None:
     """Add --shape."""
     parser.add_argument(
         "--shape",
@@ -125,7 +123,7 @@ def add_shapes(parser: Parser) -> None:
     )
 
 
-def add_inputs(parser: Parser) -> None:
+def add_inputs(parser: OptionParser) -> None:
     """Add the inputs and --seed."""
     parser.add_argument(
         "-i",
@@ -142,7 +140,7 @@ def add_inputs(parser: Parser) -> None:
     )
 
 
-def add_execution(parser: Parser, *, default_threads: int | None = None) -> None:
+def add_execution(parser: OptionParser, *, default_threads: int | None = None) -> None:
     """Add --threads, --no-fuse, --tune and --max-memory."""
     usual = "the number of processors" if default_threads is None else str(default_threads)
     parser.add_argument(
@@ -183,7 +181,7 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def add_rewriting(parser: Parser, adjective: str, layers: str) -> None:
+def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     """Add what verbs share that rewrite a model: --shape, -o, --force, --certify and --format.
 
     `adjective` names the new IR, `layers` says which ones are proved.
@@ -194,13 +192,13 @@ def add_rewriting(parser: Parser, adjective: str, layers: str) -> None:
     add_format(parser, "ir")
 
 
-def add_output(parser: Parser, help: str, *, required: bool = False) -> None:
+def add_output(parser: OptionParser, help: str, *, required: bool = False) -> None:
     """Add -o and --force."""
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
 
 
-def add_certify(parser: Parser, what: str) -> None:
+def add_certify(parser: OptionParser, what: str) -> None:
     """Add --certify; `what` says which layers are proved."""
     parser.add_argument(
         "--certify",
@@ -211,19 +209,18 @@ def add_certify(parser: Parser, what: str) -> None:
     )
 
 
-def add_form(parser: Parser, *, none: bool) -> None:
+def add_form(parser: OptionParser, *, none: bool) -> None:
     """Add --form; `check_options` refuses a name that no form has."""
     parser.set_defaults(form_none=none)
     parser.add_argument(
         "--form",
-        default=DEFAULT_FORM,
         help="how deconvolutions are lowered: zero-insertion (default), phases, stacked, gemm "
         "(kernel equal to the stride), or auto: each in the cheapest form; a form that does not "
         "apply to a layer falls back to zero-insertion" + ("; none: not at all" if none else ""),
     )
 
 
-def add_target(parser: Parser, *, costs: bool = True) -> None:
+def add_target(parser: OptionParser, *, costs: bool = True) -> None:
     """Add --target and, unless costs are not shown, --explain-costs."""
     parser.add_argument(
         "--target",

@@ -13,14 +13,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_model, add_rewriting
+from irdeconv.cli.options import OptionParser, add_model, add_rewriting
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument(

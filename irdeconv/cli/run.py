@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
-    Parser,
+    OptionParser,
     add_execution,
     add_form,
     add_format,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from irdeconv.spec import Array
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), args.shape)
     check_single(args.output, graph.outputs, args.dump if args.dump_dir is None else ())
     inputs = gather(graph, items, args.seed, console, limit=args.max_memory)
-    form = None if args.form == "none" else args.form
+    form = None if args.form == "none" else args.form or api.DEFAULT_FORM
     plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = selected(plan.graph, args.dump)

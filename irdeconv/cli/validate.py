@@ -9,14 +9,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import Parser, add_format, add_semantics, add_shapes
+from irdeconv.cli.options import OptionParser, add_format, add_semantics, add_shapes
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.errors import Diagnostic
 
 
-def configure(parser: Parser) -> None:
+def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="an .xml file; - reads stdin")
     parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")

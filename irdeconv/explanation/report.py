@@ -16,7 +16,7 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
 
-SCHEMA = "irdeconv/explain/1"
+EXPLANATION_SCHEMA = "irdeconv/explain/1"
 FEW = 8
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
@@ -37,7 +37,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""
-        return {"schema": SCHEMA, "layers": [e.to_dict() for e in self.layers]}
+        return {"schema": EXPLANATION_SCHEMA, "layers": [e.to_dict() for e in self.layers]}
 
 
 def explain(

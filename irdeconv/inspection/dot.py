@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from irdeconv.graph import Graph
-from irdeconv.inspection.layers import Layer
+from irdeconv.inspection.layers import LayerFacts
 from irdeconv.inspection.table import shorten
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -15,7 +15,7 @@ _PORT = 'style="filled" fillcolor="#dcecff" shape=ellipse'
 _CONSTANT = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
-def dot(graph: Graph, layers: Sequence[Layer]) -> str:
+def dot(graph: Graph, layers: Sequence[LayerFacts]) -> str:
     """Return a digraph: deconvolutions filled, constants dashed, specs on the edges."""
     lines = [
         f"digraph {quoted(graph.info.name)} {{",
@@ -33,7 +33,7 @@ def dot(graph: Graph, layers: Sequence[Layer]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _style(row: Layer) -> str:
+def _style(row: LayerFacts) -> str:
     if row.deconvolution:
         return _DECONVOLUTION + " "
     if row.type in ("Parameter", "Result"):

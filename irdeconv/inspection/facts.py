@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from irdeconv.graph import Graph
-from irdeconv.inspection.layers import DeconvolutionFacts, Layer
+from irdeconv.inspection.layers import DeconvolutionFacts, LayerFacts
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Facts:
     """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph."""
 
     graph: Graph
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerFacts, ...]
     deconvolutions: tuple[DeconvolutionFacts, ...]
     lowered: Facts | None = None
 
@@ -60,7 +60,7 @@ class Facts:
     @property
     def summary(self) -> list[TypeSummary]:
         """One row per operation type, the most MACs first; constants are not listed."""
-        by_type: dict[str, list[Layer]] = {}
+        by_type: dict[str, list[LayerFacts]] = {}
         for r in self.layers:
             if not r.constant:
                 by_type.setdefault(r.type, []).append(r)

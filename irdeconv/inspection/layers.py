@@ -15,7 +15,7 @@ from irdeconv.spec import Dim, Shape, Spec, dims, format_shape, is_static
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerFacts:
     """One layer. Shapes are text (`[1,3,?]`); `macs` is None where sizes are unknown.
 
     `parameters` and `bytes` count the constants that reach the layer without passing another layer
@@ -77,20 +77,20 @@ def is_deconvolution(op: Op) -> bool:
     return isinstance(op, core.Deconvolution) or (isinstance(op, SugarOp) and op.deconvolution)
 
 
-def layers(graph: Graph) -> list[Layer]:
+def layers(graph: Graph) -> list[LayerFacts]:
     """Return the facts of all nodes in id order."""
     sources = _constant_sources(graph)
     return [_layer(graph, n, sources) for n in graph.nodes()]
 
 
-def _layer(graph: Graph, node: Node, sources: dict[int, frozenset[int]]) -> Layer:
+def _layer(graph: Graph, node: Node, sources: dict[int, frozenset[int]]) -> LayerFacts:
     inputs = graph.input_specs(node.id)
     outputs = node.specs if node.specs is not None else node.declared
     constant = node.id in sources
     own = [i for v in graph.inputs_of(node.id) for i in sources.get(v.node, ())]
     held = {node.id} if isinstance(node.op, Const) else set() if constant else set(own)
     sizes = [_const_size(graph.node(i).op) for i in held]
-    return Layer(
+    return LayerFacts(
         node.id,
         node.name,
         node.op.type,
@@ -139,7 +139,7 @@ def _constant_sources(graph: Graph) -> dict[int, frozenset[int]]:
     return found
 
 
-class _Recorder(SpecBuilder):
+class _CanonicalRecorder(SpecBuilder):
     """Expands a dialect's deconvolution on specs and keeps the canonical one."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:
 def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
     inputs = graph.input_specs(node.id)
     op, problem = node.op, None
-    recorder = _Recorder()
+    recorder = _CanonicalRecorder()
     try:
         if isinstance(op, SugarOp):
             op.expand(recorder, *inputs)

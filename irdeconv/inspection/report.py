@@ -13,7 +13,7 @@ from irdeconv.inspection.layers import deconvolutions, layers
 from irdeconv.inspection.table import number, scaled, shorten, table
 from irdeconv.inspection.table import share as percentage
 
-SCHEMA = "irdeconv/inspect/1"
+INSPECTION_SCHEMA = "irdeconv/inspect/1"
 
 
 class HasGraph(Protocol):
@@ -120,7 +120,7 @@ class Inspection(Facts):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/inspect/1`); unknown numbers are null."""
         out: dict[str, Any] = {
-            "schema": SCHEMA,
+            "schema": INSPECTION_SCHEMA,
             "name": self.graph.info.name,
             "totals": self.totals.to_dict(),
             "layers": [r.to_dict() for r in self.layers],

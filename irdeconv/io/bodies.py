@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from irdeconv.graph import Graph
 from irdeconv.io.context import Context, integer
-from irdeconv.io.document import Body, Document, Layer, MapEntry, PortMap
+from irdeconv.io.document import Body, Document, MapEntry, PortMap, XmlLayer
 from irdeconv.source import Anchor
 from irdeconv.suggest import did_you_mean
 
@@ -29,7 +29,7 @@ _ENTRY = ("external_port_id", "internal_layer_id", *_SLICING, "purpose")
 _PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)}
 
 
-def check_bodies(layer: Layer, context: Context, build: Build) -> None:
+def check_bodies(layer: XmlLayer, context: Context, build: Build) -> None:
     """Check the bodies of a layer as graphs and everything that points into them."""
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
     for tag in _WANTED.get(layer.type or "", ()):
@@ -54,7 +54,7 @@ def check_bodies(layer: Layer, context: Context, build: Build) -> None:
 class _MapChecker:
     """Checks the entries of one port map against the layer's ports and one body's layers."""
 
-    def __init__(self, layer: Layer, body: Body, context: Context) -> None:
+    def __init__(self, layer: XmlLayer, body: Body, context: Context) -> None:
         self._layer, self._context = layer, context
         self._inner = {integer(x.id): x for x in body.document.layers if x.id is not None}
         self._inputs = {integer(p.id): p for p in layer.inputs}
@@ -103,7 +103,7 @@ class _MapChecker:
                     entry, name, did_you_mean(name, known),
                 )  # fmt: skip
 
-    def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> Layer | None:
+    def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> XmlLayer | None:
         inner = self._inner.get(number)
         if inner is None:
             self._add("E211", f"the body has no layer {number}", entry, attribute)
@@ -159,7 +159,7 @@ class _MapChecker:
         )  # fmt: skip
 
     def _slicing(
-        self, entry: MapEntry, numbers: dict[str, int], inner: Layer | None, inward: bool
+        self, entry: MapEntry, numbers: dict[str, int], inner: XmlLayer | None, inward: bool
     ) -> None:
         axis = numbers.get("axis")
         if axis is None:
@@ -184,7 +184,7 @@ class _MapChecker:
         entry: MapEntry,
         numbers: dict[str, int],
         axis: int,
-        inner: Layer | None,
+        inner: XmlLayer | None,
         inward: bool,
     ) -> None:
         ports = self._inputs if inward else self._outputs

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document, Port
+from irdeconv.io.document import Document, XmlPort
 from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
 from irdeconv.io.names import check_names
 from irdeconv.io.operations import OperationReader
@@ -52,7 +52,7 @@ def build(document: Document, context: Context) -> Graph | None:
     return graph
 
 
-def _port_rt_info(side: str, ports: tuple[Port, ...]) -> Iterator[tuple[str, int, str]]:
+def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> Iterator[tuple[str, int, str]]:
     for number, port in enumerate(ports):
         if port.rt_info is not None:
             yield side, number, port.rt_info

@@ -8,7 +8,7 @@ from irdeconv.attributes import parse_int
 from irdeconv.constant import FileData
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.io.context import Context
-from irdeconv.io.document import Layer
+from irdeconv.io.document import XmlLayer
 from irdeconv.ops.basic import Const
 from irdeconv.packing import decode
 from irdeconv.suggest import did_you_mean
@@ -21,16 +21,16 @@ class ConstantReader:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._layer: Layer
+        self._layer: XmlLayer
 
-    def read(self, layer: Layer) -> Const | None:
+    def read(self, layer: XmlLayer) -> Const | None:
         """Return the operation, or None after reporting what is wrong."""
         made = self._read(layer)
         if made is None:
             self._context.unplaced = True
         return made
 
-    def _read(self, layer: Layer) -> Const | None:
+    def _read(self, layer: XmlLayer) -> Const | None:
         self._layer = layer
         data = layer.data or {}
         if layer.data is None:

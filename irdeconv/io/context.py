@@ -10,7 +10,7 @@ from functools import lru_cache
 from irdeconv.constant import ByteSource
 from irdeconv.errors import Collector, Note, Problem, Severity
 from irdeconv.geometry import Semantics
-from irdeconv.io.document import Layer
+from irdeconv.io.document import XmlLayer
 from irdeconv.io.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
 
@@ -31,7 +31,7 @@ class Context:
     semantics: Semantics
     used: list[tuple[int, int]] = field(default_factory=list)
     unplaced: bool = False
-    unknown: dict[tuple[str, str], list[Layer]] = field(default_factory=dict)
+    unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
@@ -45,7 +45,7 @@ class Context:
         anchor: Anchor,
         *,
         attribute: str | None = None,
-        layer: Layer | None = None,
+        layer: XmlLayer | None = None,
         severity: Severity | None = None,
         notes: Sequence[Note] = (),
         hint: str | None = None,
@@ -66,7 +66,7 @@ class Context:
             hint=hint,
         )
 
-    def problem(self, layer: Layer, problem: Problem) -> None:
+    def problem(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what an operation says about itself; an attribute's place is in `<data>`."""
         inside = problem.attribute is not None and layer.data is not None
         self.add(

@@ -14,7 +14,7 @@ from irdeconv.source import Anchor
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Port(NamedTuple):
+class XmlPort(NamedTuple):
     """A `<port>`: the texts of its `<dim>`s, unexpected attributes, the XML of its `<rt_info>`."""
 
     id: str | None
@@ -71,7 +71,7 @@ class PortMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class XmlLayer:
     """A `<layer>` and what it contains; missing attributes are None.
 
     `data` is None where the layer has no `<data>`; `data_sub` is that element's number.
@@ -84,8 +84,8 @@ class Layer:
     extra: Pairs
     data: dict[str, str] | None
     data_sub: int
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[XmlPort, ...]
+    outputs: tuple[XmlPort, ...]
     rt_info: str | None
     anchor: Anchor
     sections: tuple[RawSection, ...] = ()
@@ -109,7 +109,7 @@ class Document:
     `complete` is false where `<layers>` or `<edges>` is missing, which has been reported.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[XmlLayer, ...]
     edges: tuple[Edge, ...]
     name: str = ""
     version: str | None = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from irdeconv.errors import Note
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document, Layer
+from irdeconv.io.document import Document, XmlLayer
 from irdeconv.io.operations import STATEFUL
 from irdeconv.io.wiring import Wiring
 from irdeconv.ops.catalog import CATALOG
 
-_SHOWN = 12
+_LAYERS_NAMED = 12
 _CYCLES = 20
 
 
@@ -108,12 +108,12 @@ def _walk_back(wiring: Wiring, waiting: list[int]) -> list[int] | None:
     return cycle[::-1]
 
 
-def _report(cycle: list[Layer], context: Context) -> None:
+def _report(cycle: list[XmlLayer], context: Context) -> None:
     start = min(range(len(cycle)), key=lambda i: cycle[i].anchor)
     cycle = cycle[start:] + cycle[:start]
-    names = [f'"{layer.name}"' for layer in cycle[:_SHOWN]]
-    if len(cycle) > _SHOWN:
-        names.append(f"... {len(cycle) - _SHOWN} more")
+    names = [f'"{layer.name}"' for layer in cycle[:_LAYERS_NAMED]]
+    if len(cycle) > _LAYERS_NAMED:
+        names.append(f"... {len(cycle) - _LAYERS_NAMED} more")
     path = " -> ".join([*names, f'"{cycle[0].name}"'])
     context.add(
         "E205",
@@ -122,6 +122,6 @@ def _report(cycle: list[Layer], context: Context) -> None:
         layer=cycle[0],
         notes=[
             Note(f"{layer.label} is part of it", context.place(layer.anchor))
-            for layer in cycle[1:_SHOWN]
+            for layer in cycle[1:_LAYERS_NAMED]
         ],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irdeconv.errors import Note
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document, Layer
+from irdeconv.io.document import Document, XmlLayer
 from irdeconv.io.port_specs import split_names
 
 
@@ -16,7 +16,7 @@ def check_names(document: Document, context: Context) -> None:
 
 
 def _layer_names(document: Document, context: Context) -> None:
-    first: dict[str, Layer] = {}
+    first: dict[str, XmlLayer] = {}
     for layer in document.layers:
         if layer.name is None:
             continue
@@ -33,7 +33,7 @@ def _layer_names(document: Document, context: Context) -> None:
 
 
 def _tensor_names(document: Document, context: Context) -> None:
-    first: dict[str, tuple[Layer, int]] = {}
+    first: dict[str, tuple[XmlLayer, int]] = {}
     for layer in document.layers:
         for port in layer.outputs:
             if not port.names:
@@ -58,8 +58,8 @@ def _tensor_names(document: Document, context: Context) -> None:
 
 
 def _variables(document: Document, context: Context) -> None:
-    read: dict[str, Layer] = {}
-    assigned: dict[str, Layer] = {}
+    read: dict[str, XmlLayer] = {}
+    assigned: dict[str, XmlLayer] = {}
     for layer in document.layers:
         if layer.type not in ("ReadValue", "Assign") or layer.data is None:
             continue

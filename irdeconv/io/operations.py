@@ -12,7 +12,7 @@ from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
 from irdeconv.io.context import Context
-from irdeconv.io.document import Layer
+from irdeconv.io.document import XmlLayer
 from irdeconv.op import REGISTRY, TYPES, Op, lookup, parse_attributes
 from irdeconv.ops.basic import Opaque, Parameter, Section
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
@@ -33,7 +33,7 @@ class OperationReader:
         self._context = context
         self._constants = ConstantReader(context)
 
-    def read(self, layer: Layer, declared: tuple[Spec, ...], live: bool) -> Op:
+    def read(self, layer: XmlLayer, declared: tuple[Spec, ...], live: bool) -> Op:
         """Return the layer's operation; an Opaque one where it is unknown or wrong."""
         self._check_layer(layer)
         if layer.type is None or layer.version is None:
@@ -46,7 +46,7 @@ class OperationReader:
             return self.opaque(layer, declared)
         return self._known(layer, cls, declared) or self.opaque(layer, declared)
 
-    def _other_case(self, layer: Layer) -> type[Op] | None:
+    def _other_case(self, layer: XmlLayer) -> type[Op] | None:
         """Look the type up as OpenVINO does, without regard to case."""
         written = spelling(layer.type or "")
         if written is None or written == layer.type:
@@ -57,7 +57,7 @@ class OperationReader:
         )  # fmt: skip
         return lookup(written, layer.version or "")
 
-    def _check_layer(self, layer: Layer) -> None:
+    def _check_layer(self, layer: XmlLayer) -> None:
         name, kind, version = layer.name, layer.type, layer.version
         if name is not None and kind and version and not layer.extra and name.isprintable():
             return
@@ -85,7 +85,7 @@ class OperationReader:
 
     # Known operations --------------------------------------------------------------------------
 
-    def _known(self, layer: Layer, cls: type[Op], declared: tuple[Spec, ...]) -> Op | None:
+    def _known(self, layer: XmlLayer, cls: type[Op], declared: tuple[Spec, ...]) -> Op | None:
         if cls is Parameter and layer.data is None:
             self._add(layer, "E104", "it has no <data>: shape and element type are missing")
             return None
@@ -106,7 +106,9 @@ class OperationReader:
             self._context.problem(layer, problem)
         return None if any(p.severity == "error" for p in found) else made
 
-    def _internal(self, layer: Layer, cls: type[Op], declared: tuple[Spec, ...]) -> dict[str, Any]:
+    def _internal(
+        self, layer: XmlLayer, cls: type[Op], declared: tuple[Spec, ...]
+    ) -> dict[str, Any]:
         """Return what operations may ask for beyond their attributes."""
         out: dict[str, Any] = {}
         for name in _internal_fields(cls):
@@ -129,7 +131,7 @@ class OperationReader:
 
     # Unknown operations ------------------------------------------------------------------------
 
-    def opaque(self, layer: Layer, declared: tuple[Spec, ...]) -> Opaque:
+    def opaque(self, layer: XmlLayer, declared: tuple[Spec, ...]) -> Opaque:
         """Return a node that stands for the layer with its declared specs."""
         sections = _sections(layer)
         return Opaque(
@@ -142,7 +144,7 @@ class OperationReader:
             stateful=layer.type in STATEFUL,
         )
 
-    def _check_known(self, layer: Layer, live: bool) -> None:
+    def _check_known(self, layer: XmlLayer, live: bool) -> None:
         """Report a type or version that OpenVINO does not know; count those known only to it."""
         kind, version = layer.type or "", layer.version or ""
         number = _OPSET.fullmatch(version)
@@ -165,7 +167,7 @@ class OperationReader:
                 layer, "E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint
             )
 
-    def _wrong_opset(self, layer: Layer, have: list[int], number: re.Match[str] | None) -> None:
+    def _wrong_opset(self, layer: XmlLayer, have: list[int], number: re.Match[str] | None) -> None:
         text = _ranges(have)
         if number is None or int(number[1]) > LAST:
             self._add(
@@ -177,7 +179,7 @@ class OperationReader:
             layer, "E207", f"{layer.version} has no {layer.type}", "version", f"it is in {text}"
         )
 
-    def _spellings(self, layer: Layer, message: str) -> None:
+    def _spellings(self, layer: XmlLayer, message: str) -> None:
         kind = layer.type or ""
         listed = ", ".join(f'version="{v}"' for v in _dialects(kind))
         if kind == "Deconvolution":
@@ -189,7 +191,7 @@ class OperationReader:
 
     def _add(
         self,
-        layer: Layer,
+        layer: XmlLayer,
         code: str,
         message: str,
         attribute: str | None = None,
@@ -228,7 +230,7 @@ def _internal_fields(cls: type[Op]) -> tuple[str, ...]:
     return _INTERNAL[cls]
 
 
-def _sections(layer: Layer) -> tuple[Section, ...]:
+def _sections(layer: XmlLayer) -> tuple[Section, ...]:
     return tuple(Section(s.tag, s.xml) for s in layer.sections)
 
 
@@ -239,7 +241,7 @@ def _dialects(kind: str) -> list[str]:
     return sorted({v for (k, v) in REGISTRY if k == kind and not _OPSET.fullmatch(v)})
 
 
-def _refined(layer: Layer, problem: Problem) -> Problem:
+def _refined(layer: XmlLayer, problem: Problem) -> Problem:
     """Give element types and negative dimensions the codes that ports use for them."""
     name = problem.attribute
     if problem.code != "E106" or name is None or layer.data is None:

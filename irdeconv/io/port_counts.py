@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 from irdeconv.io.context import Context
-from irdeconv.io.document import Layer
+from irdeconv.io.document import XmlLayer
 from irdeconv.io.wiring import Wiring
 from irdeconv.op import Op, ports
 from irdeconv.ops.basic import Opaque
@@ -38,7 +38,7 @@ def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
     return dense and known.fits(len(fed))
 
 
-def _missing(layer: Layer, port: int, name: str, context: Context) -> None:
+def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
     number = layer.inputs[port].id
     context.add(
         "E204",
@@ -49,7 +49,7 @@ def _missing(layer: Layer, port: int, name: str, context: Context) -> None:
     )
 
 
-def _check_count(layer: Layer, op: Op, context: Context) -> None:
+def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
     known, count = ports(type(op)), len(layer.inputs)
     if count < known.required:
         names = ", ".join(known.names[: known.required]) or "one input or more"

@@ -7,17 +7,17 @@ from functools import lru_cache
 
 from irdeconv.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
 from irdeconv.io.context import Context
-from irdeconv.io.document import Layer, Port
+from irdeconv.io.document import XmlLayer, XmlPort
 from irdeconv.source import Anchor
 from irdeconv.spec import Shape, Spec, parse_dim
 from irdeconv.suggest import did_you_mean
 
 _NUMBER_THEN_TEXT = re.compile(r"\s*[0-9]+\.[0-9]*\s*")
-_NAMES = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+_ONE_NAME = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 
 
 def declared_specs(
-    layer: Layer, ports: tuple[Port, ...], outputs: bool, context: Context
+    layer: XmlLayer, ports: tuple[XmlPort, ...], outputs: bool, context: Context
 ) -> tuple[Spec, ...]:
     """Return the declared spec of each port of one side and report malformed ones.
 
@@ -60,7 +60,7 @@ def _plain(dim: str) -> bool:
     return text == "-1" or text.isdigit()
 
 
-def _report(layer: Layer, port: Port, outputs: bool, context: Context) -> None:
+def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> None:
     anchor = layer.within(port.sub)
     if port.precision is None:
         if outputs:
@@ -90,7 +90,7 @@ def _type_hint(text: str) -> str | None:
     return did_you_mean(text, BY_PRECISION)
 
 
-def _check_dim(dim: str, anchor: Anchor, layer: Layer, context: Context) -> None:
+def _check_dim(dim: str, anchor: Anchor, layer: XmlLayer, context: Context) -> None:
     text = dim.strip()
     try:
         parse_dim(text)
@@ -113,7 +113,7 @@ def _check_dim(dim: str, anchor: Anchor, layer: Layer, context: Context) -> None
         )  # fmt: skip
 
 
-def tensor_names(ports: tuple[Port, ...]) -> tuple[tuple[str, ...], ...]:
+def tensor_names(ports: tuple[XmlPort, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the tensor names of each output; commas inside a name are escaped in the file."""
     return tuple(split_names(p.names) if p.names else () for p in ports)
 
@@ -122,4 +122,4 @@ def split_names(text: str) -> tuple[str, ...]:
     r"""Split `a,b\,c` into `a` and `b,c`."""
     if "," not in text:
         return (text,)
-    return tuple(part.replace("\\,", ",") for part in _NAMES.findall(text))
+    return tuple(part.replace("\\,", ",") for part in _ONE_NAME.findall(text))

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from irdeconv.errors import Collector
 from irdeconv.source import Location, SourceFile
 
-_CHUNK = 1 << 14
+_LOOKED_AT_ONCE = 1 << 14
 
 
 class Prolog(NamedTuple):
@@ -40,9 +40,9 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
     parser.StartDoctypeDeclHandler = _doctype
     parser.StartElementHandler = _root
     try:
-        for start in range(0, len(source.data), _CHUNK):
-            last = start + _CHUNK >= len(source.data)
-            parser.Parse(source.data[start : start + _CHUNK], last)
+        for start in range(0, len(source.data), _LOOKED_AT_ONCE):
+            last = start + _LOOKED_AT_ONCE >= len(source.data)
+            parser.Parse(source.data[start : start + _LOOKED_AT_ONCE], last)
     except _RootSeen as seen:
         return seen.prolog
     except _DoctypeSeen:

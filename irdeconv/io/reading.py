@@ -22,13 +22,13 @@ from irdeconv.io.context import Context
 from irdeconv.io.document import Document
 from irdeconv.io.limits import Limits
 from irdeconv.io.operations import report_unknown
-from irdeconv.io.weights import MemoryWeights, NoWeights, Weights
+from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.io.weights_use import check_weights
 from irdeconv.io.xml_reader import read_document
 from irdeconv.source import Location, SourceFile
 
 PathLikeText = str | PathLike[str]
-_CHUNK = 1 << 20
+_READ_AT_ONCE = 1 << 20
 _PATIENCE = 0.5  # seconds
 
 
@@ -139,7 +139,7 @@ def _read_pipe(fd: int, limit: int) -> bytes:
     data = _first_bytes(fd)
     os.set_blocking(fd, True)
     parts, size = [data], len(data)
-    while size <= limit and (data := os.read(fd, _CHUNK)):
+    while size <= limit and (data := os.read(fd, _READ_AT_ONCE)):
         parts.append(data)
         size += len(data)
     return b"".join(parts)
@@ -150,7 +150,7 @@ def _first_bytes(fd: int) -> bytes:
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         try:
-            data = os.read(fd, _CHUNK)
+            data = os.read(fd, _READ_AT_ONCE)
         except BlockingIOError:  # there is one, but it has not written yet
             return b""
         if data:
@@ -170,7 +170,7 @@ def _weights(
         weights = xml.with_suffix(".bin")
     text = os.fspath(weights)
     try:
-        return Weights(text)
+        return WeightsFile(text)
     except (OSError, ValueError) as e:
         reason = e.strerror or str(e) if isinstance(e, OSError) else str(e)
         out.add(

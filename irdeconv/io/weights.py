@@ -11,19 +11,57 @@ from typing import Any
 from irdeconv.errors import OpError
 
 
-class Weights:
-    """A read-only, memory-mapped file of weights; a `ByteSource`.
+class NoWeights:
+    """Stands for a weights file that was not given or cannot be read; a `ByteSource`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._view: memoryview | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The file may be another one where and when this is unpickled.
+        if self._view is None:
+            return NoWeights, (self.path,)
+        return MemoryWeights, (bytes(self._view), self.path)
+
+    def __deepcopy__(self, memo: object) -> NoWeights:
+        return self
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in all; None where the file is missing."""
+        return None if self._view is None else len(self._view)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return a part without copying; OpError where the file is missing or too short."""
+        if self._view is None:
+            raise OpError(f"the weights file {self.path} is missing", code="E120")
+        if offset < 0 or size < 0 or offset + size > len(self._view):
+            raise OpError(
+                f"bytes {offset}..{offset + size} lie outside {self.path}, which has "
+                f"{len(self._view)}",
+                code="E121",
+            )
+        return self._view[offset : offset + size]
+
+
+class MemoryWeights(NoWeights):
+    """Weights that are held as bytes."""
+
+    def __init__(self, data: bytes, path: str = "<memory>") -> None:
+        super().__init__(path)
+        self._view = memoryview(data)
+
+
+class WeightsFile(NoWeights):
+    """A read-only, memory-mapped file of weights.
 
     `path` may name a file that does not exist: `size` is then None and `read` raises OpError.
     Anything that cannot be mapped (a folder, a FIFO, no permission) raises OSError.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
-        self._view: memoryview | None = None
-        self._open()
-
-    def _open(self) -> None:
+        super().__init__(str(path))
         # O_NONBLOCK: opening a FIFO must not wait for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         try:
@@ -39,68 +77,3 @@ class Weights:
             self._view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ) if size else b"")
         finally:
             os.close(fd)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The file may be another one where and when this is unpickled.
-        if self._view is None:
-            return NoWeights, (self.path,)
-        return MemoryWeights, (bytes(self._view), self.path)
-
-    def __deepcopy__(self, memo: object) -> Weights:
-        return self
-
-    @property
-    def size(self) -> int | None:
-        """Bytes in all; None where the file is missing."""
-        return None if self._view is None else len(self._view)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """Return a part without copying; OpError where the file is missing or too short."""
-        return _part(self._view, self.path, offset, size)
-
-
-class MemoryWeights:
-    """Weights that are held as bytes."""
-
-    def __init__(self, data: bytes, path: str = "<memory>") -> None:
-        self.path = path
-        self._view = memoryview(data)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MemoryWeights, (bytes(self._view), self.path)
-
-    @property
-    def size(self) -> int | None:
-        """Bytes in all."""
-        return len(self._view)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """Return a part without copying; OpError where there are fewer bytes."""
-        return _part(self._view, self.path, offset, size)
-
-
-class NoWeights:
-    """Stands for a weights file that was not given or cannot be read."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @property
-    def size(self) -> int | None:
-        """None: there is no file."""
-        return None
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """Raise OpError."""
-        return _part(None, self.path, offset, size)
-
-
-def _part(view: memoryview | None, path: str, offset: int, size: int) -> memoryview:
-    if view is None:
-        raise OpError(f"the weights file {path} is missing", code="E120")
-    if offset < 0 or size < 0 or offset + size > len(view):
-        raise OpError(
-            f"bytes {offset}..{offset + size} lie outside {path}, which has {len(view)}",
-            code="E121",
-        )
-    return view[offset : offset + size]

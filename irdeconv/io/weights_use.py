@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document, Layer
+from irdeconv.io.document import Document, XmlLayer
 from irdeconv.source import Anchor
 
 # Gaps up to this many bytes are what writers leave for alignment.
@@ -59,7 +59,7 @@ def _missing(document: Document, context: Context) -> None:
     )
 
 
-def _first_constant(document: Document) -> Layer | None:
+def _first_constant(document: Document) -> XmlLayer | None:
     for layer in document.layers:
         if layer.type == "Const":
             return layer

@@ -8,7 +8,7 @@ from functools import lru_cache
 from irdeconv.errors import Note
 from irdeconv.graph import Value
 from irdeconv.io.context import Context, integer
-from irdeconv.io.document import Document, Edge, Layer, Port
+from irdeconv.io.document import Document, Edge, XmlLayer, XmlPort
 from irdeconv.suggest import did_you_mean
 
 Positions = dict[int, int]
@@ -24,7 +24,7 @@ class Wiring:
     not reported again. `broken` says that some edge could not be resolved.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[XmlLayer, ...]
     ids: dict[int, int] = field(default_factory=dict)
     sources: list[list[Value | None]] = field(default_factory=list)
     doubtful: set[int] = field(default_factory=set)
@@ -65,7 +65,7 @@ def _excuse_unfed(wiring: Wiring) -> None:
         wiring.doubtful |= set(unfed)
 
 
-def _ids(ports: tuple[Port, ...]) -> tuple[str | None, ...]:
+def _ids(ports: tuple[XmlPort, ...]) -> tuple[str | None, ...]:
     return tuple([p[0] for p in ports])
 
 
@@ -89,7 +89,7 @@ def _port_ids(
     return sides[0], sides[1], fine
 
 
-def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
+def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
     number = integer(layer.id)
     if number is None:
         wiring.doubtful.add(index)
@@ -119,7 +119,7 @@ def _add_id(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
         )
 
 
-def _check_ports(wiring: Wiring, index: int, layer: Layer, context: Context) -> None:
+def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
     ins, outs, fine = _port_ids(_ids(layer.inputs), _ids(layer.outputs))
     wiring.ports.append((ins, outs))
     if fine:
@@ -152,7 +152,7 @@ def _check_ports(wiring: Wiring, index: int, layer: Layer, context: Context) -> 
             mine[number] = text
 
 
-def _bad_port_id(layer: Layer, port: Port, context: Context) -> None:
+def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
     anchor = layer.within(port.sub)
     if port.id is None:
         context.add("E105", 'a port has no attribute "id"', anchor, layer=layer)

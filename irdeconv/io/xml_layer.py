@@ -13,12 +13,12 @@ from irdeconv.io.document import (
     Body,
     Document,
     Edge,
-    Layer,
     MapEntry,
     Pairs,
-    Port,
     PortMap,
     RawSection,
+    XmlLayer,
+    XmlPort,
 )
 from irdeconv.io.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
@@ -45,7 +45,7 @@ class LayerReader:
         self._section, self._item, self._sub, self._depth = "", 0, 0, 0
         self._layers = self._edges = 0
 
-    def top_layer(self, e: Element, item: int) -> Layer:
+    def top_layer(self, e: Element, item: int) -> XmlLayer:
         """Read child number `item` of `<layers>`."""
         self._section, self._item, self._sub = "layers", item, 0
         return self._layer(e)
@@ -84,7 +84,7 @@ class LayerReader:
         self._out.add(code, message, location=place, hint=hint)
         raise TooLarge
 
-    def _layer(self, e: Element) -> Layer:
+    def _layer(self, e: Element) -> XmlLayer:
         self._layers += 1
         if self._layers > self._limits.layers:
             self._exceeded("E601", f"more than {self._limits.layers} layers")
@@ -95,7 +95,7 @@ class LayerReader:
             self._child(child, parts)
         own = dict(e.items())
         kind = own.pop("type", None)
-        return Layer(
+        return XmlLayer(
             own.pop("id", None),
             own.pop("name", None),
             None if kind is None else intern(kind),
@@ -139,7 +139,7 @@ class LayerReader:
         else:
             self._unexpected(e, _KNOWN, "layer")
 
-    def _ports(self, group: Element) -> tuple[Port, ...]:
+    def _ports(self, group: Element) -> tuple[XmlPort, ...]:
         out = []
         for e in group:
             self._sub += 1
@@ -152,7 +152,7 @@ class LayerReader:
             known = (number is not None) + (precision is not None) + (names is not None)
             extra = () if len(e.attrib) == known else _others(e, _PORT)
             dims, rt_info = self._inside(e)
-            out.append(Port(number, precision, names, dims, extra, sub, rt_info))
+            out.append(XmlPort(number, precision, names, dims, extra, sub, rt_info))
         return tuple(out)
 
     def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
@@ -239,8 +239,8 @@ class _Parts:
     def __init__(self) -> None:
         self.data: dict[str, str] | None = None
         self.data_sub = 0
-        self.inputs: tuple[Port, ...] = ()
-        self.outputs: tuple[Port, ...] = ()
+        self.inputs: tuple[XmlPort, ...] = ()
+        self.outputs: tuple[XmlPort, ...] = ()
         self.rt_info: str | None = None
         self.sections: list[RawSection] = []
         self.bodies: list[Body] = []

@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from irdeconv.errors import Collector
-from irdeconv.io.document import Document, Edge, Layer
+from irdeconv.io.document import Document, Edge, XmlLayer
 from irdeconv.io.limits import Limits
 from irdeconv.io.prolog import Prolog, report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, TooLarge
@@ -73,7 +73,7 @@ class _Stream:
     def __init__(self, source: SourceFile, out: Collector, limits: Limits) -> None:
         self._source, self._out = source, out
         self._reader = LayerReader(source, out, limits)
-        self._layers: list[Layer] = []
+        self._layers: list[XmlLayer] = []
         self._edges: list[Edge] = []
         self._counts = {"layers": 0, "edges": 0}
         self._sections: dict[str, Element] = {}

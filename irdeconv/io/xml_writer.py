@@ -19,7 +19,7 @@ from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Interval, Spec
 
-CHUNK = 1 << 24
+_WRITTEN_AT_ONCE = 1 << 24
 
 
 @dataclass
@@ -36,8 +36,8 @@ class _Blobs:
         digest = hashlib.blake2b(data).digest() + len(data).to_bytes(8, "little")
         if digest not in self.seen:
             self.seen[digest] = self.size
-            for start in range(0, len(data), CHUNK):
-                self.file.write(data[start : start + CHUNK])
+            for start in range(0, len(data), _WRITTEN_AT_ONCE):
+                self.file.write(data[start : start + _WRITTEN_AT_ONCE])
             self.size += len(data)
         return self.seen[digest], len(data)
 

@@ -31,7 +31,7 @@ _MEASURED: dict[tuple[str, ConvProblem], str] = {}
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """The candidate that was taken and why."""
 
     candidate: Candidate
@@ -53,22 +53,24 @@ class Tuner:
         candidates: Sequence[Candidate],
         filter: Array | None,
         team: Team,
-    ) -> Choice:
+    ) -> KernelChoice:
         """Return the best of the candidates, which are sorted by estimated cost."""
         candidates = _worthwhile(candidates)
         first = candidates[0]
         rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
         if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
-            return Choice(first, f"estimated {first.cost / 1e3:.0f} us")
+            return KernelChoice(first, f"estimated {first.cost / 1e3:.0f} us")
         known = _MEASURED.get((kind, problem)) or self._load().get(_key(kind, problem))
         for c in rivals:
             if c.name == known:
-                return Choice(c, "measured before")
+                return KernelChoice(c, "measured before")
         times = {c.name: _time(c, problem, filter, team) for c in rivals}
         best = min(rivals, key=lambda c: times[c.name])
         _MEASURED[kind, problem] = best.name
         self._save(_key(kind, problem), best.name)
-        return Choice(best, f"measured {times[best.name] * 1e6:.0f} us, best of {len(rivals)}")
+        return KernelChoice(
+            best, f"measured {times[best.name] * 1e6:.0f} us, best of {len(rivals)}"
+        )
 
     def _load(self) -> dict[str, str]:
         if self._stored is None:
@@ -78,7 +80,7 @@ class Tuner:
                     content = json.loads(self.path.read_text())
                 except (OSError, ValueError):
                     content = {}  # a damaged cache is an empty one
-                if isinstance(content, dict) and content.get("schema") == SCHEMA:
+                if isinstance(content, dict) and content.get("schema") == MEASUREMENTS_SCHEMA:
                     kernels = content.get("kernels")
                     found = kernels.items() if isinstance(kernels, dict) else ()
                     self._stored = {str(k): str(v) for k, v in found}
@@ -89,7 +91,9 @@ class Tuner:
         stored[key] = name
         if self.path is None:
             return
-        text = json.dumps({"schema": SCHEMA, "kernels": stored}, indent=1, sort_keys=True)
+        text = json.dumps(
+            {"schema": MEASUREMENTS_SCHEMA, "kernels": stored}, indent=1, sort_keys=True
+        )
         with failures(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         write_file(self.path, text.encode())
@@ -110,7 +114,7 @@ def _rounds_more(candidate: Candidate) -> bool:
     return "winograd" in candidate.name
 
 
-SCHEMA = "irdeconv/kernels/1"
+MEASUREMENTS_SCHEMA = "irdeconv/kernels/1"
 
 
 def _key(kind: str, problem: ConvProblem) -> str:

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
       | (?P<mark>[()\[\]{}<>=,:?.])""",
     re.VERBOSE,
 )
-_KINDS = {
+_TOKENS = {
     "ref": "a node such as %5",
     "string": "a string",
     "word": "a word",
@@ -95,7 +95,7 @@ class Lexer:
     def take(self, *kinds: str) -> Token:
         """Consume a token of one of the kinds, or fail."""
         if self.token.kind not in kinds:
-            wanted = " or ".join(_KINDS[k] for k in kinds)
+            wanted = " or ".join(_TOKENS[k] for k in kinds)
             self.fail(f"expected {wanted}, found {self.describe(self.token)}")
         return self.next()
 

@@ -27,10 +27,10 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
     Raises InputError (E702) with line and column for anything that does not fit; nodes point at
     their lines in the text.
     """
-    return _Parser(Lexer(text, file)).graph()
+    return _GraphParser(Lexer(text, file)).graph()
 
 
-class _Parser:
+class _GraphParser:
     def __init__(self, lex: Lexer) -> None:
         self.lex = lex
         self.inputs: dict[int, list[tuple[Value, int]]] = {}

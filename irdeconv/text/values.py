@@ -20,7 +20,7 @@ from irdeconv.dtypes import ElementType
 from irdeconv.packing import encode
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
 
-READABLE = 16  # elements; larger arrays are base64
+READABLE_ELEMENTS = 16  # elements; larger arrays are base64
 
 # JSON leaves these as they are; a terminal or an editor would not show them.
 _HIDDEN = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
@@ -71,7 +71,7 @@ def format_array(values: Array, dtype: ElementType) -> str:
 
 def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str | None:
     """Return the elements as text where that reads back to `raw`, else None."""
-    if values.size > READABLE:
+    if values.size > READABLE_ELEMENTS:
         return None
     if dtype.kind == "string" and not all(isinstance(v, str) for v in values.flat):
         return None
@@ -141,7 +141,7 @@ def format_data(
     raw = data.raw()
     count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
     text = None
-    if is_static(shape) and count <= READABLE:
+    if is_static(shape) and count <= READABLE_ELEMENTS:
         values = data.values if isinstance(data, ArrayData) else data.array()
         text = readable(values, dtype, raw)
     if text is not None:

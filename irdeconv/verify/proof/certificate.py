@@ -26,7 +26,7 @@ from irdeconv.verify.proof.layer import Layer, Place, region, source_layer
 from irdeconv.verify.proof.matching import Matching, match
 from irdeconv.verify.proof.probe import TRIALS, error_probability, probe
 
-SCHEMA = "irdeconv/certificate/1"
+CERTIFICATE_SCHEMA = "irdeconv/certificate/1"
 MOST_PROBED = 10  # sizes of one layer
 LISTED = 64  # longer vectors are given by their hash
 SHOWN = 80  # characters of a value in a message
@@ -52,7 +52,7 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
-            "schema": SCHEMA,
+            "schema": CERTIFICATE_SCHEMA,
             "layer": self.layer,
             "type": self.type,
             "form": self.form,
@@ -65,8 +65,8 @@ class Certificate:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Certificate:
         """Read the JSON form; ValueError where it is none."""
-        if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
-            raise ValueError(f"this is no {SCHEMA}")
+        if not isinstance(content, Mapping) or content.get("schema") != CERTIFICATE_SCHEMA:
+            raise ValueError(f"this is no {CERTIFICATE_SCHEMA}")
         unknown = set(content) - {"schema", *(f.name for f in fields(Certificate))}
         if unknown:
             raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
