@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
@@ -18,6 +18,7 @@ from irdeconv.declare import attributes as attributes
 from irdeconv.declare import parse_attributes as parse_attributes
 from irdeconv.errors import OpError, Problem
 from irdeconv.spec import VALUE_LIMIT, Array, Spec, simplify
+from irdeconv.traits import SCALE, SUM, Bound, ChainStep, Rounding
 
 X = TypeVar("X")
 C = TypeVar("C", bound="type[Op]")
@@ -31,7 +32,9 @@ class Op:
     `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
     `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
     object arrays of dimensions, so that partly known shapes flow through it. `side_effect` keeps
-    a node whose output nobody uses.
+    a node whose output nobody uses. `moves` says that every element of the output is one of the
+    first input or 0, `deconvolution` that it is a deconvolution of any dialect. `rounding` is the
+    rule by which `compare` judges it.
     """
 
     type: ClassVar[str] = ""
@@ -40,6 +43,9 @@ class Op:
     standard: ClassVar[bool] = True
     partial: ClassVar[bool] = False
     side_effect: ClassVar[bool] = False
+    moves: ClassVar[bool] = False
+    deconvolution: ClassVar[bool] = False
+    rounding: ClassVar[Rounding] = SCALE
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
         """Return the spec of every output; raise OpError where the inputs do not fit."""
@@ -52,6 +58,25 @@ class Op:
     def evaluator(self, used: frozenset[int]) -> Callable[..., Any]:
         """Return what computes the outputs of the ports `used`; the others may be left out."""
         return self.evaluate
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        """Return the operation as a step of an element-wise chain; None where it is none.
+
+        `inputs` have their values where they are constants. Operands and result are taken to be
+        f64, f32, f16 or bf16.
+        """
+        return None
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Bind to exact shapes without empty axes; None where only `evaluate` will do.
+
+        Constant inputs have their values, however many elements these have.
+        """
+        return None
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        """Return how many products at most add up to an element of the first output."""
+        return -(-inputs[0].size // max(output.size, 1)) + 1
 
     def check(self) -> Iterator[Problem]:
         """Yield what is wrong with the attributes alone."""
@@ -81,10 +106,13 @@ class SugarOp(Op):
 
     With a graph builder `expand` is the lowering, with a spec builder the shape rule, with an eager
     builder the evaluator. Subclasses declare the input ports in the signature of `expand`.
-    `deconvolution` marks those that expand to one core.Deconvolution.
+    A `deconvolution` expands to one core.Deconvolution.
     """
 
-    deconvolution: ClassVar[bool] = False
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return SUM if self.deconvolution else SCALE
 
     def expand(self, b: Builder[Any], *inputs: Any) -> Any:
         """Build the same computation from more basic operations."""

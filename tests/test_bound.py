@@ -14,9 +14,9 @@ from irdeconv.kernels.elementwise import chain
 from irdeconv.kernels.pooling import slices as pooling
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op, as_tuple, infer_op, lookup
-from irdeconv.runtime.binder import BINDERS, Bound, binder
 from irdeconv.runtime.bound import bind
 from irdeconv.spec import Array, Interval, Spec
+from irdeconv.traits import Bound
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
 
 CASES = all_cases()
@@ -180,9 +180,3 @@ def test_what_is_not_bound() -> None:
     assert bind(relu, [Spec(None, (2, 3))], [x]) is None
     assert bind(op_of("Transpose"), [x, Spec(dtypes.i64, (2,))], [Spec(dtypes.f32, (3, 2))]) is None
     assert bind(op_of("ShapeOf"), [x], [Spec(dtypes.i64, (2,))]) is None
-
-
-def test_two_binders_of_one_class() -> None:
-    cls = next(iter(BINDERS))
-    with pytest.raises(TypeError, match="two binders"):
-        binder(cls)(lambda op, inputs, outputs: None)

@@ -7,7 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from irdeconv.kernels.elementwise.chain import Chain, Step
+from irdeconv.kernels.elementwise import steps as rules
+from irdeconv.kernels.elementwise.calls import Instruction, Rule
+from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -15,28 +17,29 @@ from test_chain import assert_close, data
 
 # Activation, its parameters, roundings (of f32) by which the compiled polynomial may differ.
 COMPILED = [
-    ("relu", (), 0),
-    ("clamp", (-1.5, 2.25), 0),
-    ("leaky_relu", (0.1,), 0),
-    ("hsigmoid", (), 1),
-    ("hswish", (), 1),
-    ("sigmoid", (), 4),
-    ("swish", (), 4),
-    ("swish", (2.0,), 4),  # a power of two: the product is exact
-    ("prelu", (), 0),
+    (rules.relu, (), 0),
+    (rules.clamp, (-1.5, 2.25), 0),
+    (rules.hsigmoid, (), 1),
+    (rules.hswish, (), 1),
+    (rules.sigmoid, (), 4),
+    (rules.swish, (1.0,), 4),
+    (rules.swish, (2.0,), 4),  # a power of two: the product is exact
+    (rules.prelu, (), 0),
 ]
 
 
-@pytest.mark.parametrize(("name", "params", "ulps"), COMPILED, ids=lambda v: str(v))
-def test_compiled_activations(name: str, params: tuple[float, ...], ulps: float) -> None:
+@pytest.mark.parametrize(
+    ("rule", "params", "ulps"), COMPILED, ids=lambda v: getattr(v, "__name__", str(v))
+)
+def test_compiled_activations(rule: Rule, params: tuple[float, ...], ulps: float) -> None:
     """Compiled where numba is there, else the same by NumPy: bias and activation, or one alone."""
     x = data((2, 6, 5, 41), "f32")
     bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
     slope = np.linspace(-1, 2, 6, dtype=np.float32).reshape(6, 1, 1)
-    more: list[Array | None] = [slope] if name == "prelu" else []
+    more: list[Array | None] = [slope] if rule is rules.prelu else []
     tail = (2,) if more else ()
-    after = [Step("add", (0, 1)), Step(name, (2 + len(more), *tail), params)]
-    alone = [Step(name, (0, *(t - 1 for t in tail)), params)]
+    after = [Instruction(np.add, (0, 1)), Instruction(rule, (2 + len(more), *tail), params)]
+    alone = [Instruction(rule, (0, *(t - 1 for t in tail)), params)]
     for steps, operands in ((after, [bias, *more]), (alone, more)):
         fast, slow = (Chain.compile(steps, d, operands) for d in ("float32", "float64"))
         assert fast.fused is not None or not jit.available()
@@ -67,7 +70,7 @@ def test_constants_that_vary_along_other_axes_are_not_compiled() -> None:
     """A vector of as many values as there are channels runs along the last axis all the same."""
     x = data((2, 6, 6), "f32", bad=False)
     row = np.linspace(-1, 1, 6, dtype=np.float32)
-    steps = [Step("add", (0, 1)), Step("relu", (2,))]
+    steps = [Instruction(np.add, (0, 1)), Instruction(rules.relu, (2,))]
     for bias in (row, row.reshape(6, 1), row.reshape(1, 6, 1), row[:2].reshape(2, 1, 1)):
         epilogue = Chain.compile(steps, "float32", [bias]).bind(x.shape)
         tile = x.copy()
@@ -83,18 +86,18 @@ def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not jit.available()
 
 
-@pytest.mark.parametrize("activation", [None, "relu", "hswish"])
+@pytest.mark.parametrize("activation", [None, rules.relu, rules.hswish])
 @pytest.mark.parametrize("behind", [False, True])
-def test_residuals(activation: str | None, behind: bool) -> None:
+def test_residuals(activation: Rule | None, behind: bool) -> None:
     """A tensor is added before or behind the activation, on tiles with gaps between their rows."""
     x = data((2, 6, 5, 41), "f32", bad=False)
     more = data((2, 6, 5, 41), "f32", bad=False)[::-1].copy()
     bias = np.linspace(-1, 1, 6, dtype=np.float32).reshape(1, 6, 1, 1)
-    names = [activation] if activation else []
-    names.insert(len(names) if behind else 0, "add")
-    steps, value = [Step("add", (0, 1))], 3
-    for name in names:
-        steps.append(Step(name, (2, value) if name == "add" else (value,)))
+    chosen = [activation] if activation else []
+    chosen.insert(len(chosen) if behind else 0, np.add)
+    steps, value = [Instruction(np.add, (0, 1))], 3
+    for rule in chosen:
+        steps.append(Instruction(rule, (2, value) if rule is np.add else (value,)))
         value += 1
     fast, slow = (Chain.compile(steps, d, [bias, None]) for d in ("float32", "float64"))
     assert fast.fused is not None or not jit.available()
@@ -107,5 +110,5 @@ def test_residuals(activation: str | None, behind: bool) -> None:
                 epilogue(tile.reshape(2, 6, -1)[i, rows, at], i, rows, at)
     # Three roundings of sums of numbers below their sizes, and those of the activation.
     size = np.abs(x) + np.abs(bias) + np.abs(more)
-    factor = size + 3 if activation == "hswish" else 1
+    factor = size + 3 if activation is rules.hswish else 1
     assert np.all(np.abs(tile - want) <= 8 * np.finfo(np.float32).eps * (size + 1) * factor)

@@ -6,8 +6,9 @@ import pytest
 import irdeconv as ird
 from irdeconv.constant import ArrayData
 from irdeconv.graph import Graph, Value
-from irdeconv.ops.activation import Exp, ReLU
+from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
+from irdeconv.ops.unary import Exp
 from irdeconv.verify.compare.difference import Allowed, difference
 from support.layers import Layer, build, numbers, parameter, result
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from irdeconv.errors import OpError
-from irdeconv.op import TYPES
 from irdeconv.ops import core
 from irdeconv.ops.activation import Gelu, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
-from irdeconv.verify.compare import rules
 from irdeconv.verify.compare.carry import carried
 from irdeconv.verify.compare.difference import Allowed
 from irdeconv.verify.compare.rounding import (
@@ -35,14 +33,6 @@ ONE = np.array([1])
 
 def normal(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
-
-
-def test_the_tables_name_operations_once() -> None:
-    tables = [rules.MOVES, rules.KEEPS, rules.STEPS, set(rules.ROUNDINGS), rules.SUMS,
-              rules.FUNCTIONS, rules.COMPOSITE, rules.SOFTMAX]  # fmt: skip
-    names = [name for table in tables for name in table]
-    assert len(names) == len(set(names))
-    assert set(names) <= set(TYPES)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from irdeconv.dtypes import f32, i64
 from irdeconv.op import Op, SpecBuilder, as_tuple, infer_op
-from irdeconv.ops.activation import Floor
 from irdeconv.ops.broadcasting import Broadcast
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import (
@@ -30,6 +29,7 @@ from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.ops.splitting import Split
 from irdeconv.ops.strided import StridedSlice
+from irdeconv.ops.unary import Floor
 from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
 
 b = SpecBuilder()

@@ -31,7 +31,7 @@ WIDTH = 98
 FILES = {
     "places": "codes errors source",
     "tensors": "attributes dtypes extras plural spec suggest",
-    "meaning": "constant declare geometry geometry_conv geometry_hints op packing",
+    "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "api": "__init__ api",
 }
 

@@ -13,8 +13,10 @@ from irdeconv.dialects.onnx import ConvTranspose
 from irdeconv.errors import Problem
 from irdeconv.op import Builder, attribute, op
 from irdeconv.ops import core
-from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid, Tanh
+from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
+from irdeconv.ops.unary import Tanh
 from irdeconv.spec import Spec
+from irdeconv.traits import SCALE, SUM, Rounding
 
 Activation = Literal["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"]
 LARGEST = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
@@ -66,6 +68,11 @@ class NhwcConvTranspose(ConvTranspose):
                 f"{len(wanted)}: {names}",
                 attribute="activation_params",
             )
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it: with an activation it is not linear."""
+        return SUM if self.activation is None else SCALE
 
     def activate(self, b: Builder[Any], y: Any) -> Any:
         """Apply the activation."""

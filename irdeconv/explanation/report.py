@@ -10,7 +10,6 @@ from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.explanation.layer import LayerExplanation, explain_layer, shape_text
 from irdeconv.explanation.verdicts import Verdict
 from irdeconv.graph import Graph, Node
-from irdeconv.inspection.layers import is_deconvolution
 from irdeconv.inspection.table import table
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.spec import Shape
@@ -65,7 +64,7 @@ def explain(
 
 
 def _chosen(graph: Graph, layer: str | None) -> list[Node]:
-    known = [n for n in graph.nodes() if is_deconvolution(n.op)]
+    known = [n for n in graph.nodes() if n.op.deconvolution]
     names = ", ".join(f'"{n.name}"' for n in known[:FEW]) + (", ..." if len(known) > FEW else "")
     if layer is None:
         if len(known) > FEW:

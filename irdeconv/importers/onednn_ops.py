@@ -14,6 +14,7 @@ from irdeconv.op import Op
 from irdeconv.ops import activation as act
 from irdeconv.ops import elementwise as el
 from irdeconv.ops import reduction as red
+from irdeconv.ops import unary as un
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Concat, Transpose
@@ -177,16 +178,16 @@ def binary(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 _UNARY: dict[str, Op] = {
-    "Abs": act.Abs(),
-    "Exp": act.Exp(),
+    "Abs": un.Abs(),
+    "Exp": un.Exp(),
     "HardSwish": act.HSwish(),
-    "Log": act.Log(),
+    "Log": un.Log(),
     "Mish": act.Mish(),
     "ReLU": act.ReLU(),
-    "Round": act.Round("half_to_even"),
+    "Round": un.Round("half_to_even"),
     "Sigmoid": act.Sigmoid(),
-    "Sqrt": act.Sqrt(),
-    "Tanh": act.Tanh(),
+    "Sqrt": un.Sqrt(),
+    "Tanh": un.Tanh(),
 }
 
 

@@ -16,6 +16,7 @@ from irdeconv.importers.onnx_tensors import element_type
 from irdeconv.op import Op
 from irdeconv.ops import activation as act
 from irdeconv.ops import elementwise as el
+from irdeconv.ops import unary as un
 from irdeconv.ops.broadcasting import Broadcast
 
 CASTS = tuple(
@@ -37,34 +38,34 @@ def _binary(types: str, versions: str, op: Op) -> None:
 
 
 for _name, _versions, _op in (
-    ("Abs", "6 13", act.Abs()),
-    ("Neg", "6 13", act.Negative()),
-    ("Sign", "9 13", act.Sign()),
-    ("Floor", "6 13", act.Floor()),
-    ("Ceil", "6 13", act.Ceiling()),
-    ("Round", "11 22", act.Round("half_to_even")),
-    ("Sqrt", "6 13", act.Sqrt()),
-    ("Exp", "6 13", act.Exp()),
-    ("Log", "6 13", act.Log()),
+    ("Abs", "6 13", un.Abs()),
+    ("Neg", "6 13", un.Negative()),
+    ("Sign", "9 13", un.Sign()),
+    ("Floor", "6 13", un.Floor()),
+    ("Ceil", "6 13", un.Ceiling()),
+    ("Round", "11 22", un.Round("half_to_even")),
+    ("Sqrt", "6 13", un.Sqrt()),
+    ("Exp", "6 13", un.Exp()),
+    ("Log", "6 13", un.Log()),
     ("Sin Cos Tan Asin Acos Atan", "7 22", None),
     ("Sinh Cosh Asinh Acosh Atanh", "9 22", None),
-    ("Erf", "9 13", act.Erf()),
-    ("Tanh", "6 13", act.Tanh()),
+    ("Erf", "9 13", un.Erf()),
+    ("Tanh", "6 13", un.Tanh()),
     ("Sigmoid", "6 13", act.Sigmoid()),
     ("Relu", "6 13 14", act.ReLU()),
     ("Softplus", "1 22", act.SoftPlus()),
     ("Softsign", "1 22", act.SoftSign()),
     ("Mish", "18 22", act.Mish()),
     ("HardSwish", "14 22", act.HSwish()),
-    ("Not", "1", act.LogicalNot()),
-    ("BitwiseNot", "18", act.BitwiseNot()),
-    ("IsNaN", "9 13 20", act.IsNaN()),
+    ("Not", "1", un.LogicalNot()),
+    ("BitwiseNot", "18", un.BitwiseNot()),
+    ("IsNaN", "9 13 20", un.IsNaN()),
 ):
     if _op is not None:
         _unary(_name, _versions, _op)
     else:
         for _word in _name.split():
-            _unary(_word, _versions, getattr(act, _word)())
+            _unary(_word, _versions, getattr(un, _word)())
 
 for _name, _versions, _two in (
     ("Add", "7 13 14", el.Add()),
@@ -239,7 +240,7 @@ def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Whether an element is infinite, of the signs asked for."""
     negative, positive = n.integer("detect_negative", 1), n.integer("detect_positive", 1)
-    return b.add(act.IsInf(bool(negative), bool(positive)), n[0])
+    return b.add(un.IsInf(bool(negative), bool(positive)), n[0])
 
 
 @rule("Where", "9 16")

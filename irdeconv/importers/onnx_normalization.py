@@ -7,7 +7,6 @@ from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.op import Op
-from irdeconv.ops.activation import Sqrt
 from irdeconv.ops.elementwise import Add, Divide, Equal, Multiply, Select, Subtract
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.normalization import MVN, BatchNormInference, GroupNormalization
@@ -16,6 +15,7 @@ from irdeconv.ops.places import OneHot1
 from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMean
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.softmax import LogSoftmax, SoftMax
+from irdeconv.ops.unary import Sqrt
 
 
 @rule("BatchNormalization", "7 9 14 15")

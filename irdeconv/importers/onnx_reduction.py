@@ -14,7 +14,6 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.op import Op
 from irdeconv.ops import reduction as red
-from irdeconv.ops.activation import Exp, IsFinite, Log
 from irdeconv.ops.elementwise import Add, Multiply, Select, Subtract
 from irdeconv.ops.indexing import GatherElements, ScatterElementsUpdate, ScatterNDUpdate
 from irdeconv.ops.indexing import GatherND as GatherNDOp
@@ -22,6 +21,7 @@ from irdeconv.ops.ordering import CumSum, TopK
 from irdeconv.ops.places import OneHot
 from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.ops.unary import Exp, IsFinite, Log
 from irdeconv.spec import is_static
 
 ALL = "1 11 13 18"

@@ -72,11 +72,6 @@ class DeconvolutionFacts:
         return asdict(self)
 
 
-def is_deconvolution(op: Op) -> bool:
-    """Whether an operation is a deconvolution of any dialect or the canonical one."""
-    return isinstance(op, core.Deconvolution) or (isinstance(op, SugarOp) and op.deconvolution)
-
-
 def layers(graph: Graph) -> list[LayerFacts]:
     """Return the facts of all nodes in id order."""
     sources = _constant_sources(graph)
@@ -101,7 +96,7 @@ def _layer(graph: Graph, node: Node, sources: dict[int, frozenset[int]]) -> Laye
         sum(n for n, _ in sizes),
         sum(b for _, b in sizes),
         macs(node.op, inputs, outputs),
-        is_deconvolution(node.op),
+        node.op.deconvolution,
         constant,
         node.origins,
     )
@@ -154,7 +149,7 @@ class _CanonicalRecorder(SpecBuilder):
 
 def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:
     """Return the facts of every deconvolution in id order."""
-    return [_facts(graph, n) for n in graph.nodes() if is_deconvolution(n.op)]
+    return [_facts(graph, n) for n in graph.nodes() if n.op.deconvolution]
 
 
 def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:

@@ -29,6 +29,7 @@ from irdeconv.ops import (
     softmax,
     splitting,
     strided,
+    unary,
     unique,
 )
 
@@ -61,5 +62,6 @@ __all__ = [
     "softmax",
     "splitting",
     "strided",
+    "unary",
     "unique",
 ]

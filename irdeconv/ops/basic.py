@@ -8,6 +8,7 @@ from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
 from irdeconv.op import Op, attribute, op
 from irdeconv.spec import VALUE_LIMIT, Array, Shape, Spec
+from irdeconv.traits import MOVES
 
 
 @op("Parameter")
@@ -24,6 +25,8 @@ class Parameter(Op):
 @op("Result")
 class Result(Op):
     """A model output: passes its input on.  [infrastructure/Result-1]"""
+
+    rounding = MOVES
 
     def infer(self, data: Spec) -> Spec:
         return data

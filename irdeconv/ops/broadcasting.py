@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.kernels.moves import tiled
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, elements, exact, want_rank
 from irdeconv.spec import (
     Array,
@@ -19,15 +21,18 @@ from irdeconv.spec import (
     bounds,
     broadcast,
     format_shape,
+    ints,
     merge,
     non_negative,
 )
+from irdeconv.traits import MOVES, Bound
 
 
 class _Broadcast(Op):
     """Base of the two versions: modes numpy, pdpd, explicit, bidirectional."""
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
     mode: str = "numpy"
 
     @property
@@ -111,6 +116,22 @@ class _Broadcast(Op):
             target = np.broadcast_shapes(data.shape, target)
         return np.broadcast_to(data, target).copy()
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        size = shape_of(inputs[0])
+        if self.is_explicit and len(inputs) > 2:
+            axes = ints(inputs[2])
+            if axes is None:
+                return None
+            placed = [1] * len(shape_of(outputs[0]))
+            for axis, d in zip(axes, size, strict=True):
+                placed[axis] = d
+            size = tuple(placed)
+
+        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+            np.copyto(out, x.reshape(size))
+
+        return Bound(call)
+
 
 def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
     """Require that each dimension is 1 or that of the target's axis; E302."""
@@ -164,6 +185,7 @@ class Tile(Op):
     """
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(self, data: Spec, repeats: Spec) -> Spec:
         counts = elements(repeats, 1, "repeats")
@@ -176,6 +198,20 @@ class Tile(Op):
 
     def evaluate(self, data: Array, repeats: Array) -> Array:
         return np.tile(data, [max(int(n), 0) for n in repeats.reshape(-1)])
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        repeats = ints(inputs[1])
+        if repeats is None:
+            return None
+        size = shape_of(inputs[0])
+        rank = max(len(size), len(repeats))
+        size = (1,) * (rank - len(size)) + size
+        inside, result = tiled(size, (1,) * (rank - len(repeats)) + repeats)
+
+        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+            np.copyto(out.reshape(result), x.reshape(inside))
+
+        return Bound(call)
 
 
 def _count(n: Dim) -> Dim:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.moves import copy_into
 from irdeconv.op import Op, attribute, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type
 from irdeconv.spec import Array, Dim, Interval, Spec, format_shape
+from irdeconv.traits import MOVES, Bound
 
 BlockMode = Literal["blocks_first", "depth_first"]
 
@@ -34,6 +37,9 @@ def divided(size: Dim, by: int, what: str, attribute: str) -> Dim:
 class _Blocks(Op):
     """Base of the two directions."""
 
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+
     mode: BlockMode = attribute("blocks_first", documented=True)
     block_size: int = 1
 
@@ -44,6 +50,24 @@ class _Blocks(Op):
                 f"block_size is {self.block_size}; it must be positive",
                 attribute="block_size",
             )
+
+    def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """Return into which axes the data is split, and their order in the result."""
+        raise NotImplementedError
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        split, order = self.rearrangement(shape_of(inputs[0]))
+        return _permuted(split, order, [split[i] for i in order])
+
+
+def _permuted(split: Sequence[int], order: Sequence[int], merge: Sequence[int]) -> Bound:
+    """Reshape to `split`, permute, and copy into the result seen as `merge`."""
+    seen, axes, result = tuple(split), tuple(order), tuple(merge)
+
+    def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+        copy_into(x.reshape(seen).transpose(axes), out.reshape(result))
+
+    return Bound(call)
 
 
 @op("DepthToSpace")
@@ -70,7 +94,6 @@ class DepthToSpace(_Blocks):
         return x.reshape(n, c // b ** len(space), *(d * b for d in space))
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-        """Return into which axes the data is split, and their order in the result."""
         n, c, *space = shape
         axes, b = len(space), self.block_size
         blocks = [b] * axes
@@ -109,7 +132,6 @@ class SpaceToDepth(_Blocks):
         return x.reshape(n, c * b ** len(space), *(d // b for d in space))
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-        """Return into which axes the data is split, and their order in the result."""
         n, c, *space = shape
         axes, b = len(space), self.block_size
         split = (n, c, *(v for d in space for v in (d // b, b)))
@@ -126,6 +148,8 @@ class ShuffleChannels(Op):
     [movement/ShuffleChannels-1]
     """
 
+    moves: ClassVar[bool] = True
+    rounding = MOVES
     axis: int = 1
     group: int = 1
 
@@ -146,6 +170,13 @@ class ShuffleChannels(Op):
         x = data.reshape(math.prod(before), self.group, c // self.group, math.prod(after))
         return x.swapaxes(1, 2).reshape(data.shape)
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        size = shape_of(inputs[0])
+        at = axis_of(self.axis, len(size))
+        outer, inner, c = math.prod(size[:at]), math.prod(size[at + 1 :]), size[at]
+        split = outer, self.group, c // self.group, inner
+        return _permuted(split, (0, 2, 1, 3), (outer, c // self.group, self.group, inner))
+
 
 @op("Reverse", until=1)
 class Reverse(Op):
@@ -154,6 +185,8 @@ class Reverse(Op):
     data: any type.  [movement/Reverse-1]
     """
 
+    moves: ClassVar[bool] = True
+    rounding = MOVES
     mode: Literal["index", "mask"] = attribute("index", documented=True)
 
     def infer(self, data: Spec, axes: Spec) -> Spec:

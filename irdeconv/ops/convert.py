@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError
+from irdeconv.kernels.elementwise import steps
 from irdeconv.op import Op, op
 from irdeconv.ops import ranges
 from irdeconv.spec import Array, Dim, Interval, Spec
+from irdeconv.traits import CONVERSION, Bound, ChainStep, Operand
 
 
 def convert(values: Array, dtype: ElementType) -> Array:
@@ -84,8 +87,26 @@ def _check(source: ElementType | None, target: ElementType) -> None:
         raise OpError(f"{source} cannot be converted to {target}", code="E303", port=0)
 
 
+class _Conversion(Op):
+    """Base: how both operations run."""
+
+    rounding = CONVERSION
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Casts that NumPy does as the operation does: not real to integer, not to packed types."""
+        source, target = inputs[0].dtype, outputs[0].dtype
+        assert source is not None
+        assert target is not None
+        if source == target:
+            return Bound(view=lambda x, *_: x)
+        integral = target.is_integral and not source.is_real and not target.is_packed
+        if not (target.is_real or integral) or "string" in (source.kind, target.kind):
+            return None
+        return Bound(lambda x, *_, out, team: np.copyto(out, x, casting="unsafe"))
+
+
 @op("Convert", until=17)
-class Convert(Op):
+class Convert(_Conversion):
     """Change the element type to `destination_type`, the shape stays.
 
     Real to integer truncates, narrower integers keep the low bits; to boolean: not 0.
@@ -102,9 +123,18 @@ class Convert(Op):
     def evaluate(self, data: Array) -> Array:
         return convert(data, self.destination_type)
 
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        """Return the rounding to a type of fewer bits; f64 does not mix with others in a chain."""
+        source, target = str(inputs[0].dtype), self.destination_type.name
+        if target not in ("f64", "f32", "f16", "bf16") or (target == "f64") != (source == "f64"):
+            return None
+        if target in ("f64", "f32", source):
+            return ChainStep(np.positive, (Operand(0),))
+        return ChainStep(steps.narrow, (Operand(0),), (self.destination_type.container,))
+
 
 @op("ConvertLike")
-class ConvertLike(Op):
+class ConvertLike(_Conversion):
     """Change the element type of `data` to that of `like`; shape kept.  [type/ConvertLike-1]"""
 
     def infer(self, data: Spec, like: Spec) -> Spec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.ops.core import equal_lengths, positive
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, is_static, merge
+from irdeconv.traits import SUM
 
 LISTS = ("strides", "pads_begin", "pads_end", "dilations")
 
@@ -37,6 +38,7 @@ class ConvolutionBase(Op):
     outputs of size 0 and more than three spatial axes are then legal.
     """
 
+    rounding = SUM
     filter_layout: ClassVar[str] = ""
 
     strides: Ints = attribute((), documented=True)
@@ -188,6 +190,9 @@ class ConvolutionBase(Op):
             filled(self.dilations, axes, 1),
             (filled(self.pads_begin, axes, 0), filled(self.pads_end, axes, 0)),
         )
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        return int(inputs[1].size // max(output.shape[1], 1))
 
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
         for name in ("pads_begin", "pads_end"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from irdeconv.spec import (
     merge,
     non_negative,
 )
+from irdeconv.traits import MOVES, SUM
 
 VERSION = "irdeconv_1"
 
@@ -44,6 +46,7 @@ class ZeroInsertion(Op):
     follow the last element as well: (N, C, *(S*I)), a size that is linear down to I = 0.
     """
 
+    rounding = MOVES
     strides: Ints
     trailing: bool = False
 
@@ -84,6 +87,8 @@ class Deconvolution(Op):
     chunks per group. data and filter share an element type.
     """
 
+    deconvolution: ClassVar[bool] = True
+    rounding = SUM
     strides: Ints
     dilations: Ints
 

@@ -28,7 +28,7 @@ class Einsum(Op):
     equation: str
 
     def check(self) -> Iterator[Problem]:
-        terms, out = self.terms()
+        terms, out = self.subscripts()
         for term in (*terms, out):
             if not _TERM.fullmatch(term):
                 yield Problem("E210", f'"{term}" is no term of letters', attribute="equation")
@@ -39,7 +39,7 @@ class Einsum(Op):
             text = f'the output "{out}" has a letter twice'
             yield Problem("E210", text, attribute="equation")
 
-    def terms(self) -> tuple[list[str], str]:
+    def subscripts(self) -> tuple[list[str], str]:
         """Return the letters of every input and of the output."""
         left, arrow, out = self.equation.replace(" ", "").partition("->")
         if not arrow:
@@ -52,7 +52,7 @@ class Einsum(Op):
         for port, s in enumerate(inputs):
             want_type(s, "number", port, f"input {port}")
         dtype = one_type(*inputs, names=[f"input {port}" for port in range(len(inputs))])
-        terms, out = self.terms()
+        terms, out = self.subscripts()
         if len(terms) != len(inputs):
             raise OpError(
                 f'"{self.equation}" has {len(terms)} inputs, there are {len(inputs)}',
@@ -75,7 +75,7 @@ class Einsum(Op):
         return Spec(dtype, tuple(dims))
 
     def evaluate(self, *inputs: Array) -> Array:
-        terms, out = self.terms()
+        terms, out = self.subscripts()
         dtype = inputs[0].dtype
         narrow = dtype.kind not in "iu" and dtype.itemsize < 4
         wide = [x.astype(np.float32) for x in inputs] if narrow else inputs

@@ -6,7 +6,7 @@ attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the sec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,8 @@ import numpy as np
 from irdeconv.dtypes import boolean
 from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
+from irdeconv.kernels.elementwise import calls, steps
+from irdeconv.kernels.elementwise.calls import Rule
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, one_type, want_type
@@ -27,6 +29,16 @@ from irdeconv.spec import (
     format_shape,
     merge,
     merge_shapes,
+)
+from irdeconv.traits import (
+    FUNCTION,
+    JUMPS,
+    MOVES,
+    Bound,
+    ChainStep,
+    Operand,
+    Rounding,
+    roundings,
 )
 
 AutoBroadcast = Literal["numpy", "none", "pdpd"]
@@ -72,10 +84,15 @@ def quiet(fn: Callable[..., Array]) -> Callable[..., Array]:
 
 @dataclass(frozen=True)
 class Binary(Op):
-    """Base of operations on two tensors of one element type."""
+    """Base of operations on two tensors of one element type.
+
+    `fn` computes any element type as it is; a ufunc writes into given memory. `rule` is what a
+    chain computes of floating-point numbers, if it may be a step of one.
+    """
 
     partial: ClassVar[bool] = True
     fn: ClassVar[BinaryFunction]
+    rule: ClassVar[Rule | None] = None
     accepts: ClassVar[Types] = "number"
     gives_boolean: ClassVar[bool] = False
     scalar: ClassVar[Callable[[Any, Any], Any] | None] = None
@@ -92,7 +109,7 @@ class Binary(Op):
     def evaluate(self, a: Array, b: Array) -> Array:
         if a.dtype == object or b.dtype == object:
             return self.estimate(a, b)
-        return type(self).fn(a, b)
+        return quiet(type(self).fn)(a, b)
 
     def estimate(self, a: Array, b: Array) -> Array:
         """Compute on partly known values; TypeError where the operation cannot."""
@@ -101,39 +118,53 @@ class Binary(Op):
             raise TypeError(f"{self.type} of partly known values")
         return ranges.each(scalar, a, b)
 
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        rule = type(self).rule
+        return None if rule is None else ChainStep(rule, (Operand(0), Operand(1)))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Comparisons, logic, bits and integer arithmetic; floats are steps of chains."""
+        ufunc, dtype = type(self).fn, inputs[0].dtype
+        if dtype is None or dtype.kind == "string" or not isinstance(ufunc, np.ufunc):
+            return None
+        if not self.gives_boolean and (dtype.is_real or dtype.is_packed):
+            return None
+        return Bound(lambda a, b, out, team: ufunc(a, b, out=out))
+
 
 def binary(
     name: str,
     fn: BinaryFunction,
     doc: str,
     *,
+    rounding: Rounding,
+    rule: Rule | None = None,
     since: int = 1,
     accepts: Types = "number",
     gives_boolean: bool = False,
     scalar: Callable[[Any, Any], Any] | None = None,
 ) -> type[Binary]:
-    """Register an element-wise operation of two tensors."""
+    """Register an element-wise operation of two tensors.
+
+    In chains numbers are computed by `rule`, by default `fn`, if that is a ufunc; `rounding` is how
+    `compare` judges it.
+    """
+    numbers = accepts == "number" and not gives_boolean
     body = {
         "__doc__": doc,
         "__module__": __name__,
-        "fn": staticmethod(quiet(fn)),
+        "fn": fn,
+        "rule": rule or (fn if numbers and isinstance(fn, np.ufunc) else None),
+        "rounding": rounding,
         "accepts": accepts,
         "gives_boolean": gives_boolean,
-        "scalar": None if scalar is None else staticmethod(scalar),
+        "scalar": scalar,
     }
     return op(name, since=since)(type(name, (Binary,), body))
 
 
 def _row(what: str, types: str, section: str, out: str = "the same type") -> str:
     return f"{what} (a, b broadcast), {types}; {out}.  [{section}]"
-
-
-def _maximum(a: Array, b: Array) -> Array:
-    return np.maximum(a, b)
-
-
-def _minimum(a: Array, b: Array) -> Array:
-    return np.minimum(a, b)
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -148,43 +179,42 @@ def truncated(values: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(np.isfinite(values), values, 0).astype(dtype)
 
 
-def _modulo(a: Array, b: Array) -> Array:
-    """Return the remainder with the sign of `a`; 0 for an integer divisor 0."""
-    return np.fmod(a, b)
+def _arithmetic(
+    name: str, fn: BinaryFunction, what: str, rounding: Rounding, **more: Any
+) -> type[Binary]:
+    doc = _row(what, "any numbers of one type", f"arithmetic/{name}-1")
+    return binary(name, fn, doc, rounding=rounding, **more)
 
 
-def _squared_difference(a: Array, b: Array) -> Array:
-    out: Array = np.square(a - b)
-    return out
-
-
-_ANY = "any numbers of one type"
-
-Add = binary("Add", np.add, _row("a + b", _ANY, "arithmetic/Add-1"), scalar=ranges.add)
-Subtract = binary(
-    "Subtract", np.subtract, _row("a - b", _ANY, "arithmetic/Subtract-1"), scalar=ranges.subtract
+Add = _arithmetic("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
+Subtract = _arithmetic(
+    "Subtract", np.subtract, "a - b", roundings(1, "adds"), scalar=ranges.subtract
 )
-Multiply = binary(
-    "Multiply", np.multiply, _row("a * b", _ANY, "arithmetic/Multiply-1"), scalar=ranges.multiply
+Multiply = _arithmetic(
+    "Multiply", np.multiply, "a * b", roundings(1, "products"), scalar=ranges.multiply
 )
-Maximum = binary(
-    "Maximum", _maximum, _row("Larger one", _ANY, "arithmetic/Maximum-1"), scalar=ranges.maximum
+Maximum = _arithmetic(
+    "Maximum", np.maximum, "Larger one", MOVES, rule=steps.maximum, scalar=ranges.maximum
 )
-Minimum = binary(
-    "Minimum", _minimum, _row("Smaller one", _ANY, "arithmetic/Minimum-1"), scalar=ranges.minimum
+Minimum = _arithmetic(
+    "Minimum",
+    np.minimum,
+    "Smaller one",
+    Rounding("exact", carry="larger"),
+    rule=steps.minimum,
+    scalar=ranges.minimum,
 )
-Power = binary("Power", _power, _row("a to the power b", _ANY, "arithmetic/Power-1"))
-Mod = binary("Mod", _modulo, _row("Remainder of a / b, sign of a", _ANY, "arithmetic/Mod-1"))
-FloorMod = binary(
-    "FloorMod",
-    np.remainder,
-    _row("Remainder of a / b, sign of b", _ANY, "arithmetic/FloorMod-1"),
-    scalar=ranges.floor_modulo,
+Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=steps.power)
+Mod = _arithmetic("Mod", np.fmod, "Remainder of a / b, sign of a", JUMPS)
+FloorMod = _arithmetic(
+    "FloorMod", np.remainder, "Remainder of a / b, sign of b", JUMPS, scalar=ranges.floor_modulo
 )
-SquaredDifference = binary(
+SquaredDifference = _arithmetic(
     "SquaredDifference",
-    _squared_difference,
-    _row("(a - b) squared", _ANY, "arithmetic/SquaredDifference-1"),
+    lambda a, b: calls.evaluate(steps.squared_difference, (a, b)),
+    "(a - b) squared",
+    roundings(3),
+    rule=steps.squared_difference,
 )
 
 
@@ -196,6 +226,10 @@ class Divide(Binary):
     always rounds towards zero, which models converted from ONNX rely on; so does `semantics`
     "runtime".
     """
+
+    fn: ClassVar[BinaryFunction] = np.divide
+    rule: ClassVar[Rule | None] = np.divide
+    rounding = roundings(3)
 
     m_pythondiv: bool = True
     semantics: Semantics = attribute("runtime", internal=True)
@@ -217,6 +251,9 @@ class Divide(Binary):
             out: Array = np.add(down, (down < 0) & (down * b != a), dtype=a.dtype)
             return out
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        return None
+
     def estimate(self, a: Array, b: Array) -> Array:
         real = ranges.holds_real(a, b)
         if real or real is None:
@@ -230,7 +267,7 @@ def _comparison(
     name: str, fn: BinaryFunction, what: str, scalar: Callable[[Any, Any], bool]
 ) -> type[Binary]:
     doc = _row(what, "one type", f"comparison/{name}-1", "boolean")
-    return binary(name, fn, doc, accepts="any", gives_boolean=True, scalar=scalar)
+    return binary(name, fn, doc, accepts="any", gives_boolean=True, scalar=scalar, rounding=JUMPS)
 
 
 Equal = _comparison("Equal", np.equal, "a == b", ranges.equal)
@@ -245,7 +282,7 @@ GreaterEqual = _comparison(
 
 def _logical(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
     doc = _row(what, "boolean", f"logical/{name}-1")
-    return binary(name, fn, doc, accepts="boolean", gives_boolean=True)
+    return binary(name, fn, doc, accepts="boolean", gives_boolean=True, rounding=JUMPS)
 
 
 LogicalAnd = _logical("LogicalAnd", np.logical_and, "a and b")
@@ -255,7 +292,7 @@ LogicalXor = _logical("LogicalXor", np.logical_xor, "Exactly one of a, b")
 
 def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
     doc = _row(what, "integers of one type or boolean", f"bitwise/{name}-13")
-    return binary(name, fn, doc, since=13, accepts="bits")
+    return binary(name, fn, doc, since=13, accepts="bits", rounding=JUMPS)
 
 
 BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
@@ -271,6 +308,7 @@ class Select(Op):
     """
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
     auto_broadcast: AutoBroadcast = "numpy"
 
     def infer(self, cond: Spec, then: Spec, otherwise: Spec) -> Spec:
@@ -286,3 +324,10 @@ class Select(Op):
         if any(isinstance(v, Interval) for v in cond.flat if cond.dtype == object):
             raise TypeError("Select with an unknown condition")
         return np.where(cond.astype(bool), then, otherwise)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        def call(cond: Array, then: Array, otherwise: Array, out: Array, team: Any) -> None:
+            np.copyto(out, otherwise)
+            np.copyto(out, then, where=cond)
+
+        return Bound(call)

@@ -12,6 +12,7 @@ from irdeconv.errors import OpError
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import elements, one_type, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Spec, non_negative
+from irdeconv.traits import MOVES
 
 
 def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:
@@ -135,6 +136,7 @@ class Identity(Op):
     """The input itself; any type.  [util/Identity-16]"""
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(self, data: Spec) -> Spec:
         return data

@@ -19,6 +19,7 @@ from irdeconv.spec import (
     format_shape,
     merge,
 )
+from irdeconv.traits import MOVES
 
 
 @op("GatherElements", since=6)
@@ -28,6 +29,7 @@ class GatherElements(Op):
     Ranks are equal, negative indices count from the end.  [movement/GatherElements-6]
     """
 
+    rounding = MOVES
     axis: int = attribute(0, documented=True)
 
     def infer(self, data: Spec, indices: Spec) -> Spec:
@@ -58,6 +60,7 @@ class GatherElements(Op):
 class _GatherND(Op):
     """Base of the two versions."""
 
+    rounding = MOVES
     batch_dims: int
 
     def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
@@ -161,6 +164,8 @@ def _store(out: Array, at: Any, updates: Array, reduction: str) -> None:
 
 class _Scatter(Op):
     """Base: the result has the data's type and shape."""
+
+    rounding = MOVES
 
     def _infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
         want_type(indices, "integer", 1, "indices")

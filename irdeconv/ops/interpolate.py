@@ -19,11 +19,14 @@ from irdeconv.kernels.interpolate import (
     Transformation,
     interpolate,
 )
+from irdeconv.kernels.interpolation import Interpolation
 from irdeconv.kernels.shared.zero_insertion import window
 from irdeconv.op import Op, attribute, op
+from irdeconv.ops.binding import is_computed, known, shape_of
 from irdeconv.ops.checks import axes_of, want_rank, want_type
 from irdeconv.ops.convolution import reject
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, dims, ints
+from irdeconv.traits import SCALE, Bound, Rounding
 
 SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtime does
 
@@ -107,6 +110,22 @@ class InterpolateBase(Op):
     pads_begin: Ints = (0,)
     pads_end: Ints = (0,)
     cube_coeff: float = -0.75
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return _rounding(self.mode)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        others = _bindable(self, inputs)
+        if others is None:
+            return None
+        target, axes = self.target(others)
+        return _resizing(inputs[0], self.resizes(inputs[0], target, axes), self.rules)
+
+    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+        """Return sizes or scales, and the axes where they are given, of the inputs behind."""
+        return others[0], others[1] if len(others) > 1 else None
 
     def check(self) -> Iterator[Problem]:
         yield from _not_negative(self)
@@ -237,6 +256,11 @@ class Interpolate4(InterpolateBase):
         target = scales if self.shape_calculation_mode == "scales" else output_shape
         return self.compute(image, target, axes)
 
+    def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
+        output_shape, scales, *axes = others
+        target = scales if self.shape_calculation_mode == "scales" else output_shape
+        return target, axes[0] if axes else None
+
 
 @op("Interpolate", until=3)
 class Interpolate1(Op):
@@ -254,6 +278,18 @@ class Interpolate1(Op):
     antialias: bool = False
     pads_begin: Ints = (0,)
     pads_end: Ints = (0,)
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return _rounding(self.mode)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        others = _bindable(self, inputs)
+        if others is None:
+            return None
+        shape = shape_of(inputs[0])
+        return _resizing(inputs[0], self.resizes(shape, others[0]), self.rules_for(len(shape)))
 
     def check(self) -> Iterator[Problem]:
         yield from _not_negative(self)
@@ -304,16 +340,18 @@ class Interpolate1(Op):
         return Rules(mode, self._transformation(rank), "simple", self.antialias)
 
 
-def plan(
-    op: InterpolateBase | Interpolate1, image: Spec, values: Sequence[Array]
-) -> tuple[list[Resize], Rules]:
-    """Return what an operation does to an image of exact shape; `values` are its other inputs."""
-    if isinstance(op, Interpolate1):
-        shape = _padded(image.shape or (), op.pads_begin, op.pads_end)
-        sizes = tuple(int(d) for d in shape)  # type: ignore[arg-type]
-        return op.resizes(sizes, values[0]), op.rules_for(len(sizes))
-    target, *axes = values
-    if isinstance(op, Interpolate4):
-        scales, *axes = axes
-        target = scales if op.shape_calculation_mode == "scales" else target
-    return op.resizes(image, target, axes[0] if axes else None), op.rules
+def _rounding(mode: str) -> Rounding:
+    return SCALE if "cubic" in mode else Rounding("scale", carry="averages")
+
+
+def _bindable(op: InterpolateBase | Interpolate1, inputs: Sequence[Spec]) -> list[Array] | None:
+    """Return the values of the inputs behind the image; None where the kernel does not fit."""
+    if op.mode == "area" or (op.mode != "nearest" and not is_computed(inputs[0])):
+        return None
+    return None if any((*op.pads_begin, *op.pads_end)) else known(inputs[1:])
+
+
+def _resizing(image: Spec, resizes: Sequence[Resize], rules: Rules) -> Bound:
+    assert image.dtype is not None
+    resize = Interpolation(shape_of(image), image.dtype.container, resizes, rules)
+    return Bound(lambda x, *_, out, team: resize(x, out, team))

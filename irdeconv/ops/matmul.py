@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import is_computed, shape_of
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
+from irdeconv.traits import SUM, Bound
 
 
 @op("MatMul")
@@ -21,6 +25,7 @@ class MatMul(Op):
     Any numbers of one type.  [matrix/MatMul-1]
     """
 
+    rounding = SUM
     transpose_a: bool = False
     transpose_b: bool = False
 
@@ -71,6 +76,22 @@ class MatMul(Op):
             return np.asarray(wide.astype(a.dtype))
         with np.errstate(all="ignore"):
             return np.asarray(np.matmul(a, b))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(*inputs):
+            return None
+        swap_a = self.transpose_a and len(shape_of(inputs[0])) > 1
+        swap_b = self.transpose_b and len(shape_of(inputs[1])) > 1
+
+        def call(a: Array, b: Array, out: Array, team: Any) -> None:
+            a = a.swapaxes(-1, -2) if swap_a else a
+            np.matmul(a, b.swapaxes(-1, -2) if swap_b else b, out=out)
+
+        return Bound(call)
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        a = inputs[0]
+        return int(a.shape[-2 if self.transpose_a and a.ndim > 1 else -1])
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         shape, out = inputs[0].shape, outputs[0].shape

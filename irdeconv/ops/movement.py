@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.kernels import moves
 from irdeconv.op import Op, attribute, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
 from irdeconv.spec import (
     DYNAMIC,
@@ -17,9 +20,11 @@ from irdeconv.spec import (
     Shape,
     Spec,
     format_shape,
+    ints,
     is_static,
     merge,
 )
+from irdeconv.traits import MOVES, Bound
 
 
 @op("Concat")
@@ -30,6 +35,7 @@ class Concat(Op):
     """
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
     axis: int = attribute(0, documented=True)
 
     def infer(self, *parts: Spec) -> Spec:
@@ -82,6 +88,10 @@ class Concat(Op):
             parts = tuple(p.astype(object) for p in parts)
         return np.concatenate(parts, self.axis)
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        at = axis_of(self.axis, len(shape_of(outputs[0])))
+        return Bound(moves.Concat.of([shape_of(s)[at] for s in inputs], at))
+
 
 def _value(spec: Spec) -> Array:
     if spec.value is not None:
@@ -100,6 +110,8 @@ class Transpose(Op):
     """
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(self, data: Spec, order: Spec) -> Spec:
         values = elements(order, 1, "the order")
@@ -121,6 +133,13 @@ class Transpose(Op):
 
     def evaluate(self, data: Array, order: Array) -> Array:
         return data.transpose(permutation(tuple(int(v) for v in order.reshape(-1)), data.ndim))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        order = ints(inputs[1])
+        if order is None:
+            return None
+        axes = permutation(order, len(shape_of(inputs[0])))
+        return Bound(view=lambda x, *_: x.transpose(axes))
 
 
 def permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
+from irdeconv.kernels import rows
+from irdeconv.kernels.elementwise import steps
+from irdeconv.kernels.elementwise.chain import computing_type
+from irdeconv.kernels.moves import rows_of
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.activation import wide
+from irdeconv.ops.binding import by_rows, is_computed, known, shape_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import elements, exact, one_type, want_rank, want_type
 from irdeconv.ops.reduction import mean_axes
-from irdeconv.spec import Array, Spec, merge
+from irdeconv.ops.unary import wide
+from irdeconv.spec import Array, Spec, ints, merge
+from irdeconv.traits import Bound, ChainStep, Operand
 
 
 @op("NormalizeL2")
@@ -43,6 +50,21 @@ class NormalizeL2(Op):
         eps = x.dtype.type(self.eps)
         squares = np.sum(x * x, axes, keepdims=True)
         return x / np.sqrt(squares + eps if self.eps_mode == "add" else np.maximum(squares, eps))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        block = _axes_block(inputs)
+        if block is None:
+            return None
+        return by_rows(block, rows.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
+
+
+def _axes_block(inputs: Sequence[Spec]) -> tuple[int, int, int] | None:
+    """Return (outer, n, inner) for constant axes (the second input) that are neighbours."""
+    chosen = ints(inputs[1])
+    if chosen is None or not is_computed(inputs[0]):
+        return None
+    shape = shape_of(inputs[0])
+    return rows_of(shape, mean_axes(chosen, len(shape), 1))
 
 
 def standardize(
@@ -83,6 +105,14 @@ class MVN2(Op):
         axes = tuple(range(1 if self.across_channels else 2, data.ndim))
         return _standardized(data, axes, self.normalize_variance, self.eps, inside=True)
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        shape = shape_of(inputs[0])
+        block = rows_of(shape, tuple(range(1 if self.across_channels else 2, len(shape))))
+        if block is None or not is_computed(inputs[0]):
+            return None
+        variance = self.normalize_variance
+        return by_rows(block, rows.standardize, variance=variance, eps=self.eps, inside=True)
+
 
 @op("MVN", since=6)
 class MVN(Op):
@@ -105,9 +135,15 @@ class MVN(Op):
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
-
         inside = self.eps_mode == "inside_sqrt"
         return _standardized(data, chosen, self.normalize_variance, self.eps, inside=inside)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        block = _axes_block(inputs)
+        if block is None:
+            return None
+        inside, variance = self.eps_mode == "inside_sqrt", self.normalize_variance
+        return by_rows(block, rows.standardize, variance=variance, eps=self.eps, inside=inside)
 
 
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
@@ -141,6 +177,20 @@ def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
     return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * gamma + beta
 
 
+def _affine(first: int, inputs: Sequence[Spec], epsilon: float) -> ChainStep | None:
+    """Return the step of data at port `first` with constant parameters."""
+    data = inputs[first]
+    parameters = known([s for i, s in enumerate(inputs) if i != first])
+    if data.shape is None or data.dtype is None or parameters is None:
+        return None
+    kind = computing_type(data.dtype.container)
+    shape = (-1, *(1,) * (len(data.shape) - 2))
+    gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
+    with np.errstate(all="ignore"):
+        factor = gamma / np.sqrt(variance + kind.type(epsilon))
+    return ChainStep(steps.affine, (Operand(first), mean, factor, beta))
+
+
 @op("BatchNormInference", until=4)
 class BatchNormInference1(Op):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
@@ -158,6 +208,9 @@ class BatchNormInference1(Op):
         self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
     ) -> Array:
         return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        return _affine(2, inputs, self.epsilon)
 
 
 @op("BatchNormInference", since=5)
@@ -177,6 +230,9 @@ class BatchNormInference(Op):
         self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
     ) -> Array:
         return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        return _affine(0, inputs, self.epsilon)
 
 
 @op("GroupNormalization", since=12)
@@ -212,3 +268,19 @@ class GroupNormalization(Op):
         grouped = x.reshape(x.shape[0], self.num_groups, -1)
         flat = standardize(grouped, (2,), True, self.epsilon, inside=True).reshape(x.shape)
         return flat * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(*inputs):
+            return None
+        shape = shape_of(inputs[0])
+        block = shape[0] * self.num_groups, math.prod(shape[1:]) // self.num_groups, 1
+        flat, eps = (shape[0], shape[1], math.prod(shape[2:])), self.epsilon
+
+        def call(x: Array, scale: Array, bias: Array, out: Array, team: Any) -> None:
+            result = out.reshape(block)
+            rows.standardize(x.reshape(block), result, team, variance=True, eps=eps, inside=True)
+            planes = out.reshape(flat)
+            np.multiply(planes, scale[:, None], out=planes)
+            np.add(planes, bias[:, None], out=planes)
+
+        return Bound(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import axis_of, single, want_rank, want_type
 from irdeconv.spec import Array, Dim, Interval, Spec, bounds
+from irdeconv.traits import JUMPS, SUM
 
 Mode = Literal["max", "min"]
 Sort = Literal["none", "index", "value"]
@@ -20,6 +21,7 @@ Sort = Literal["none", "index", "value"]
 class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
+    rounding = JUMPS
     axis: int
     mode: Mode
     sort: Sort
@@ -117,6 +119,7 @@ class CumSum(Op):
     `exclusive`: without the element itself; `reverse`: from the end.  [arithmetic/CumSum-3]
     """
 
+    rounding = SUM
     exclusive: bool = False
     reverse: bool = False
 
@@ -136,3 +139,6 @@ class CumSum(Op):
             out = np.roll(out, 1, at)
             out[(*(slice(None),) * at, slice(0, 1))] = 0
         return np.flip(out, at) if self.reverse else out
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        return max(inputs[0].shape, default=1)

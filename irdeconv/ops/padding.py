@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.moves import Border
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import indexed, shape_of
 from irdeconv.ops.checks import elements, one_type, want_rank
 from irdeconv.spec import (
     DYNAMIC,
@@ -21,6 +23,7 @@ from irdeconv.spec import (
     ints,
     non_negative,
 )
+from irdeconv.traits import MOVES, Bound
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
@@ -57,6 +60,7 @@ def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
 class _Pad(Op):
     """Base of the two versions."""
 
+    rounding = MOVES
     pad_mode: PadMode
 
     def infer(
@@ -127,6 +131,21 @@ class _Pad(Op):
             if b or e:
                 data = data.take(pad_indices(self.pad_mode, data.shape[axis], b, e), axis)
         return data
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        begin, end = ints(inputs[1]), ints(inputs[2])
+        if begin is None or end is None or self.pad_mode != "constant":
+            return None
+        if not any(begin) and not any(end):
+            return Bound(view=lambda x, *_: x)
+        border = Border.of(shape_of(inputs[0]), begin, end)
+        if not border.filled:
+            return indexed(border.source)
+
+        def call(x: Array, *rest: Array, out: Array, team: Any) -> None:
+            border(x, out, rest[2].reshape(()) if len(rest) > 2 else 0)
+
+        return Bound(call)
 
 
 @op("Pad", until=11)

@@ -12,6 +12,7 @@ from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import axis_of, one_type, single, want_type
 from irdeconv.spec import DYNAMIC, Array, Interval, Spec, bounds, is_static, non_negative
+from irdeconv.traits import JUMPS
 
 
 @op("NonZero", since=3)
@@ -21,6 +22,7 @@ class NonZero(Op):
     [condition/NonZero-3]
     """
 
+    rounding = JUMPS
     output_type: ElementType = i64
 
     def infer(self, data: Spec) -> Spec:
@@ -41,6 +43,7 @@ class NonZero(Op):
 class _OneHot(Op):
     """Base of the two versions."""
 
+    rounding = JUMPS
     axis: int
 
     def infer(self, indices: Spec, depth: Spec, on_value: Spec, off_value: Spec) -> Spec:

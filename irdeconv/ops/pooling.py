@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,10 +15,12 @@ from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad, Rounding
 from irdeconv.kernels.pooling import slices as pooling
 from irdeconv.op import Op, attribute, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, want_rank, want_type
 from irdeconv.ops.convolution import reject
 from irdeconv.ops.core import positive
 from irdeconv.spec import Array, Dim, Shape, Spec, bounds
+from irdeconv.traits import MOVES, SUM, Bound
 
 LISTS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
 
@@ -69,6 +72,19 @@ class Pool(Op):
         found = pooling.Windows(self.kernel, strides, dilations, begin, outputs)
         return found, any(begin) or any(end)
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Pool into one output; the second one of MaxPool-8 is evaluated."""
+        if len(outputs) > 1 or inputs[0].dtype is None:
+            return None
+        shape, sizes = shape_of(inputs[0]), shape_of(outputs[0])[2:]
+        windows, padded = self.windows(shape[2:], sizes)
+        count = self.counts(shape[2:], windows, padded)
+        return Bound(pooling.Pooling(shape, inputs[0].dtype.container, windows, count))
+
+    def counts(self, sizes: Ints, windows: pooling.Windows, padded: bool) -> Array | None:
+        """Return by what sums over windows are divided; None where there is nothing to divide."""
+        return None
+
     def _filled(self) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
         n = len(self.kernel)
         pads = filled(self.pads_begin, n, 0), filled(self.pads_end, n, 0)
@@ -114,6 +130,8 @@ class Pool(Op):
 class AvgPoolBase(Pool):
     """Average pooling of every operation set."""
 
+    rounding = SUM
+
     exclude_pad: bool = attribute(True, xml="exclude-pad", documented=True)
 
     def infer(self, data: Spec) -> Spec:
@@ -137,8 +155,17 @@ class AvgPoolBase(Pool):
     def evaluate(self, data: Array) -> Array:
         shape = _exact(self.output_shape(Spec.of(data, keep=False)))
         windows, padded = self.windows(data.shape[2:], shape[2:])
+        return pooling.avg_pool(data, windows, exclude_pad=self._excludes(padded))
+
+    def _excludes(self, padded: bool) -> bool:
         # Without any padding the runtime also ignores the overhang of ceil rounding.
-        return pooling.avg_pool(data, windows, exclude_pad=self.exclude_pad or not padded)
+        return self.exclude_pad or not padded
+
+    def counts(self, sizes: Ints, windows: pooling.Windows, padded: bool) -> Array:
+        return pooling.counts(sizes, windows, exclude_pad=self._excludes(padded))
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        return math.prod(self.kernel) + 1
 
 
 @op("AvgPool", until=13)
@@ -178,6 +205,7 @@ class MaxPool1(Pool):
     Padding never wins; a window without data gives the lowest finite value.  [pooling/MaxPool-1]
     """
 
+    rounding = MOVES
     rounding_type: Literal["floor", "ceil"] = "floor"
 
     def infer(self, data: Spec) -> Spec:
@@ -191,6 +219,8 @@ class MaxPool1(Pool):
 @dataclass(frozen=True)
 class IndexedMaxPool(Pool):
     """Max pooling with a second output."""
+
+    rounding = MOVES
 
     dilations: Ints = attribute((), documented=True)
     index_element_type: ElementType = dtypes.i64

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from irdeconv.errors import Problem
+from irdeconv.kernels.elementwise import steps
+from irdeconv.kernels.elementwise.chain import computing_type
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import known
 from irdeconv.ops.checks import one_type, want_type
 from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
 from irdeconv.spec import Array, Spec
+from irdeconv.traits import FUNCTION, ChainStep, Operand
 
 
 @op("FakeQuantize")
@@ -22,6 +26,8 @@ class FakeQuantize(Op):
     round((x - il) / (ih - il) * (levels - 1)) / (levels - 1) * (oh - ol) + ol, halves to even.
     [quantization/FakeQuantize-1]
     """
+
+    rounding = FUNCTION
 
     levels: int
     auto_broadcast: AutoBroadcast = "numpy"
@@ -54,6 +60,18 @@ class FakeQuantize(Op):
         low, high = np.minimum(il, ih), np.maximum(il, ih)
         out = np.where(x <= low, ol, np.where(x > high, oh, q))
         return np.asarray(out, data.dtype)
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        """Constant limits in order; others need the selections of the general form."""
+        limits = known(inputs[1:])
+        if limits is None or inputs[0].dtype is None:
+            return None
+        kind = computing_type(inputs[0].dtype.container)
+        low, high, first, last = (np.asarray(v, kind) for v in limits)
+        if not np.all(low < high):
+            return None
+        args = (Operand(0), low, high, high - low, last - first, first)
+        return ChainStep(steps.fake_quantize, args, (self.levels,))
 
 
 def _as(dtype: type[np.floating[Any]], arrays: tuple[Array, ...]) -> tuple[Any, ...]:

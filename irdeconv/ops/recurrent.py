@@ -14,13 +14,13 @@ import numpy as np
 from irdeconv.attributes import Floats, Strings
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import recurrent
+from irdeconv.kernels.elementwise import calls, steps
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.activation import sigmoid
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
-    "sigmoid": sigmoid,
+    "sigmoid": lambda x: calls.evaluate(steps.sigmoid, (x,)),
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
 }

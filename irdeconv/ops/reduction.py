@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
 
+from irdeconv.kernels import rows
+from irdeconv.kernels.moves import rows_of
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import is_computed, shape_of
 from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
 from irdeconv.ops.ranges import holds_real
 from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
+from irdeconv.traits import JUMPS, MOVES, SCALE, SUM, Bound, Rounding
 
 Reducer = Callable[..., Array]
 
@@ -24,9 +28,14 @@ def reduced_axes(axes: Array, rank: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Reduction(Op):
-    """Base of the reductions: no axes at all leave the data as it is."""
+    """Base of the reductions: no axes at all leave the data as it is.
+
+    `ufunc` reduces f32 and f64 into given memory; `averages` says that the sum is divided.
+    """
 
     fn: ClassVar[Reducer]
+    ufunc: ClassVar[np.ufunc | None] = None
+    averages: ClassVar[bool] = False
     accepts: ClassVar[Types] = "number"
 
     keep_dims: bool = False
@@ -62,6 +71,30 @@ class Reduction(Op):
         if not chosen:
             return data
         return type(self).fn(data, chosen, self.keep_dims)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        chosen, ufunc = inputs[1].known, type(self).ufunc
+        if chosen is None or ufunc is None or not is_computed(inputs[0]):
+            return None
+        shape = shape_of(inputs[0])
+        axes = reduced_axes(chosen, len(shape))
+        block = rows_of(shape, axes)
+        if ufunc is np.add and block is not None:
+            outer, n, inner = block
+            factor = n if self.averages else 1
+
+            def call(x: Array, *_: Array, out: Array, team: Any) -> None:
+                rows.mean(x.reshape(outer, n, inner), out.reshape(outer, inner), team, factor)
+
+            return Bound(call)
+        if self.averages or not axes:
+            return None
+        kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+        return Bound(
+            lambda x, *_, out, team: ufunc.reduce(
+                x, axis=axes, keepdims=True, out=out.reshape(kept)
+            )
+        )
 
     def _adds_dims(self, data: Array) -> bool:
         """Whether the values are partly known integers of which Python can make the sum."""
@@ -137,6 +170,9 @@ def reduction(
     since: int = 1,
     accepts: Types = "number",
     partial: bool = False,
+    rounding: Rounding = SCALE,
+    ufunc: np.ufunc | None = None,
+    averages: bool = False,
 ) -> type[Reduction]:
     """Register a reduction."""
     types = "boolean" if accepts == "boolean" else "any numbers"
@@ -147,22 +183,44 @@ def reduction(
         "fn": staticmethod(fn),
         "accepts": accepts,
         "partial": partial,
+        "rounding": rounding,
+        "ufunc": ufunc,
+        "averages": averages,
     }
     return op(name, since=since)(type(name, (Reduction,), body))
 
 
-ReduceSum = reduction("ReduceSum", _wide(_numpy("sum")), "Sum", partial=True)
-ReduceMean = reduction("ReduceMean", _wide(_mean), "Arithmetic mean (integers: towards zero)")
-ReduceProd = reduction("ReduceProd", _wide(_numpy("prod")), "Product", partial=True)
-ReduceMax = reduction("ReduceMax", _extreme("max", True), "Largest value")
-ReduceMin = reduction("ReduceMin", _extreme("min", False), "Smallest value")
-ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4)
+ReduceSum = reduction(
+    "ReduceSum", _wide(_numpy("sum")), "Sum", partial=True, rounding=SUM, ufunc=np.add
+)
+ReduceMean = reduction(
+    "ReduceMean",
+    _wide(_mean),
+    "Arithmetic mean (integers: towards zero)",
+    rounding=SUM,
+    ufunc=np.add,
+    averages=True,
+)
+ReduceProd = reduction(
+    "ReduceProd", _wide(_numpy("prod")), "Product", partial=True, ufunc=np.multiply
+)
+ReduceMax = reduction(
+    "ReduceMax", _extreme("max", True), "Largest value", rounding=MOVES, ufunc=np.maximum
+)
+ReduceMin = reduction(
+    "ReduceMin", _extreme("min", False), "Smallest value", rounding=JUMPS, ufunc=np.minimum
+)
+ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4, rounding=SUM)
 ReduceL2 = reduction("ReduceL2", _wide(_l2), "Root of the sum of squares", since=4)
 ReduceLogicalAnd = reduction(
-    "ReduceLogicalAnd", _numpy("all"), "Whether all are true", accepts="boolean"
+    "ReduceLogicalAnd",
+    _numpy("all"),
+    "Whether all are true",
+    accepts="boolean",
+    rounding=JUMPS,
 )
 ReduceLogicalOr = reduction(
-    "ReduceLogicalOr", _numpy("any"), "Whether any is true", accepts="boolean"
+    "ReduceLogicalOr", _numpy("any"), "Whether any is true", accepts="boolean", rounding=JUMPS
 )
 
 

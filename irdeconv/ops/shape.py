@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axes_of, axis_of, elements, exact, vector_length
 from irdeconv.spec import (
     DYNAMIC,
@@ -24,6 +25,7 @@ from irdeconv.spec import (
     is_static,
     simplify,
 )
+from irdeconv.traits import JUMPS, MOVES, Bound
 
 
 def _shape_value(shape: Shape, dtype: ElementType) -> Array:
@@ -34,6 +36,8 @@ def _shape_value(shape: Shape, dtype: ElementType) -> Array:
 
 class _ShapeOf(Op):
     """Base of the two versions."""
+
+    rounding = JUMPS
 
     def _infer(self, data: Spec, dtype: ElementType) -> Spec:
         if dtype.name not in ("i32", "i64"):
@@ -79,6 +83,8 @@ class Reshape(Op):
     """
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
     special_zero: bool = False
 
     def infer(self, data: Spec, shape: Spec) -> Spec:
@@ -95,6 +101,9 @@ class Reshape(Op):
             raise TypeError("Reshape to a partly known shape")
         pattern = tuple(int(v) for v in shape.reshape(-1))
         return data.reshape(self.resolve(data.shape, pattern))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        return _seen(outputs[0])
 
     def resolve(self, shape: tuple[int, ...], pattern: Sequence[int]) -> tuple[int, ...]:
         """Return the exact output shape; E305 where the elements do not fit."""
@@ -177,6 +186,11 @@ class Reshape(Op):
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
 
 
+def _seen(output: Spec) -> Bound:
+    target = shape_of(output)
+    return Bound(view=lambda x, *_: x.reshape(target))
+
+
 def _maybe_negative(v: Dim) -> bool:
     return isinstance(v, Interval) and v.lo < 0
 
@@ -192,6 +206,11 @@ class _Squeeze(Op):
     """Base of the two versions."""
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        return _seen(outputs[0])
 
     def _infer(self, data: Spec, axes: Spec | None, skip: bool) -> Spec:
         if axes is None or vector_length(axes, 1, "axes") == 0:
@@ -279,6 +298,8 @@ class Unsqueeze(Op):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(self, data: Spec, axes: Spec) -> Spec:
         places = elements(axes, 1, "axes")
@@ -293,6 +314,9 @@ class Unsqueeze(Op):
     def evaluate(self, data: Array, axes: Array) -> Array:
         shape = _unsqueeze(data.shape, [int(a) for a in axes.reshape(-1)])
         return reshaped(data, shape)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
+        return _seen(outputs[0])
 
 
 def _unsqueeze(shape: Shape, axes: Sequence[int]) -> Shape:

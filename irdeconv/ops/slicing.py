@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.kernels.moves import take
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import indexed, known, shape_of
 from irdeconv.ops.checks import axes_of, axis_of, elements, exact, single, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
+from irdeconv.traits import MOVES, Bound
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
@@ -79,6 +82,8 @@ class Slice(Op):
     """
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(
         self, data: Spec, start: Spec, stop: Spec, step: Spec, axes: Spec | None = None
@@ -115,8 +120,17 @@ class Slice(Op):
     ) -> Array:
         return data[self.index(data.shape, start, stop, step, axes)]
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        lists = known(inputs[1:])
+        return None if lists is None else indexed(self.index(shape_of(inputs[0]), *lists))
+
     def index(
-        self, shape: Sequence[int], start: Array, stop: Array, step: Array, axes: Array | None
+        self,
+        shape: Sequence[int],
+        start: Array,
+        stop: Array,
+        step: Array,
+        axes: Array | None = None,
     ) -> tuple[slice, ...]:
         """Return what NumPy is asked for."""
         chosen = range(start.size) if axes is None else [int(a) for a in axes]
@@ -162,9 +176,45 @@ def want_one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str
 
 
 class _Gather(Op):
-    """Base of the three versions."""
+    """Base of the three versions; `wraps` says that negative indices count from the end."""
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
+    wraps: ClassVar[bool] = False
+
+    @property
+    def batch(self) -> int:
+        """The number of leading axes that are gathered from separately."""
+        return 0
+
+    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
+        return self._infer(data, indices, axis, self.batch)
+
+    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
+        inside = indices if self.wraps else _outside(indices)
+        return self._evaluate(data, inside, axis, self.batch)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Constant indices inside of the axis: a view where they are evenly spaced, else a copy."""
+        indices, axis = inputs[1].known, ints(inputs[2])
+        if indices is None or axis is None or self.batch:
+            return None
+        shape = shape_of(inputs[0])
+        at = axis_of(axis[0], len(shape))
+        places = indices.astype(np.int64)
+        if self.wraps:
+            places = np.where(places < 0, places + shape[at], places)
+        if places.min() < 0 or places.max() >= shape[at]:
+            return None
+        ahead = (slice(None),) * at
+        if places.ndim == 0:
+            return indexed((*ahead, int(places)))
+        flat = places.reshape(-1)
+        step = int(flat[1] - flat[0]) if flat.size > 1 else 1
+        if places.ndim == 1 and step > 0 and (np.diff(flat) == step).all():
+            return indexed((*ahead, slice(int(flat[0]), int(flat[-1]) + 1, step)))
+        return Bound(lambda x, *_, out, team: take(x, places, at, out))
 
     def _infer(self, data: Spec, indices: Spec, axis: Spec, batch: int) -> Spec:
         want_type(indices, "integer", 1, "indices")
@@ -262,12 +312,6 @@ class Gather1(_Gather):
     [movement/Gather-1]
     """
 
-    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
-        return self._infer(data, indices, axis, 0)
-
-    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        return self._evaluate(data, _outside(indices), axis, 0)
-
 
 @op("Gather", since=7, until=7)
 class Gather7(_Gather):
@@ -278,11 +322,9 @@ class Gather7(_Gather):
 
     batch_dims: int = 0
 
-    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
-        return self._infer(data, indices, axis, self.batch_dims)
-
-    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        return self._evaluate(data, _outside(indices), axis, self.batch_dims)
+    @property
+    def batch(self) -> int:
+        return self.batch_dims
 
 
 @op("Gather", since=8)
@@ -292,10 +334,9 @@ class Gather(_Gather):
     Negative indices count from the end; those outside the axis give 0.  [movement/Gather-8]
     """
 
+    wraps: ClassVar[bool] = True
     batch_dims: int = 0
 
-    def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
-        return self._infer(data, indices, axis, self.batch_dims)
-
-    def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        return self._evaluate(data, indices, axis, self.batch_dims)
+    @property
+    def batch(self) -> int:
+        return self.batch_dims

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels import rows
 from irdeconv.op import Op, op
-from irdeconv.ops.activation import wide
+from irdeconv.ops.binding import by_rows, is_computed, shape_of
 from irdeconv.ops.checks import axis_of, want_type
+from irdeconv.ops.unary import wide
 from irdeconv.spec import Array, Spec
+from irdeconv.traits import Bound, Rounding
 
 
 def softmax(x: Array, axis: int) -> Any:
@@ -27,6 +32,7 @@ def log_softmax(x: Array, axis: int) -> Any:
 class _AlongAxis(Op):
     """Base: floating-point data, a valid axis, the shape stays."""
 
+    rounding = Rounding("softmax")
     axis: int
 
     def infer(self, data: Spec) -> Spec:
@@ -37,6 +43,17 @@ class _AlongAxis(Op):
 
     def evaluate(self, data: Array) -> Array:
         return wide(softmax)(data, self.axis)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(inputs[0]):
+            return None
+        shape = shape_of(inputs[0])
+        at = axis_of(self.axis, len(shape))
+        block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
+        return by_rows(block, rows.softmax, log=self.rounding.rule == "log_softmax")
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1
 
 
 @op("SoftMax", until=7, aliases=("Softmax",))
@@ -57,6 +74,7 @@ class SoftMax(_AlongAxis):
 class LogSoftmax(_AlongAxis):
     """x - log(sum of exp) along `axis`, floating-point.  [activation/LogSoftmax-5]"""
 
+    rounding = Rounding("log_softmax")
     axis: int = 1
 
     def evaluate(self, data: Array) -> Array:

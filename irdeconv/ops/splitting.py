@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.moves import Concat
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import axis_of, elements, single, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, ints
+from irdeconv.traits import MOVES, Bound
 
 
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:
@@ -41,6 +44,7 @@ class Split(Op):
     """
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
     num_splits: int
 
     def check(self) -> Iterator[Problem]:
@@ -61,6 +65,9 @@ class Split(Op):
     def evaluate(self, data: Array, axis: Array) -> tuple[Array, ...]:
         return tuple(np.split(data, self.num_splits, int(axis.reshape(-1)[0])))
 
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        return _parts(inputs, outputs)
+
 
 @op("VariadicSplit")
 class VariadicSplit(Op):
@@ -70,6 +77,7 @@ class VariadicSplit(Op):
     """
 
     partial: ClassVar[bool] = True
+    rounding = MOVES
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)
@@ -91,6 +99,20 @@ class VariadicSplit(Op):
         lengths = _lengths(data.shape[at], tuple(int(v) for v in split_lengths))
         ends = np.cumsum(np.array(lengths, np.int64))
         return tuple(np.split(data, ends[:-1], at))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        return _parts(inputs, outputs)
+
+
+def _parts(inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+    """Return views of the parts along a constant axis."""
+    axis = ints(inputs[1])
+    if axis is None:
+        return None
+    at = axis_of(axis[0], len(shape_of(inputs[0])))
+    index = [s for (s,) in Concat.of([shape_of(o)[at] for o in outputs], 0).parts]
+    ahead = (slice(None),) * at
+    return Bound(view=lambda x, *_: tuple(x[(*ahead, s)] for s in index))
 
 
 def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
+from irdeconv.ops.binding import indexed, known, shape_of
 from irdeconv.ops.checks import elements, want_rank
 from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, taken, want_one_length
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec
+from irdeconv.traits import MOVES, Bound
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class StridedSlice(Op):
     """
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+    rounding = MOVES
 
     begin_mask: tuple[int, ...] = ()
     end_mask: tuple[int, ...] = ()
@@ -65,6 +70,10 @@ class StridedSlice(Op):
         self, data: Array, begin: Array, end: Array, strides: Array | None = None
     ) -> Array:
         return np.asarray(data[self.index(data.shape, begin, end, strides)], data.dtype)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        bounds = known(inputs[1:])
+        return None if bounds is None else indexed(self.index(shape_of(inputs[0]), *bounds))
 
     def index(
         self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None

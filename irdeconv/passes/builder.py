@@ -13,14 +13,8 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
-from irdeconv.ops.movement import Transpose
 from irdeconv.ops.padding import Pad12
-from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.spec import Array, Spec
-
-# They only move elements of their first input, so they commute with Convert.
-MOVEMENTS = (Gather, Reshape, Slice, Squeeze1, Transpose, Unsqueeze)
 
 
 @dataclass
@@ -104,7 +98,7 @@ class GraphBuilder:
             return None
         compressed = self.graph.inputs_of(convert.id)[0]
         pads = isinstance(op, Pad12) and len(inputs) == 3 and self._keeps_zero(convert, compressed)
-        if not isinstance(op, MOVEMENTS) and not pads:
+        if not op.moves and not pads:  # what only moves elements commutes with Convert
             return None
         rest = [self._constant(v) for v in inputs[1:]]
         if self._constant(compressed) is None or any(a is None for a in rest):

@@ -42,13 +42,6 @@ class _State:
     layers: list[LoweredLayer] = field(default_factory=list)
 
 
-def is_deconvolution(node: Node) -> bool:
-    """Whether a node is a deconvolution of any dialect or the canonical one."""
-    return isinstance(node.op, core.Deconvolution) or (
-        isinstance(node.op, SugarOp) and node.op.deconvolution
-    )
-
-
 def lower(
     graph: Graph,
     form: str = FALLBACK,
@@ -70,7 +63,7 @@ def lower(
     explain = explain_costs or targeted or form == AUTO
     state = _State(inferred(graph), form, profile, explain, targeted)
     dead = {n.id for n in state.graph.nodes()} - state.graph.live()
-    for node in [n for n in state.graph.topological() if is_deconvolution(n)]:
+    for node in [n for n in state.graph.topological() if n.op.deconvolution]:
         _lower_one(state, node)
     _warn_of_bodies(state)
     if state.found.errors:
@@ -132,7 +125,7 @@ def _check_language(graph: Graph) -> None:
     """Raise LoweringError where a deconvolution or anything unforeseen is left."""
     found = Collector()
     for node in graph.nodes():
-        if is_deconvolution(node) or (node.origins and node.type not in LANGUAGE):
+        if node.op.deconvolution or (node.origins and node.type not in LANGUAGE):
             found.add(
                 "E401",
                 f'{node.type} "{node.name}" does not belong in a lowered graph',
@@ -167,7 +160,7 @@ def canonicalized(graph: Graph) -> Graph:
 
     The graph itself where nothing is to be done; OpError where a layer cannot be expanded.
     """
-    found = [n for n in graph.topological() if is_deconvolution(n) and isinstance(n.op, SugarOp)]
+    found = [n for n in graph.topological() if n.op.deconvolution and isinstance(n.op, SugarOp)]
     if not found:
         return graph
     out = graph.copy()

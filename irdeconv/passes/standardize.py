@@ -20,11 +20,12 @@ from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
-from irdeconv.ops.activation import Negative, ReLU
+from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.unary import Negative
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.emit import pad_spatial
 from irdeconv.passes.recognise import mark

@@ -9,20 +9,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.elementwise.chain import Chain, ChainEpilogue, Step
+from irdeconv.kernels.elementwise.calls import Instruction, Rule
+from irdeconv.kernels.elementwise.chain import Chain, ChainEpilogue
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op
-from irdeconv.runtime.chain_ops import FLOATS, Port, step_of
 from irdeconv.spec import Array, Spec, is_static
+from irdeconv.traits import ChainStep, Operand
 
 Key = tuple[Value, tuple[int, ...] | None]  # a value, and the shape it is seen in
+_CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains compute
+
+
+def chain_step(op: Op, inputs: Sequence[Spec]) -> ChainStep | None:
+    """Return the operation as a step; None where it is none, or not for these inputs.
+
+    Every input that is an operand and the result are f64 all together, or f32, f16 or bf16.
+    """
+    if not inputs or any(s.dtype is None for s in inputs):
+        return None
+    step = op.chain_step(inputs)
+    if step is None:
+        return None
+    names = {str(inputs[a.number].dtype) for a in step.args if isinstance(a, Operand)}
+    return step if names <= _CHAINED and ("f64" not in names or names == {"f64"}) else None
 
 
 def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
     """Whether an operation can be a step of a chain that gives `out`."""
-    if out.dtype is None or str(out.dtype) not in FLOATS or not is_static(out.shape):
+    if out.dtype is None or str(out.dtype) not in _CHAINED or not is_static(out.shape):
         return False
-    return all(is_static(s.shape) for s in inputs) and step_of(op, inputs) is not None
+    return all(is_static(s.shape) for s in inputs) and chain_step(op, inputs) is not None
 
 
 @dataclass(frozen=True)
@@ -84,17 +100,17 @@ def plan_chain(
     """
     operands = _Operands(graph, constants, main)
     made: dict[Value, int] = {}  # values computed inside, by number of the step
-    steps: list[tuple[str, list[_Ref], tuple[object, ...]]] = []
+    steps: list[tuple[Rule, list[_Ref], tuple[object, ...]]] = []
     for node in nodes:
         inputs = graph.inputs_of(node.id)
-        step = step_of(node.op, graph.input_specs(node.id))
+        step = chain_step(node.op, graph.input_specs(node.id))
         assert step is not None
         refs = []
         for a in step.args:
-            inside = made.get(inputs[a.number]) if isinstance(a, Port) else None
+            inside = made.get(inputs[a.number]) if isinstance(a, Operand) else None
             refs.append(_Ref(step=inside) if inside is not None else operands.refer(a, inputs))
         made[Value(node.id)] = len(steps)
-        steps.append((step.name, refs, step.params))
+        steps.append((step.rule, refs, step.params))
     return operands.compile(steps, nodes)
 
 
@@ -119,9 +135,9 @@ class _Operands:
         self.values: dict[int, Key] = {}
         self.known: list[Array | None] = []  # operands 1..k
 
-    def refer(self, argument: Port | Array, inputs: Sequence[Value]) -> _Ref:
+    def refer(self, argument: Operand | Array, inputs: Sequence[Value]) -> _Ref:
         """Return the operand for an input or a constant array."""
-        if not isinstance(argument, Port):
+        if not isinstance(argument, Operand):
             return self._constant(argument)
         value, shape = inputs[argument.number], argument.shape
         constant = self.constants.get(value)
@@ -143,7 +159,7 @@ class _Operands:
         return _Ref(operand=len(self.known))
 
     def compile(
-        self, steps: Sequence[tuple[str, list[_Ref], tuple[object, ...]]], nodes: Sequence[Node]
+        self, steps: Sequence[tuple[Rule, list[_Ref], tuple[object, ...]]], nodes: Sequence[Node]
     ) -> ChainPlan:
         """Return the chain for steps over these operands."""
         count = 1 + len(self.known)
@@ -151,8 +167,8 @@ class _Operands:
         assert spec.dtype is not None
         assert is_static(spec.shape)
         program = [
-            Step(name, tuple(r.register(count) for r in refs), params)
-            for name, refs, params in steps
+            Instruction(rule, tuple(r.register(count) for r in refs), params)
+            for rule, refs, params in steps
         ]
         registers = tuple(sorted(self.values))
         keys = [self.values[r] for r in registers]

@@ -1,5 +1,7 @@
 """Straight-line programs of element-wise calls: who computes what into which memory.
 
+A rule says what an operation computes: a ufunc, or a function that emits calls.
+
 Values are numbered: inputs first, then constants and results in the order they were made. Registers
 are tile-sized pieces of scratch memory; a result takes over that of a value that dies.
 """
@@ -15,10 +17,20 @@ import numpy as np
 from irdeconv.spec import Array
 
 Function = Callable[..., Any]  # (*arrays, out=array)
+Rule = Callable[..., Any]  # a ufunc, or (emitter, *values, *parameters) -> value
 
 
 @dataclass(frozen=True)
-class Call:
+class Instruction:
+    """One operation of a chain: its rule, argument registers, numeric parameters."""
+
+    rule: Rule
+    args: tuple[int, ...]
+    params: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class TileCall:
     """One call; `args` are values, the result is a value."""
 
     fn: Function
@@ -27,11 +39,21 @@ class Call:
 
 
 class Emitter:
-    """Collects the calls of a program that computes in one element type."""
+    """Collects the calls of a program that computes in one element type.
 
-    def __init__(self, inputs: int, dtype: np.dtype[Any], known: dict[int, Array]) -> None:
-        self.dtype = dtype
-        self.calls: list[Call] = []
+    `approximates` says that rules may take a faster form whose last bits differ from NumPy's.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        dtype: np.dtype[Any],
+        known: dict[int, Array],
+        *,
+        approximates: bool = True,
+    ) -> None:
+        self.dtype, self.approximates = dtype, approximates
+        self.calls: list[TileCall] = []
         self.constants: dict[int, Array] = {}
         self._known = known
         self._count = inputs
@@ -47,13 +69,19 @@ class Emitter:
             self.constants[number] = np.array(value).astype(self.dtype).reshape(())
         return number
 
+    def emit(self, rule: Rule, args: Sequence[int], params: Sequence[Any] = ()) -> int:
+        """Add what a rule computes; returns the result."""
+        if isinstance(rule, np.ufunc):
+            return self.call(rule, *args)
+        return int(rule(self, *args, *params))
+
     def call(self, fn: Function, *args: Any) -> int:
         """Add a call; arguments that are no `int` are scalar constants."""
         values = tuple(a if type(a) is int else self.constant(a) for a in args)
         if all(v in self.constants for v in values):
             return self._folded(fn, values)
         result = self._new()
-        self.calls.append(Call(fn, values, result))
+        self.calls.append(TileCall(fn, values, result))
         return result
 
     def _folded(self, fn: Function, values: tuple[int, ...]) -> int:
@@ -68,7 +96,7 @@ class Emitter:
 
 
 @dataclass(frozen=True)
-class Program:
+class TileProgram:
     """Calls with memory assigned.
 
     Slots: the inputs, the destination, the constants, then `registers` pieces of scratch memory.
@@ -102,7 +130,7 @@ def assign(
     home: int | None,
     loads: Sequence[int] = (),
     store: bool = False,
-) -> Program:
+) -> TileProgram:
     """Assign memory.
 
     `home` is the input that shares its memory with the destination; the others are only read.
@@ -133,20 +161,31 @@ def assign(
         code.append((call.fn, args, slot))
         if call.result not in last and call.result != final:
             free.append(slot)
-    return Program(tuple(code), tuple(emitter.constants.values()), registers)
+    return TileProgram(tuple(code), tuple(emitter.constants.values()), registers)
 
 
 def _with_conversions(
-    calls: list[Call], result: int, loads: Sequence[int], inputs: int, store: bool
-) -> tuple[list[Call], int]:
+    calls: list[TileCall], result: int, loads: Sequence[int], inputs: int, store: bool
+) -> tuple[list[TileCall], int]:
     """Put conversions around the calls; the last call computes the returned value."""
     fresh = max([result, inputs - 1, *(c.result for c in calls), *(max(c.args) for c in calls)]) + 1
     renamed = {value: fresh + k for k, value in enumerate(loads)}
     fresh += len(renamed)
-    out = [Call(copy, (value,), new) for value, new in renamed.items()]
-    out += [Call(c.fn, tuple(renamed.get(v, v) for v in c.args), c.result) for c in calls]
+    out = [TileCall(copy, (value,), new) for value, new in renamed.items()]
+    out += [TileCall(c.fn, tuple(renamed.get(v, v) for v in c.args), c.result) for c in calls]
     result = renamed.get(result, result)
     if store or not calls or result != calls[-1].result:
-        out.append(Call(copy, (result,), fresh))
+        out.append(TileCall(copy, (result,), fresh))
         result = fresh
     return out, result
+
+
+def evaluate(rule: Rule, arrays: Sequence[Array], params: Sequence[Any] = ()) -> Array:
+    """Compute what a rule says of whole arrays of one element type, in this type."""
+    dtype = arrays[0].dtype
+    emitter = Emitter(len(arrays), dtype, {}, approximates=False)
+    result = emitter.emit(rule, range(len(arrays)), params)
+    program = assign(len(arrays), emitter, result, home=None)
+    out = np.empty(np.broadcast_shapes(*(a.shape for a in arrays)), dtype)
+    program.run(arrays, out, [np.empty_like(out) for _ in range(program.registers)])
+    return out

@@ -1,8 +1,8 @@
 """Chains of element-wise operations, computed tile by tile while the tile is in the cache.
 
 A chain is a straight-line program: register 0 is the main tensor, 1..k are operands, then one
-register for each step. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and rounded
-once, at the chain's end (separate operations would round after each of them).
+register for each instruction. f32 and f64 are computed as they are; f16, bf16 and f8 in f32 and
+rounded once, at the chain's end (separate operations would round after each of them).
 """
 
 from __future__ import annotations
@@ -12,28 +12,21 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irdeconv.kernels.elementwise.calls import Emitter, Program, assign, copy
-from irdeconv.kernels.elementwise.steps import RULES
-from irdeconv.kernels.elementwise.tiles import layout_of
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
+from irdeconv.kernels.elementwise.compiled_form import compiled_form
+from irdeconv.kernels.elementwise.tiles import tile_layout
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
+if TYPE_CHECKING:
+    from irdeconv.kernels.compiled.chain import CompiledChain
+
 TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
 _NOTHING = np.zeros((0, 0), np.float32)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation: its name in chain_steps.RULES, argument registers, numeric parameters."""
-
-    name: str
-    args: tuple[int, ...]
-    params: tuple[Any, ...] = ()
 
 
 def computing_type(dtype: Any) -> np.dtype[Any]:
@@ -52,15 +45,17 @@ class Chain:
     emitter: Emitter
     result: int
     constants: dict[int, Array]
-    programs: dict[Any, Program] = field(default_factory=dict)
-    fused: Any = None
+    programs: dict[Any, TileProgram] = field(default_factory=dict)
+    fused: CompiledChain | None = None
 
     @staticmethod
-    def compile(steps: Sequence[Step], dtype: Any, operands: Sequence[Array | None] = ()) -> Chain:
-        """Compile the steps; `dtype` is the element type or the one it is computed in.
+    def compile(
+        instructions: Sequence[Instruction], dtype: Any, operands: Sequence[Array | None] = ()
+    ) -> Chain:
+        """Compile instructions; `dtype` is the element type or the one it is computed in.
 
         `operands` are registers 1..k: constants, or None for tensors that are given when it runs.
-        Constants of one element become part of the program. KeyError for an unknown step.
+        Constants of one element become part of the program.
         """
         kind = computing_type(np.dtype(dtype))
         with np.errstate(all="ignore"):
@@ -71,12 +66,11 @@ class Chain:
         for i, array in known.items():
             if array.size == 1:
                 values[i] = emitter.constant(array.reshape(()))
-        for step in steps:
-            args = (values[i] for i in step.args)
-            values.append(RULES[step.name](emitter, *args, *step.params))
+        for one in instructions:
+            values.append(emitter.emit(one.rule, [values[i] for i in one.args], one.params))
         wide = {i: a for i, a in known.items() if a.size > 1}
         unused = {i: np.zeros((), kind) for i in known if i not in wide}
-        fused = _fused(steps, operands) if kind == np.float32 else None
+        fused = compiled_form(instructions, operands) if kind == np.float32 else None
         return Chain(inputs, emitter, values[-1], wide | unused, fused=fused)
 
     @property
@@ -84,7 +78,7 @@ class Chain:
         """The type that is computed with."""
         return self.emitter.dtype
 
-    def program(self, types: tuple[Any, ...], out: Any, home: int | None) -> Program:
+    def program(self, types: tuple[Any, ...], out: Any, home: int | None) -> TileProgram:
         """Return the program for inputs and a destination of given types, `home` being both."""
         key = types, out, home
         if key not in self.programs:
@@ -130,7 +124,7 @@ class Chain:
         # Nothing is read again after a single call, so that large tiles cost least.
         size = TILE if len(program.code) > 1 else 8 * TILE
         shapes = tuple((a.shape, a.strides) for a in arrays)
-        layout = layout_of(out.shape, out.strides, shapes, size)
+        layout = tile_layout(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
         whole = out.reshape(layout.shape)
         kind, registers = self.dtype, program.registers
@@ -182,15 +176,6 @@ class Chain:
         return lambda team: team.each(places, work)
 
 
-def _fused(steps: Sequence[Step], operands: Sequence[Array | None]) -> Any:
-    """Return the compiled form (fast_chain.Fused) where there is one and it is wanted."""
-    if not jit.available():
-        return None
-    from irdeconv.kernels.compiled.chain import fused
-
-    return fused(steps, operands)
-
-
 def _same(a: Array, b: Array) -> bool:
     return a is b or (
         a.__array_interface__["data"] == b.__array_interface__["data"]
@@ -221,9 +206,9 @@ class ChainEpilogue:
         self._program = chain.program((chain.dtype,) * chain.inputs, chain.dtype, 0)
         self._kind = chain.dtype
         self._fused = chain.fused if chain.fused and chain.fused.fits(shape) else None
-        given = self._fused.given if self._fused else None
+        added = self._fused.added if self._fused else None
         self._adds = (
-            (given.before, given.after) if given and (given.before or given.after) else None
+            (added.before, added.after) if added and (added.before or added.after) else None
         )
 
     def give(self, register: int, array: Array) -> None:
@@ -273,7 +258,7 @@ class ChainEpilogue:
         more = self._added(tile, image, channels, positions) if fused is not None else None
         if more is None or fused is None:
             return partial(self, tile, image, channels, positions)
-        return cast("Callable[[], None]", fused.fixed(tile, channels, *more))
+        return fused.fixed(tile, channels, *more)
 
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
         """Finish a tile by the compiled form; tell whether that is possible."""

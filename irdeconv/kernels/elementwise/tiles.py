@@ -14,7 +14,7 @@ Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class TileLayout:
     """Axes merged where all arrays allow it, and the tiles: where they lie in `out`, in inputs."""
 
     shape: tuple[int, ...]
@@ -23,12 +23,12 @@ class Layout:
 
 
 @lru_cache(maxsize=1024)
-def layout_of(
+def tile_layout(
     shape: tuple[int, ...],
     strides: Strides,
     inputs: tuple[tuple[tuple[int, ...], Strides], ...],
     size: int,
-) -> Layout:
+) -> TileLayout:
     """Merge neighbouring axes and cut tiles of about `size` elements."""
     rank = len(shape)
     all_shapes = [shape, *((1,) * (rank - len(s)) + s for s, _ in inputs)]
@@ -47,7 +47,7 @@ def layout_of(
         ahead = steps
     kept = merged or [[1] * len(all_shapes)]
     shapes = [tuple(axis[i] for axis in kept) for i in range(len(all_shapes))]
-    return Layout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
+    return TileLayout(shapes[0], tuple(shapes[1:]), _tiles(shapes[0], shapes[1:], size))
 
 
 def _mergeable(outer: list[int], ahead: list[int], sizes: list[int], steps: list[int]) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 
 from irdeconv.op import Op
 from irdeconv.spec import Array
-from irdeconv.verify.compare import rules
-from irdeconv.verify.compare.rounding import absolute, evaluate, floats, is_real, is_sum
+from irdeconv.verify.compare.rounding import absolute, evaluate, floats, is_real
 
 Error = Array | float | None
 
@@ -39,23 +38,24 @@ def _carried(
 ) -> list[Error]:
     if any(e.any() and not is_real(x) for e, x in zip(errors, inputs, strict=True)):
         return [None] * len(outputs)
-    if op.type in rules.MOVES:
+    first, carry = errors[0], op.rounding.carry
+    if carry == "moves":
         moved = [_like(e, x) if is_real(x) else x for e, x in zip(errors, inputs, strict=True)]
         return [np.abs(e) for e in evaluate(op, moved)]
-    if op.type in rules.KEEPS:
-        return [errors[0]]
-    if op.type in ("Add", "Subtract"):
-        return [errors[0] + errors[1]]
-    if op.type == "Minimum":
-        return [np.maximum(errors[0], errors[1])]
-    if op.type == "PReLU" and not errors[1].any():
-        return [errors[0] * max(1.0, float(np.max(absolute(inputs[1]), initial=0)))]
-    if (is_sum(op) or op.type == "Multiply") and len([x for x in inputs if is_real(x)]) <= 2:
+    if carry == "keeps":
+        return [first]
+    if carry == "adds":
+        return [first + errors[1]]
+    if carry == "larger":
+        return [np.maximum(first, errors[1])]
+    if carry == "slope" and not errors[1].any():
+        return [first * max(1.0, float(np.max(absolute(inputs[1]), initial=0)))]
+    if carry == "products" and len([x for x in inputs if is_real(x)]) <= 2:
         return [_telescoped(op, inputs, errors)]
-    if op.type in rules.FUNCTIONS | rules.COMPOSITE and not any(e.any() for e in errors[1:]):
-        return [_stepped(op, inputs, errors[0])]
-    if op.type == "Interpolate" and "cubic" not in str(getattr(op, "mode", "")):
-        return list(evaluate(op, [_like(errors[0], inputs[0]), *inputs[1:]]))
+    if carry == "function" and not any(e.any() for e in errors[1:]):
+        return [_stepped(op, inputs, first)]
+    if carry == "averages":
+        return list(evaluate(op, [_like(first, inputs[0]), *inputs[1:]]))
     return [None] * len(outputs)
 
 

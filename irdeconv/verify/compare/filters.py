@@ -18,7 +18,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.spec import Array
 from irdeconv.verify.compare.difference import Allowed, TensorDifference
 from irdeconv.verify.compare.kinds import listed, same
-from irdeconv.verify.compare.rounding import evaluate, floats, is_deconvolution, is_real
+from irdeconv.verify.compare.rounding import evaluate, floats, is_real
 
 
 def with_filter_mistake(
@@ -48,7 +48,7 @@ def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
     if len(inputs) < 2 or not is_real(inputs[1]) or not inputs[1].size:
         return None
     shape = inputs[1].shape
-    if not (isinstance(op, ConvolutionBase) or is_deconvolution(op)):
+    if not (isinstance(op, ConvolutionBase) or op.deconvolution):
         return None
     if isinstance(op, core.Deconvolution) or op.type.startswith("Group"):
         return shape

@@ -17,10 +17,7 @@ import numpy as np
 
 from irdeconv.dtypes import f32
 from irdeconv.op import EagerBuilder, Op, SugarOp, as_tuple
-from irdeconv.ops import core
-from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.spec import Array, Spec
-from irdeconv.verify.compare import rules
 from irdeconv.verify.compare.difference import Allowed, roundoff
 
 LAMBDA = 8
@@ -31,21 +28,9 @@ SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take what is smaller
 Arrays = Sequence[Array]
 
 
-def is_sum(op: Op) -> bool:
-    """Whether an operation adds products and is linear in each of its inputs."""
-    if is_deconvolution(op):
-        return not getattr(op, "activation", "")  # a fused activation is not linear
-    return isinstance(op, ConvolutionBase) or op.type in rules.SUMS
-
-
-def is_deconvolution(op: Op) -> bool:
-    """Whether an operation is a deconvolution of any dialect."""
-    return isinstance(op, core.Deconvolution) or (isinstance(op, SugarOp) and op.deconvolution)
-
-
 def is_exact(op: Op) -> bool:
     """Whether an operation rounds nothing."""
-    return op.type in rules.MOVES | rules.KEEPS | rules.STEPS
+    return op.rounding.rule == "exact"
 
 
 def is_real(a: Array) -> bool:
@@ -85,7 +70,7 @@ def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
 
 def worth_precision(op: Op, outputs: Arrays) -> bool:
     """Whether double precision says more about the outputs than their own type."""
-    if is_exact(op) or op.type in ("Convert", "ConvertLike"):
+    if op.rounding.rule in ("exact", "conversion"):
         return False
     return any(is_real(y) and y.dtype.itemsize < 8 for y in outputs)
 
@@ -101,22 +86,12 @@ def _allowed(op: Op, inputs: Arrays, y: Array) -> Allowed:
     with np.errstate(all="ignore"):
         if is_exact(op):
             return Allowed(SMALLEST, "exact")
-        found = _rule(op)(op, inputs, y)
+        found = _RULES[op.rounding.rule](op, inputs, y)
         if y.dtype.itemsize < 4:  # accumulated in single precision, then rounded
             found = Allowed(found.limit + roundoff(y.dtype) * _size(y), found.rule)
         # In double precision the result to compare with is no better than the other one.
         factor = 2 if y.dtype.itemsize == 8 else 1
     return Allowed(factor * found.limit + SMALLEST, found.rule)
-
-
-def _rule(op: Op) -> Callable[[Op, Arrays, Array], Allowed]:
-    if is_sum(op):
-        return _sum
-    if op.type in rules.ROUNDINGS:
-        return _roundings
-    if op.type in rules.FUNCTIONS | rules.COMPOSITE:
-        return _function
-    return _softmax if op.type in rules.SOFTMAX else _scale
 
 
 def unit(y: Array) -> float:
@@ -133,18 +108,10 @@ def gamma(n: int, u: float) -> float:
 def terms(op: Op, inputs: Arrays, y: Array) -> int:
     """Return how many products at most add up to an element of the result."""
     x = inputs[0]
-    if isinstance(op, ConvolutionBase):
-        return int(inputs[1].size // max(y.shape[1], 1))
-    if op.type == "MatMul":
-        return int(x.shape[-2 if op.transpose_a and x.ndim > 1 else -1])  # type: ignore[attr-defined]
-    if op.type == "AvgPool":
-        return math.prod(op.kernel) + 1  # type: ignore[attr-defined]
-    if op.type == "CumSum":
-        return max(x.shape, default=1)
-    if is_deconvolution(op) and x.size:  # one product is 1, so the result counts them
+    if op.deconvolution and x.size:  # one product is 1, so the result counts them
         ones = floats([x[:1], *inputs[1:]], lambda v: np.ones(v.shape, np.float32))
         return int(evaluate(op, ones)[0].max(initial=1))
-    return -(-x.size // max(y.size, 1)) + 1
+    return op.terms(inputs, y)
 
 
 def magnitude(op: Op, inputs: Arrays) -> Array:
@@ -168,7 +135,7 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
 
 
 def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
-    k = rules.ROUNDINGS[op.type]
+    k = op.rounding.count
     return Allowed(k * roundoff(y.dtype) * _size(y), f"{k} u |y|")
 
 
@@ -180,7 +147,7 @@ def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
     change = np.maximum(np.abs(up - here), np.abs(down - here))
     change = np.where(np.isfinite(change), change, 0.0)
     rule = f"{FUNCTION_ULPS} u (|y| + |x f'|)"
-    if op.type not in rules.COMPOSITE:
+    if op.rounding.rule == "function":
         return Allowed(u * _size(y) + change, rule)
     steps = np.maximum(np.minimum(np.abs(x), _size(y) + 1), 1.0)
     return Allowed(u * (_size(y) + steps) + change, rule[:-1] + " + 1)")
@@ -190,15 +157,26 @@ def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     x = inputs[0].astype(np.float64)
     finite = x[np.isfinite(x)]
     spread = float(np.ptp(finite)) if finite.size else 0.0
-    axis: Any = op.axis  # type: ignore[attr-defined]
-    n = x.shape[axis] if x.ndim else 1
+    n = terms(op, inputs, y)
     factor = gamma(n, unit(y)) + unit(y) * (2 * FUNCTION_ULPS + 2 * spread)
-    size = _size(y) if op.type == "SoftMax" else _size(y) + 1
+    size = _size(y) if op.rounding.rule == "softmax" else _size(y) + 1
     return Allowed(factor * size, f"gamma_{n} y")
 
 
 def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return scaled(y, local_terms(op, inputs, y))
+
+
+_RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
+    "roundings": _roundings,
+    "conversion": _roundings,
+    "sum": _sum,
+    "function": _function,
+    "composite": _function,
+    "softmax": _softmax,
+    "log_softmax": _softmax,
+    "scale": _scale,
+}
 
 
 def scaled(y: Array, n: int) -> Allowed:
@@ -212,12 +190,13 @@ def local_terms(op: Op, inputs: Arrays, y: Array) -> int:
     """Return the roundings on the way through one layer, roughly."""
     if is_exact(op) or not is_real(y):
         return 0
-    if is_sum(op):
+    rule = op.rounding.rule
+    if rule == "sum":
         n = terms(op, inputs, y)
         return math.ceil(min(n, LAMBDA * math.sqrt(n)))
-    if op.type in rules.ROUNDINGS:
-        return rules.ROUNDINGS[op.type]
-    if op.type in rules.FUNCTIONS | rules.COMPOSITE:
+    if rule in ("roundings", "conversion"):
+        return op.rounding.count
+    if rule in ("function", "composite"):
         return FUNCTION_ULPS
     n = math.prod(inputs[0].shape[2:]) if inputs else 0
     return 2 * FUNCTION_ULPS + math.ceil(min(n, LAMBDA * math.sqrt(n)))

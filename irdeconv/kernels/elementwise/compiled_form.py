@@ -1,0 +1,108 @@
+"""Which chains of f32 have a compiled form: a bias, an activation, tensors added around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from irdeconv.kernels.compiled import (
+    CLAMP,
+    HARD_SIGMOID,
+    HSIGMOID,
+    HSWISH,
+    NOTHING,
+    PRELU,
+    SIGMOID,
+    SWISH,
+)
+from irdeconv.kernels.elementwise import steps
+from irdeconv.kernels.elementwise.calls import Instruction, Rule
+from irdeconv.kernels.shared import jit
+from irdeconv.spec import Array
+
+if TYPE_CHECKING:
+    from irdeconv.kernels.compiled.chain import CompiledChain
+
+CODES: dict[Rule, int] = {
+    steps.relu: CLAMP,
+    steps.clamp: CLAMP,
+    steps.prelu: PRELU,
+    steps.hsigmoid: HSIGMOID,
+    steps.hswish: HSWISH,
+    steps.sigmoid: SIGMOID,
+    steps.swish: SWISH,
+    steps.hard_sigmoid: HARD_SIGMOID,
+}
+
+
+class _Reading:
+    """Reads instructions from the main tensor on."""
+
+    def __init__(
+        self, instructions: Sequence[Instruction], operands: Sequence[Array | None]
+    ) -> None:
+        self.instructions, self.operands, self.at = instructions, operands, 0
+
+    @property
+    def value(self) -> int:
+        """The register of what was computed last."""
+        return self.at and len(self.operands) + self.at
+
+    def constant(self, register: int) -> Array | None:
+        """Return a register's constant."""
+        return self.operands[register - 1] if 0 < register <= len(self.operands) else None
+
+    def added(self, constant: bool) -> int:
+        """Go over an addition of a constant or of a tensor; return its register, 0 for none."""
+        if self.at == len(self.instructions) or self.instructions[self.at].rule is not np.add:
+            return 0
+        others = [a for a in self.instructions[self.at].args if a != self.value]
+        if len(others) != 1 or not 0 < others[0] <= len(self.operands):
+            return 0
+        if (self.constant(others[0]) is not None) != constant:
+            return 0
+        self.at += 1
+        return int(others[0])
+
+    def activation(self) -> Instruction | None:
+        """Go over an activation; None for none."""
+        if self.at == len(self.instructions):
+            return None
+        last = self.instructions[self.at]
+        if last.rule not in CODES or last.args[0] != self.value:
+            return None
+        if last.rule is steps.prelu and self.constant(last.args[1]) is None:
+            return None
+        self.at += 1
+        return last
+
+
+def compiled_form(
+    instructions: Sequence[Instruction], operands: Sequence[Array | None]
+) -> CompiledChain | None:
+    """Return the compiled form of a chain; None where it has none, or numba is not to be had."""
+    if not jit.available():
+        return None
+    from irdeconv.kernels.compiled.chain import Added, CompiledChain
+
+    reading = _Reading(instructions, operands)
+    constant = reading.constant(reading.added(True))
+    nothing: Array = np.zeros(1, np.float32)
+    bias = nothing if constant is None else constant
+    before = reading.added(False)
+    last = reading.activation()
+    after = reading.added(False)
+    if reading.at < len(instructions) or not instructions:
+        return None
+    used = {s for s in (before, after) if s}
+    if used != {i for i, a in enumerate(operands, 1) if a is None}:
+        return None
+    added = Added(before, after)
+    if last is None:
+        return CompiledChain(NOTHING, (0.0, 0.0), bias, nothing, added)
+    slope = reading.constant(last.args[1]) if last.rule is steps.prelu else None
+    limits = (0.0, math.inf) if last.rule is steps.relu else (*last.params, 0.0, 0.0)[:2]
+    return CompiledChain(CODES[last.rule], limits, bias, nothing if slope is None else slope, added)
