@@ -77,13 +77,13 @@ def _attributes(cls: type[Any]) -> dict[str, Attribute]:
         if f.metadata.get("exact"):
             kind = exact_choice(typing.get_args(hints[f.name]))
         out[xml] = Attribute(
-            f.name,
-            xml,
-            kind,
-            required,
-            bool(f.metadata.get("documented")),
-            None if required else f.default,
-            f.metadata.get("aliases", ()),
+            name=f.name,
+            xml=xml,
+            kind=kind,
+            required=required,
+            documented=bool(f.metadata.get("documented")),
+            default=None if required else f.default,
+            aliases=f.metadata.get("aliases", ()),
         )
     return out
 

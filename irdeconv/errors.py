@@ -104,7 +104,9 @@ class OpError(Exception):
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.problem = Problem(code, message, "error", attribute, port, hint)
+        self.problem = Problem(
+            code=code, message=message, severity="error", attribute=attribute, port=port, hint=hint
+        )
 
 
 class IrdeconvError(Exception):
@@ -189,7 +191,15 @@ class Collector:
         """Record a diagnostic; the severity follows from the code's letter unless given."""
         level: Severity = severity or ("error" if code.startswith("E") else "warning")
         self.diagnostics.append(
-            Diagnostic(code, level, message, location, layer, tuple(notes), hint)
+            Diagnostic(
+                code=code,
+                severity=level,
+                message=message,
+                location=location,
+                layer=layer,
+                notes=tuple(notes),
+                hint=hint,
+            )
         )
 
     @property

@@ -45,16 +45,16 @@ class Conditions:
     def now() -> Conditions:
         """Return the conditions of this process at this moment."""
         return Conditions(
-            cpu_name(),
-            processors(),
-            round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-            platform.system(),
-            platform.python_version(),
-            np.__version__,
-            blas_name(),
-            None if os.environ.get("IRDECONV_FAST") == "0" else installed("numba"),
-            __version__,
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            cpu=cpu_name(),
+            cores=processors(),
+            load=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+            system=platform.system(),
+            python=platform.python_version(),
+            numpy=np.__version__,
+            blas=blas_name(),
+            numba=None if os.environ.get("IRDECONV_FAST") == "0" else installed("numba"),
+            irdeconv=__version__,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -45,18 +45,18 @@ def bench(
     found = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
     network, program = Timing.of(found[OWN]), plan.program(inputs)
     return BenchReport(
-        plan.graph.info.name,
-        form,
-        plan.settings.fuse and not plan.exact,
-        program.team.threads,
-        rounds,
-        seconds,
-        conditions,
-        limits,
-        network,
-        tuple(report_steps(program.graph, program.steps, timer.samples)),
-        _memory(program),
-        tuple(_compared(p, outputs, network, found.get(p.name)) for p in peers),
+        name=plan.graph.info.name,
+        form=form,
+        fused=plan.settings.fuse and not plan.exact,
+        threads=program.team.threads,
+        rounds=rounds,
+        seconds=seconds,
+        conditions=conditions,
+        ceilings=limits,
+        network=network,
+        steps=tuple(report_steps(program.graph, program.steps, timer.samples)),
+        memory=_memory(program),
+        peers=tuple(_compared(p, outputs, network, found.get(p.name)) for p in peers),
     )
 
 
@@ -84,14 +84,28 @@ def _memory(program: Program) -> Memory:
     outputs = sum(one.nbytes for one in program.fresh)
     largest = max((s.scratch for s in program.steps), default=0)
     used = program.team.peak
-    return Memory(program.arena, program.most_alive, program.evaluated, largest, used, outputs)
+    return Memory(
+        tensors=program.arena,
+        most_alive=program.most_alive,
+        evaluated=program.evaluated,
+        scratch=largest,
+        scratch_used=used,
+        outputs=outputs,
+    )
 
 
 def _compared(
     peer: Peer, outputs: dict[str, Array], network: Timing, samples: list[Sample] | None
 ) -> PeerReport:
     if peer.run is None or not samples:
-        return PeerReport(peer.name, peer.version, None, None, None, peer.problem)
+        return PeerReport(
+            name=peer.name,
+            version=peer.version,
+            timing=None,
+            ratio=None,
+            difference=None,
+            problem=peer.problem,
+        )
     timing = Timing.of(samples)
     other = timing.cpu.minimum
     ratio = network.cpu.minimum / other if other > 0 else None

@@ -117,14 +117,14 @@ def report_steps(graph: Graph, steps: list[Step], samples: list[list[Sample]]) -
     """Return one report per step, in the order of execution."""
     return [
         StepReport(
-            index,
-            tuple((n.type, n.name) for n in step.nodes),
-            step.kernel,
-            step.why,
-            step.scratch,
-            products(graph, step),
-            traffic(graph, step),
-            Timing.of(measured),
+            index=index,
+            nodes=tuple((n.type, n.name) for n in step.nodes),
+            kernel=step.kernel,
+            why=step.why,
+            scratch=step.scratch,
+            macs=products(graph, step),
+            bytes=traffic(graph, step),
+            timing=Timing.of(measured),
         )
         for index, (step, measured) in enumerate(zip(steps, samples, strict=True))
     ]

@@ -134,23 +134,23 @@ def explain_layer(
     except TypeError:
         problem = Problem("E208", f"{len(inputs)} inputs do not fit {node.type}")
     return LayerExplanation(
-        node.name,
-        node.type,
-        node.op.version,
-        find(s.system).title if s else node.type,
-        op.to_attributes(),
-        tuple(map(str, inputs)),
-        "?" if problem else str(out),
-        s,
-        crop,
-        rule(s) if s else None,
-        _axes(s, crop) if s else (),
-        tuple(_picture(s, crop)) if s and crop else (),
-        tuple(verdicts(s, crop)) if s else (),
-        problem,
-        tuple(_hints(s, crop, problem, _declared(node) if declared else None)),
-        remarks,
-        solve(find(s.system), s, _spread(solve_for, s.axes)) if s and solve_for else None,
+        name=node.name,
+        type=node.type,
+        version=node.op.version,
+        system=find(s.system).title if s else node.type,
+        attributes=op.to_attributes(),
+        inputs=tuple(map(str, inputs)),
+        output="?" if problem else str(out),
+        setting=s,
+        crop=crop,
+        rule=rule(s) if s else None,
+        axes=_axes(s, crop) if s else (),
+        picture=tuple(_picture(s, crop)) if s and crop else (),
+        verdicts=tuple(verdicts(s, crop)) if s else (),
+        problem=problem,
+        hints=tuple(_hints(s, crop, problem, _declared(node) if declared else None)),
+        remarks=remarks,
+        solutions=solve(find(s.system), s, _spread(solve_for, s.axes)) if s and solve_for else None,
     )
 
 
@@ -167,7 +167,16 @@ def _axes(s: Setting, crop: Crop | None) -> tuple[Axis, ...]:
             size = full - begin - end + op
         out.append(
             Axis(
-                i, s.size[i], s.kernel[i], s.strides[i], s.dilations[i], full, begin, end, op, size
+                index=i,
+                size=s.size[i],
+                kernel=s.kernel[i],
+                stride=s.strides[i],
+                dilation=s.dilations[i],
+                full=full,
+                pad_begin=begin,
+                pad_end=end,
+                output_padding=op,
+                output=size,
             )
         )
     return tuple(out)

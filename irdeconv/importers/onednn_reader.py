@@ -63,12 +63,12 @@ def read_onednn(
     dump = _parse(data, location)
     arrays = None if weights is None or weights == "random" else _arrays(weights)
     reader = DumpReader(
-        dump,
-        location,
-        semantics,
-        dict(shapes or {}),
-        arrays,
-        seed if weights == "random" else None,
+        dump=dump,
+        location=location,
+        semantics=semantics,
+        shapes=dict(shapes or {}),
+        arrays=arrays,
+        seed=seed if weights == "random" else None,
     )
     return reader.read()
 
@@ -298,14 +298,14 @@ class DumpReader:
         attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}
         spec = self._spec(node["outputs"][0]) if node["outputs"] else Spec(None, None)
         view = DumpNode(
-            node["kind"],
-            name,
-            attributes,
-            inputs,
-            len(node["outputs"]),
-            self.modern,
-            self.semantics,
-            spec.dtype,
+            kind=node["kind"],
+            name=name,
+            attributes=attributes,
+            inputs=inputs,
+            outputs=len(node["outputs"]),
+            modern=self.modern,
+            semantics=self.semantics,
+            target=spec.dtype,
         )
         if view.outputs != 1:
             raise Refusal(f"{view.outputs} outputs are not covered")

@@ -236,7 +236,13 @@ class OnnxReader:
         attributes = {a.name: _attribute(a) for a in node.attribute}
         outputs = tuple(node.output)
         return OnnxNode(
-            node.op_type, name, version, attributes, inputs, outputs, semantics=self.semantics
+            type=node.op_type,
+            name=name,
+            version=version,
+            attributes=attributes,
+            inputs=inputs,
+            outputs=outputs,
+            semantics=self.semantics,
         )
 
     def _version(self, node: Any) -> tuple[int, str | None]:

@@ -86,19 +86,19 @@ def _layer(graph: Graph, node: Node, sources: dict[int, frozenset[int]]) -> Laye
     held = {node.id} if isinstance(node.op, Const) else set() if constant else set(own)
     sizes = [_const_size(graph.node(i).op) for i in held]
     return LayerFacts(
-        node.id,
-        node.name,
-        node.op.type,
-        node.op.version,
-        tuple(format_shape(s.shape) for s in inputs),
-        tuple(format_shape(s.shape) for s in outputs),
-        tuple(str(s.dtype or "?") for s in outputs),
-        sum(n for n, _ in sizes),
-        sum(b for _, b in sizes),
-        macs(node.op, inputs, outputs),
-        node.op.deconvolution,
-        constant,
-        node.origins,
+        id=node.id,
+        name=node.name,
+        type=node.op.type,
+        version=node.op.version,
+        inputs=tuple(format_shape(s.shape) for s in inputs),
+        outputs=tuple(format_shape(s.shape) for s in outputs),
+        element_types=tuple(str(s.dtype or "?") for s in outputs),
+        parameters=sum(n for n, _ in sizes),
+        bytes=sum(b for _, b in sizes),
+        macs=macs(node.op, inputs, outputs),
+        deconvolution=node.op.deconvolution,
+        constant=constant,
+        origins=node.origins,
     )
 
 

@@ -96,20 +96,20 @@ class LayerReader:
         own = dict(e.items())
         kind = own.pop("type", None)
         return XmlLayer(
-            own.pop("id", None),
-            own.pop("name", None),
-            None if kind is None else intern(kind),
-            own.pop("version", None),
-            tuple(own.items()),
-            parts.data,
-            parts.data_sub,
-            parts.inputs,
-            parts.outputs,
-            parts.rt_info,
-            anchor,
-            tuple(parts.sections),
-            tuple(parts.bodies),
-            tuple(parts.maps),
+            id=own.pop("id", None),
+            name=own.pop("name", None),
+            type=None if kind is None else intern(kind),
+            version=own.pop("version", None),
+            extra=tuple(own.items()),
+            data=parts.data,
+            data_sub=parts.data_sub,
+            inputs=parts.inputs,
+            outputs=parts.outputs,
+            rt_info=parts.rt_info,
+            anchor=anchor,
+            sections=tuple(parts.sections),
+            bodies=tuple(parts.bodies),
+            maps=tuple(parts.maps),
         )
 
     def _child(self, e: Element, parts: _Parts) -> None:
@@ -152,7 +152,17 @@ class LayerReader:
             known = (number is not None) + (precision is not None) + (names is not None)
             extra = () if len(e.attrib) == known else _others(e, _PORT)
             dims, rt_info = self._inside(e)
-            out.append(XmlPort(number, precision, names, dims, extra, sub, rt_info))
+            out.append(
+                XmlPort(
+                    id=number,
+                    precision=precision,
+                    names=names,
+                    dims=dims,
+                    extra=extra,
+                    sub=sub,
+                    rt_info=rt_info,
+                )
+            )
         return tuple(out)
 
     def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
@@ -198,7 +208,7 @@ class LayerReader:
         known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
         extra = () if len(e.attrib) == known else _others(e, _EDGE)
         self._skip(e)
-        return Edge(a, b, c, d, extra, anchor)
+        return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
 
     def _body(self, body: Element) -> Document:
         self._depth += 1

@@ -108,12 +108,12 @@ class _Stream:
         rt_info = self._rest(events.root)
         self._check_net(prolog)
         return Document(
-            tuple(self._layers),
-            tuple(self._edges),
-            prolog.attributes.get("name", ""),
-            prolog.attributes.get("version"),
-            rt_info,
-            tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
+            layers=tuple(self._layers),
+            edges=tuple(self._edges),
+            name=prolog.attributes.get("name", ""),
+            version=prolog.attributes.get("version"),
+            rt_info=rt_info,
+            extra=tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
             complete=all(events.root.find(tag) is not None for tag in self._counts),
         )
 

@@ -93,7 +93,11 @@ class CountingBuilder:
             moved = written + sum(s.size or 0 for s in specs if s.dtype == STAND_IN_TYPE)
             buffer = len(self.buffers)
             self.buffers.append((written, tuple(v.buffer for v in inputs if v.buffer is not None)))
-        self.operations.append(CountedOperation(op, specs, outputs[0], moved, macs, on_data))
+        self.operations.append(
+            CountedOperation(
+                op=op, inputs=specs, output=outputs[0], moved=moved, macs=macs, on_data=on_data
+            )
+        )
         return CountedValue(outputs[0], buffer, on_data=on_data)
 
     def repeat(self, key: object, build: Callable[[], CountedValue]) -> CountedValue:

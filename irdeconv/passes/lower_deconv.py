@@ -193,16 +193,26 @@ def _lower_one(state: _State, node: Node) -> None:
     _rename(graph, source)
     if spread is not None:
         _warn_of_spreading(state, source, spread, form)
-    lowered = [
-        n.op.macs(graph.input_specs(n.id), n.specs or ())
-        for n in made
-        if n.type in ("Convolution", "GroupConvolution", "MatMul")
-    ]
-    total = None if any(m is None for m in lowered) else sum(m or 0 for m in lowered)
-    types = tuple(n.type for n in made if n.type != "Const")
     state.layers.append(
-        LoweredLayer(source.name, source.type, form, skipped, direct, total, types, costs, spread)
+        LoweredLayer(
+            name=source.name,
+            type=source.type,
+            form=form,
+            reason=skipped,
+            macs_direct=direct,
+            macs_lowered=_products(graph, made),
+            nodes=tuple(n.type for n in made if n.type != "Const"),
+            costs=costs,
+            spread=spread,
+        )
     )
+
+
+def _products(graph: Graph, made: list[Node]) -> int | None:
+    """Return the multiply-accumulates of a layer's new nodes; None where some are unknown."""
+    kinds = ("Convolution", "GroupConvolution", "MatMul")
+    macs = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in made if n.type in kinds]
+    return None if any(m is None for m in macs) else sum(m or 0 for m in macs)
 
 
 def _apply(

@@ -173,10 +173,10 @@ class _Operands:
         registers = tuple(sorted(self.values))
         keys = [self.values[r] for r in registers]
         return ChainPlan(
-            Chain.compile(program, spec.dtype.container, self.known),
-            tuple(value for value, _ in keys),
-            registers,
-            tuple(shape for _, shape in keys),
-            spec.shape,
-            ", ".join(n.type for n in nodes),
+            chain=Chain.compile(program, spec.dtype.container, self.known),
+            arguments=tuple(value for value, _ in keys),
+            registers=registers,
+            shapes=tuple(shape for _, shape in keys),
+            out_shape=spec.shape,
+            name=", ".join(n.type for n in nodes),
         )

@@ -168,12 +168,12 @@ def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvErr
     text = str(error) or type(error).__name__
     memory = isinstance(error, MemoryError)
     diagnostic = Diagnostic(
-        "E602" if memory else "E500",
-        "error",
-        f'{node.type} "{node.name}": {text}',
-        node.location,
-        node.name,
-        (Note(f"its inputs are {shapes or 'none'}"),),
-        hint,
+        code="E602" if memory else "E500",
+        severity="error",
+        message=f'{node.type} "{node.name}": {text}',
+        location=node.location,
+        layer=node.name,
+        notes=(Note(f"its inputs are {shapes or 'none'}"),),
+        hint=hint,
     )
     return LimitError(diagnostic) if memory else ExecutionError(diagnostic)

@@ -148,17 +148,17 @@ class _Scheduler:
             if (step := self._step(unit, one)) is not None
         ]
         return Program(
-            self._with_frees(steps),
-            self.values,
-            [self.slot_of[Value(n.id)] for n in self.graph.parameters],
-            [(name, self.slot_of[v]) for name, v in self.results],
-            [(n, self._outputs(n)) for n in self.folded.given],
-            self.settings.team,
-            self.graph,
-            list(self.fresh.values()),
-            arena,
-            alive,
-            most_alive(self._evaluated()),
+            steps=self._with_frees(steps),
+            values=self.values,
+            parameters=[self.slot_of[Value(n.id)] for n in self.graph.parameters],
+            results=[(name, self.slot_of[v]) for name, v in self.results],
+            given=[(n, self._outputs(n)) for n in self.folded.given],
+            team=self.settings.team,
+            graph=self.graph,
+            fresh=list(self.fresh.values()),
+            arena=arena,
+            most_alive=alive,
+            evaluated=most_alive(self._evaluated()),
         )
 
     def _units(self) -> list[Unit]:
@@ -176,7 +176,14 @@ class _Scheduler:
         constants = self.folded.constants
         settings = self.settings
         used = self._used(unit)
-        return implement(self.graph, unit, constants, settings.tuner, settings.team, used)
+        return implement(
+            graph=self.graph,
+            unit=unit,
+            constants=constants,
+            tuner=settings.tuner,
+            team=settings.team,
+            used=used,
+        )
 
     def _used(self, unit: Unit) -> frozenset[int]:
         ports = range(max(unit.last.outputs, 1))
@@ -282,7 +289,15 @@ class _Scheduler:
                     self.values[slot] = view
                 return None
         call = one.bind(ins, outs, self.settings.team.member(), self.values)
-        return Step(unit.nodes, call, ins, outs, (), one.kernel, one.why, one.scratch)
+        return Step(
+            nodes=unit.nodes,
+            call=call,
+            inputs=ins,
+            outputs=outs,
+            kernel=one.kernel,
+            why=one.why,
+            scratch=one.scratch,
+        )
 
     def _arguments(self, unit: Unit, one: Implementation) -> tuple[Value, ...]:
         return one.arguments or self.graph.inputs_of(unit.last.id)

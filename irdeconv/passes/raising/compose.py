@@ -107,7 +107,16 @@ def compose(blocks: Sequence[Block], behind: Behind) -> Raising:
         filter = _taken(filter, 3 + a, row[0])
     _, dilations, begin, end, extra = zip(*rows, strict=True)
     strides = tuple(line.stride for line in lines)
-    return Raising(filter, strides, dilations, begin, end, extra, sums.exact, sums.count)
+    return Raising(
+        filter=filter,
+        strides=strides,
+        dilations=dilations,
+        pads_begin=begin,
+        pads_end=end,
+        output_padding=extra,
+        exact=sums.exact,
+        summed=sums.count,
+    )
 
 
 def _line(blocks: Sequence[Block], behind: Behind, axis: int) -> _Line:

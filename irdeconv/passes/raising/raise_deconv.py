@@ -118,15 +118,15 @@ def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[in
     if end.type in CONVOLUTIONS:
         new.name = new.name.replace(end.type, op.type)
     return RaisedLayer(
-        new.name if found.bias is None else end.name,
-        op.type,
-        pattern,
-        None,
-        tuple(op.to_attributes().items()),
-        None if any(m is None for m in before) else sum(m or 0 for m in before),
-        op.macs(graph.input_specs(new.id), new.specs or ()),
-        made.exact,
-        _note(made),
+        name=new.name if found.bias is None else end.name,
+        type=op.type,
+        pattern=pattern,
+        reason=None,
+        attributes=tuple(op.to_attributes().items()),
+        macs_before=None if any(m is None for m in before) else sum(m or 0 for m in before),
+        macs_raised=op.macs(graph.input_specs(new.id), new.specs or ()),
+        exact=made.exact,
+        note=_note(made),
     )
 
 

@@ -92,7 +92,14 @@ class Candidate:
         behind = Behind(tuple(c for c in channels.pulse if c is not None), signals)
         made, bias = compose(self.blocks, behind), self._bias(behind)
         repeats = any(s.pulse.count(0) > 1 for s in self._signals)
-        return Found(self.data, self.end, made, bias, repeats, any(s.stride > 1 for s in signals))
+        return Found(
+            data=self.data,
+            end=self.end,
+            raising=made,
+            bias=bias,
+            repeats=repeats,
+            interleaves=any(s.stride > 1 for s in signals),
+        )
 
     def _bias(self, behind: Behind) -> Array | None:
         """Return the bias by output channels; Unreadable where it is not one value for each."""
@@ -224,7 +231,16 @@ class Site:
         ]
         made[1] = Size.of(sum(b.count for b in blocks))
         every = (
-            Candidate(source, end, blocks, made, tensor, bias, shared, length)
+            Candidate(
+                data=source,
+                end=end,
+                blocks=blocks,
+                shape=made,
+                tensor=tensor,
+                bias=bias,
+                shared=shared,
+                length=length,
+            )
             for end, tensor, bias, shared, length in self._ends(made, steps)
         )
         return [c for c in every if c.enlarges > 1]

@@ -70,7 +70,12 @@ class Signal:
             for j, q in enumerate(pulse):
                 wide[n * i + j] = None if p is None or q is None else p + q
         made = Signal(
-            self.axis, self.count, self.stride * n, self.offset * n, self.tail * n, tuple(wide)
+            axis=self.axis,
+            count=self.count,
+            stride=self.stride * n,
+            offset=self.offset * n,
+            tail=self.tail * n,
+            pulse=tuple(wide),
         )
         return made.trimmed()
 

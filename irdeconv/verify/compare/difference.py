@@ -129,20 +129,20 @@ def difference(
     failed = not within(float(own[at]), float(limit[at]))
     return TensorDifference(
         *names,
-        a.shape,
-        b.shape,
-        float(apart[worst]),
-        _largest(np.abs(x)),
-        float(limit[at]),
-        worst,
-        output,
-        kind_of(want, b, _largest(limit)) if failed else None,
-        _cosine(x, y),
-        _ulps(a[worst], b[worst]),
-        _largest_relative(x, y, apart),
-        float(own[at]),
-        at,
-        allowed.rule,
+        shape_a=a.shape,
+        shape_b=b.shape,
+        max_abs=float(apart[worst]),
+        scale=_largest(np.abs(x)),
+        tolerance=float(limit[at]),
+        worst=worst,
+        output=output,
+        kind=kind_of(want, b, _largest(limit)) if failed else None,
+        cosine=_cosine(x, y),
+        ulps=_ulps(a[worst], b[worst]),
+        max_rel=_largest_relative(x, y, apart),
+        own=float(own[at]),
+        own_at=at,
+        rule=allowed.rule,
     )
 
 
@@ -160,7 +160,16 @@ def _incomparable(
     kind = kind_of(a, b, limit) if numbers and not same else None
     apart = 0.0 if same else np.inf
     return TensorDifference(
-        *names, a.shape, b.shape, apart, 1.0, 0.0, None, output, kind, own=apart
+        *names,
+        shape_a=a.shape,
+        shape_b=b.shape,
+        max_abs=apart,
+        scale=1.0,
+        tolerance=0.0,
+        worst=None,
+        output=output,
+        kind=kind,
+        own=apart,
     )
 
 
