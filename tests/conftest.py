@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.kernels.shared import blocking
+from support.blocks import SMALL
+
 # The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
 if os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -77,3 +80,9 @@ def _refuse_skip(report: Any) -> Any:
         report.outcome = "failed"
         report.longrepr = f"skipped, but IRDECONV_NO_SKIPS is set: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Split the work of every kernel into several blocks."""
+    monkeypatch.setattr(blocking, "SIZES", SMALL)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from irdeconv import dtypes
-from irdeconv.kernels import moves, rows
 from irdeconv.kernels.elementwise import chain
-from irdeconv.kernels.pooling import slices as pooling
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op, as_tuple, infer_op, lookup
 from irdeconv.runtime.bound import bind
 from irdeconv.spec import Array, Interval, Spec
 from irdeconv.traits import Bound
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
+from support.blocks import SMALL
 
 CASES = all_cases()
 
@@ -151,9 +151,8 @@ def test_larger_shapes(
 ) -> None:
     """Blocks of odd sizes, and the same bits for every number of threads."""
     if small:
-        for module, name in ((rows, "GROUP"), (chain, "TILE"), (moves, "BLOCK")):
-            monkeypatch.setattr(module, name, 300)
-        monkeypatch.setattr(pooling, "PLANE_BYTES", 3000)
+        monkeypatch.setattr(blocking, "SIZES", SMALL)
+        monkeypatch.setattr(chain, "TILE", 300)
     bound, outputs = bound_of(op, tensors)
     used = outputs[:1] if op.type == "MaxPool" else outputs
     if op.type == "MaxPool":

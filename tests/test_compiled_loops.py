@@ -15,9 +15,10 @@ from irdeconv.kernels.convolution import depthwise as fast
 from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.convolution.canonical import volume
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from support import oracle
+from support.blocks import SMALL
 from test_kernels_convolve import Shifts, data, draw, run, strided
 
 
@@ -78,7 +79,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)
     monkeypatch.setattr(fast, "available", lambda: True)
-    monkeypatch.setattr(fast, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(blocking, "SIZES", SMALL)
     fast.compiled.cache_clear()
     yield
     sys.modules.pop("irdeconv.kernels.compiled.convolution", None)
@@ -107,7 +108,8 @@ def test_compiled_loops(seed: int) -> None:
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("seed", range(520, 600))
 def test_compiled_direct_products(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "BLOCK_BYTES", 32 * (4 + seed % 7))
+    sizes = replace(SMALL, direct_bytes=32 * (4 + seed % 7))
+    monkeypatch.setattr(blocking, "SIZES", sizes)
     w, end = draw(seed)
     width = 8 + seed % 25
     size = (width - 1) * w.strides[-1] + (w.kernel[-1] - 1) * w.dilations[-1] + 1

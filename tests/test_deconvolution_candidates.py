@@ -11,16 +11,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.deconvolution import multiples as deconv_multiples
-from irdeconv.kernels.deconvolution import phases as deconv_phases
-from irdeconv.kernels.deconvolution import placed_candidates as placings
-from irdeconv.kernels.deconvolution import single as deconv_single
-from irdeconv.kernels.deconvolution import terms as deconv_terms
-from irdeconv.kernels.deconvolution import winograd_candidates as winograds
-from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates, direct_candidates
+from irdeconv.kernels.candidates import for_deconvolution
 from irdeconv.kernels.deconvolution.residues import axes_of
 from irdeconv.kernels.deconvolution.separable import factors
-from irdeconv.kernels.shared import products
+from irdeconv.kernels.shared import blocking, products
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team
@@ -96,14 +90,15 @@ def run(problem: ConvProblem, candidate: Candidate, x: Any, w: Any, epilogue: An
     return results[0]
 
 
-def bound(problem: ConvProblem, name: str, x: Any, w: Any, dtype: str = "") -> float:
+def bound(problem: ConvProblem, candidate: Candidate, x: Any, w: Any, dtype: str = "") -> float:
     """Bound the error: sums of products of magnitude |x| |w|, in any order, and an epilogue's."""
     c = w.shape[1]
     terms = c * problem.taps
     unit = UNIT[dtype or problem.dtype]
     scale = float(np.abs(x).max(initial=0)) * float(np.abs(w).max(initial=0)) * c
     size = scale * problem.taps
-    if "winograd" not in name:
+    name = candidate.name
+    if not candidate.transforms:
         return size * (terms + 8) * unit
     # The transforms' absolute sums, of up to two tiles per axis; a product and two matrices with
     # rounded elements on each path.
@@ -144,8 +139,8 @@ def check(problem: ConvProblem, seed: int) -> None:
     plane = (problem.shape[0], problem.outputs, math.prod(problem.sizes))
     other = r.integers(-9, 10, plane).astype(problem.dtype)
     ones = [1] * problem.rank
-    for candidate in deconvolution_candidates(problem):
-        limit = bound(problem, candidate.name, x, w)
+    for candidate in for_deconvolution(problem):
+        limit = bound(problem, candidate, x, w)
         for epilogue, more in (
             (None, 0.0),
             (Added(bias, False), bias.reshape(-1, *ones)),
@@ -154,7 +149,7 @@ def check(problem: ConvProblem, seed: int) -> None:
             y = run(problem, candidate, laid_out(x, seed), w, epilogue)
             exact = want.astype(np.float64) + more
             factorised = problem.rank == 2 and w.shape[1] == 1
-            if "winograd" in candidate.name or factorised:
+            if candidate.transforms or factorised:
                 assert (np.abs(y - exact) <= limit).all(), candidate.name
             else:  # sums of small integers are exact in any order
                 assert (y == exact).all(), candidate.name
@@ -163,23 +158,6 @@ def check(problem: ConvProblem, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deconv_terms, "BLOCK", 2000)
-    monkeypatch.setattr(deconv_terms, "WIDE", 8)
-    monkeypatch.setattr(deconv_phases, "BLOCK", 2000)
-    monkeypatch.setattr(deconv_phases, "NARROW", 4)
-    monkeypatch.setattr(deconv_multiples, "BLOCK", 600)
-    monkeypatch.setattr(winograds, "EVALUATED", 2000)
-    monkeypatch.setattr(winograds, "NARROW", 4)
-    monkeypatch.setattr(winograds, "PRODUCTS", 2000)
-    monkeypatch.setattr(placings, "BLOCK", 2000)
-    monkeypatch.setattr(placings, "OUTPUT", 60)
-    monkeypatch.setattr(placings, "COLUMNS", (4, 16, 64))
-    monkeypatch.setattr(deconv_single, "CHUNK", 40)
-    monkeypatch.setattr(products, "SMALL", 600)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -197,10 +175,10 @@ def test_every_candidate_of_stride_one(seed: int) -> None:
     problem = replace(problem, strides=ones, dilations=dilations, sizes=sizes)
     check(problem, seed)
     if 0 not in (*problem.out_shape, *problem.shape):
-        names = [c.name.split()[0] for c in deconvolution_candidates(problem)]
+        names = [c.name.split()[0] for c in for_deconvolution(problem)]
         assert "convolution" in names
         dilated = zip(problem.kernel, dilations, strict=True)
-        every = " ".join(c.name for c in deconvolution_candidates(problem))
+        every = " ".join(c.name for c in for_deconvolution(problem))
         assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
 
 
@@ -213,7 +191,7 @@ def test_every_candidate_of_a_single_position(seed: int) -> None:
     axes = zip(problem.kernel, problem.dilations, problem.begin, problem.sizes, strict=True)
     landing = all(any(0 <= i * d - b < o for i in range(k)) for k, d, b, o in axes)
     if 0 not in problem.out_shape:
-        names = [c.name for c in deconvolution_candidates(replace(problem, shape=shape))]
+        names = [c.name for c in for_deconvolution(replace(problem, shape=shape))]
         assert ("single" in names) == landing
 
 
@@ -221,7 +199,7 @@ def test_every_candidate_of_a_single_position(seed: int) -> None:
 def test_multiples_where_no_taps_meet(channels: int) -> None:
     problem = ConvProblem((2, 6, 7, 5), 6 * channels, 6, (2, 3), (2, 3), (1, 1), (1, 0), (12, 15))
     x, w = data(problem)
-    [kernel] = [c for c in deconvolution_candidates(problem) if c.name == "multiples"]
+    [kernel] = [c for c in for_deconvolution(problem) if c.name == "multiples"]
     assert (run(problem, kernel, x, w) == expected(problem, x, w)).all()
 
 
@@ -232,9 +210,9 @@ def test_narrow_floats_are_rounded_once(seed: int, dtype: str) -> None:
     problem = draw(seed, dtype)
     x, w = data(problem, seed)
     exact = expected(problem, x, w)
-    for candidate in deconvolution_candidates(problem):
+    for candidate in for_deconvolution(problem):
         y = run(problem, candidate, x, w).astype(np.float64)
-        limit = bound(problem, candidate.name, x.astype("f8"), w.astype("f8"), "float32")
+        limit = bound(problem, candidate, x.astype("f8"), w.astype("f8"), "float32")
         assert (np.abs(y - exact) <= np.abs(exact) * UNIT[dtype] + limit).all(), candidate.name
 
 
@@ -253,8 +231,8 @@ def test_narrow_floats_are_rounded_behind_the_epilogue(seed: int, dtype: str) ->
         (Added(bias, False), sums + bias.reshape(-1, *(1 for _ in problem.sizes))),
         (Added(other, True), sums + other.reshape(problem.out_shape)),
     )
-    for candidate in deconvolution_candidates(problem):
-        if "winograd" not in candidate.name:  # sums of small integers are exact in f32
+    for candidate in for_deconvolution(problem):
+        if not candidate.transforms:  # sums of small integers are exact in f32
             for epilogue, exact in cases:
                 y = run(problem, candidate, x, w, epilogue)
                 assert (y == exact.astype(np.float32).astype(dtype)).all(), candidate.name
@@ -277,10 +255,10 @@ def test_bilinear_filters_are_separable() -> None:
     x = np.random.default_rng(0).standard_normal(problem.shape).astype(np.float32)
     want = expected(problem, x, w)
     bias = np.ones(3, np.float32)
-    for candidate in deconvolution_candidates(problem):
+    for candidate in for_deconvolution(problem):
         y = run(problem, candidate, x, w, Added(bias, False))
-        assert (np.abs(y - 1 - want) <= 2 * bound(problem, candidate.name, x, w)).all()
-    assert deconvolution_candidates(problem)[0].prepare(w).name == "separable"
+        assert (np.abs(y - 1 - want) <= 2 * bound(problem, candidate, x, w)).all()
+    assert for_deconvolution(problem)[0].prepare(w).name == "separable"
 
 
 def test_only_filters_of_rank_one_are_factorised() -> None:
@@ -316,7 +294,7 @@ def test_interpolation_gives_the_product_of_polynomials(tile: int, taps: int) ->
 def test_products_in_tiles(
     m: int, k: int, n: int, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "SMALL", small)
+    monkeypatch.setattr(blocking, "SIZES", replace(blocking.SIZES, small_macs=small))
     r = np.random.default_rng(0)
     a, b = (r.integers(-9, 10, s).astype(np.float32) for s in ((m, k), (k, n)))
     out = np.full((m, n + 3), np.nan, np.float32)
@@ -334,12 +312,12 @@ def test_rows_do_not_alias_in_the_cache() -> None:
 
 def test_candidates_are_sorted_and_direct_ones_transform_nothing() -> None:
     problem = ConvProblem((1, 8, 16, 16), 8, 1, (4, 4), (2, 2), (1, 1), (1, 1), (32, 32))
-    every = deconvolution_candidates(problem)
+    every = for_deconvolution(problem)
     assert [c.cost for c in every] == sorted(c.cost for c in every)
-    assert any(c.name.startswith("winograd") for c in every)
-    names = [c.name for c in direct_candidates(problem)]
-    assert names
-    assert not any(n.startswith("winograd") for n in names)
+    assert any(c.name.startswith("winograd") and c.transforms for c in every)
+    direct = for_deconvolution(problem, direct=True)
+    assert direct
+    assert not any(c.transforms for c in direct)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -349,7 +327,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
         (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
     )
     x, w = data(problem)
-    for candidate in deconvolution_candidates(problem):
+    for candidate in for_deconvolution(problem):
         team = Team(1)
         kernel = candidate.prepare(w)
         for _ in range(2):
@@ -364,7 +342,7 @@ def test_memory_stays_small_where_the_inserted_zeros_would_be_many(dtype: str) -
         (1, 32, 32, 32), 32, 1, (16, 16), (8, 8), (1, 1), (4, 4), (256, 256), dtype
     )
     filters = 4 * 32 * 32 * 16 * 16
-    best = deconvolution_candidates(problem)[0]
+    best = for_deconvolution(problem)[0]
     assert best.scratch - filters <= 16 << 20
 
 
@@ -391,7 +369,7 @@ def test_narrow_floats_are_converted_block_by_block(
     team, out = Team(1), np.empty(problem.out_shape, "f2")
     for _ in range(2):
         team.begin()
-        best = deconvolution_candidates(problem)[0]
+        best = for_deconvolution(problem)[0]
         best.prepare(w.astype("f2"))(x, out, None, team)
     assert team.peak <= best.scratch
     assert team.peak < 2 * (x.size + out.size), best.name  # half of what f32 would need

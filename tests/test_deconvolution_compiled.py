@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.deconvolution import placed_candidates as placings
+from irdeconv.kernels.deconvolution import single
 from irdeconv.kernels.deconvolution import winograd_candidates as winograds
 from irdeconv.kernels.deconvolution.blocks import split_output
-from irdeconv.kernels.deconvolution.candidates import convolution_kernels, deconvolution_candidates
 from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
-from irdeconv.kernels.deconvolution.single import single_candidates
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, arithmetic
+from support.blocks import SMALL
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
@@ -64,10 +65,10 @@ def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
     size = {1: 10**7, 2: 4096, 3: 256}[rank]
     lists = ((4,) * rank, (2,) * rank, (1,) * rank, (1,) * rank, (2 * size,) * rank)
     problem = ConvProblem((256, 8, *(size,) * rank), 8, 1, *lists)
-    deconvolution_candidates(problem)  # imports what it needs
+    for_deconvolution(problem)  # imports what it needs
     tracemalloc.start()
     try:
-        deconvolution_candidates(problem)
+        for_deconvolution(problem)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -136,7 +137,7 @@ def test_runs_of_different_taps_are_not_read_as_one() -> None:
     problem = ConvProblem((2, 3, 8), 2, 1, (2,), (1,), (8,), (0,), (16,))
     x, w = data(problem)
     want = expected(problem, x, w)
-    for candidate in deconvolution_candidates(problem):
+    for candidate in for_deconvolution(problem):
         assert (run(problem, candidate, x, w) == want).all(), candidate.name
 
 
@@ -146,7 +147,7 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
     problem = ConvProblem((2, 3, 1, 1), 2, 1, (3, 2), (1, 1), (2, 3), (1, 0), (7, 5), dtype)
     x, w = data(problem)
     x[1, 1] = np.nan
-    [candidate] = single_candidates(problem)
+    [candidate] = single.candidates(problem)
     y, team = np.full(problem.out_shape, 7, dtype), Team(1)
     candidate.prepare(w.astype(np.float32))(x, y, None, team)
     bad = np.isnan(y)
@@ -164,7 +165,8 @@ def test_every_cut_of_the_compiled_kernels(
     monkeypatch: pytest.MonkeyPatch, dtype: str, stride: int, seed: int
 ) -> None:
     """Rows longer than vectors, and of all lengths; blocks of parts of rows."""
-    monkeypatch.setattr(placings, "COLUMNS", (8, 30, 100, 1 << 40))
+    sizes = replace(blocking.SIZES, placed_columns=(8, 30, 100, 1 << 40))
+    monkeypatch.setattr(blocking, "SIZES", sizes)
     r = random.Random(seed)
     groups, width = r.choice([1, 2]), r.randint(15, 75)
     inputs, kernel = ((3, width), (2, r.randint(1, 7))) if seed % 2 else ((width,), (5,))
@@ -224,9 +226,8 @@ def guarded(problem: ConvProblem, candidate: Candidate, x: Any, w: Any) -> Itera
 
 @pytest.fixture
 def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placings, "BLOCK", 20_000)
-    monkeypatch.setattr(placings, "OUTPUT", 400)
-    monkeypatch.setattr(placings, "COLUMNS", (30, 1 << 40))
+    sizes = replace(SMALL, terms_bytes=20_000, spread_elements=400, placed_columns=(30, 1 << 40))
+    monkeypatch.setattr(blocking, "SIZES", sizes)
 
 
 @needs_numba
@@ -246,16 +247,15 @@ def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
 
 @needs_numba
 @pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(40))
 @np.errstate(all="ignore")  # as the engine does
-def test_tiles_touch_nothing_outside(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("EVALUATED", 2000), ("NARROW", 4), ("PRODUCTS", 2000)):
-        monkeypatch.setattr(winograds, name, size)
+def test_tiles_touch_nothing_outside(seed: int) -> None:
     problem = replace(wide(seed), dtype="float64")
     x, w = data(problem, seed)
     want = expected(problem, x, w)
-    for candidate in winograds.winograd_candidates(problem):
-        limit = bound(problem, candidate.name, x, w)
+    for candidate in winograds.candidates(problem):
+        limit = bound(problem, candidate, x, w)
         for y in guarded(problem, candidate, x, w):
             assert (np.abs(y - want) <= limit).all(), candidate.name
 
@@ -323,8 +323,8 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
 def test_thin_and_dilated_layers_declare_their_scratch(problem: ConvProblem) -> None:
     x, w = data(problem)
     x, own = np.ascontiguousarray(x, problem.dtype), np.ascontiguousarray(w, problem.compute)
-    pairs = [(c, own) for c in deconvolution_candidates(problem)]
-    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in convolution_kernels(problem)]
+    pairs = [(c, own) for c in for_deconvolution(problem)]
+    pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in for_convolution(problem)]
     for candidate, filters in pairs:
         team, y = Team(1), np.empty(problem.out_shape, problem.dtype)
         candidate.prepare(filters)(x, y, None, team)
@@ -346,7 +346,7 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     n, c, positions, m, groups, taps, stride = row
     lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
     problem = ConvProblem((n, c, positions), m, groups, *lists)
-    for candidate in placings.placed_candidates(problem):
+    for candidate in placings.candidates(problem):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
 
 
@@ -358,7 +358,7 @@ def test_scratch_of_separable_filters_is_counted(dtype: str, outputs: int) -> No
     problem = ConvProblem((1, 1, 64, 128), outputs, 1, *lists, dtype)
     x, w = np.ones(problem.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
     names = []
-    for candidate in deconvolution_candidates(problem):
+    for candidate in for_deconvolution(problem):
         kernel, team = candidate.prepare(w), Team(1)
         names.append(getattr(kernel, "name", candidate.name))
         team.begin()

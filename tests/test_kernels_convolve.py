@@ -12,11 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.convolution import candidates as convolve
-from irdeconv.kernels.convolution import im2col as columns
-from irdeconv.kernels.convolution import pointwise, winograd
+from irdeconv.kernels.candidates import as_deconvolution
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.deconvolution import candidates as deconvolve
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -95,7 +92,7 @@ def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: i
 
 def tolerance(c: Candidate, w: ConvProblem) -> float:
     """Bound the rounding of a sum of products of integers up to 4 in size; epilogues double it."""
-    if "winograd" not in c.name:
+    if not c.transforms:
         return 0.0  # every partial sum is an integer that f32 holds
     # Transforms multiply a rounding error by at most the products of their absolute row sums.
     if "-" in c.name:
@@ -105,15 +102,6 @@ def tolerance(c: Candidate, w: ConvProblem) -> float:
         gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[c.name[-1]] ** 2
         depth = w.shape[1] * w.taps // 9
     return float(2 * np.finfo(np.float32).eps * (depth + 20) * gain * depth * 16)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split every kernel's work into several blocks."""
-    for module in (columns, pointwise, winograd):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 600)
-    for module in (columns, pointwise):
-        monkeypatch.setattr(module, "BLOCK_POSITIONS", 3)
 
 
 def check(
@@ -140,11 +128,9 @@ def test_every_candidate_computes_the_convolution(seed: int) -> None:
     check(seed)
 
 
-def test_kernels_of_deconvolutions_compute_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deconvolve, "CLEARLY", float("inf"))
-    monkeypatch.setattr(deconvolve, "SAVING", float("inf"))
-    seeds = [s for s in range(400) if all(n == 1 for n in draw(s)[0].strides)]
-    names = set().union(*(check(s, deconvolve.convolution_kernels) for s in seeds))
+def test_kernels_of_deconvolutions_compute_the_convolution() -> None:
+    seeds = [s for s in range(400) if not draw(s)[0].empty]
+    names = set().union(*(check(s, as_deconvolution) for s in seeds))
     assert "single" in names
     assert not jit.available() or {"placed", "spread"} <= names
     assert not jit.available() or any(n.startswith("winograd-") for n in names)
@@ -172,7 +158,7 @@ def test_other_float_types(seed: int, dtype: str) -> None:
     for c in convolution_candidates(w):
         y = np.full(w.out_shape, np.nan, kind)
         run(c, strided(x, seed), f, y)
-        if c.name.startswith("winograd"):
+        if c.transforms:
             step = float(ml_dtypes.finfo(kind).eps)
             assert np.abs(y - want).max(initial=0) <= tolerance(c, w) + step * np.abs(want).max()
         else:
@@ -253,7 +239,7 @@ def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
     assert (y[..., 0, 0] == x[..., 0, 0] @ f[0, :, :, 1, 1].T).all()
 
 
-def test_winograd_of_random_data_is_as_accurate_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_winograd_of_random_data_is_as_accurate_as_stated() -> None:
     r = np.random.default_rng(2)
     w = ConvProblem((1, 32, 20, 20), 16, 1, (3, 3), (1, 1), (1, 1), (1, 1), (20, 20))
     x = r.standard_normal(w.shape)
@@ -264,8 +250,7 @@ def test_winograd_of_random_data_is_as_accurate_as_stated(monkeypatch: pytest.Mo
     run(exact["columns"], x, f, want)
     bounds = {"columns": 1e-6, "winograd2": 2e-6, "winograd4": 2e-5}
     if jit.available():
-        monkeypatch.setattr(deconvolve, "SAVING", float("inf"))
-        found |= {c.name: c for c in deconvolve.convolution_kernels(w)}
+        found |= {c.name: c for c in as_deconvolution(w)}
         bounds |= {name: 2e-5 for name in found if name.startswith("winograd-")}
         assert len(bounds) > 3
     for name, bound in bounds.items():
@@ -280,4 +265,3 @@ def test_nothing_to_sum_is_zero_and_finished() -> None:
     epilogue = Shifts(w, False)
     run(c, np.empty(w.shape, np.float32), np.empty((1, 3, 0, 2), np.float32), y, epilogue)
     assert (y == epilogue.bias).all()
-    assert convolve.CLEARLY > 1

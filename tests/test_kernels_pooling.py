@@ -11,7 +11,8 @@ import pytest
 
 from irdeconv import geometry_conv
 from irdeconv.kernels.pooling import slices as pooling
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.blocking import BlockSizes
 from irdeconv.kernels.shared.team import Team
 from support import oracle
 
@@ -36,7 +37,7 @@ def values(shape: tuple[int, ...], dtype: Any) -> Any:
 @pytest.fixture(params=[(1, 0), (1 << 18, 0), (1, np.inf), (1 << 18, np.inf)])
 def plane_bytes(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pool plane by plane or all at once, by slices or by shifts of flat memory."""
-    monkeypatch.setattr(pooling, "PLANE_BYTES", request.param[0])
+    monkeypatch.setattr(blocking, "SIZES", BlockSizes(pooling_bytes=request.param[0]))
     monkeypatch.setattr(pooling, "_slices_cost", lambda axes: request.param[1])
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels.shared import team as teams
-from irdeconv.kernels.shared.team import Alone, Space, Team, Turn, shares
+from irdeconv.kernels.shared.blocking import shares
+from irdeconv.kernels.shared.team import Alone, Space, Team, Turn
 
 
 @pytest.mark.parametrize(

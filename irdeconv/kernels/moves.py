@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 SHORT = 16  # axes up to this size are walked by a loop of their own
-BLOCK = 1 << 18  # elements that one thread copies at a time
 Index = tuple[slice, ...]
 
 
@@ -46,7 +46,7 @@ class Concat:
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
         """Write the joined arrays into `out`."""
-        if out.size <= BLOCK:
+        if out.size <= blocking.SIZES.copied_elements:
             for at, x in zip(self.parts, arrays, strict=True):
                 np.copyto(out[at], x)
         else:

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.pooling.slices import row_sums
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
-GROUP = 1 << 17  # elements
 Work = Callable[[Array, Array, Space], None]
 
 
 def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
     """Call `work(part of x, part of out, space)` for groups of the first axis."""
     size = x.size // max(1, len(x))
-    step = max(1, GROUP // max(1, size))
+    step = max(1, blocking.SIZES.row_elements // max(1, size))
     if step >= len(x):
         team.each([0], lambda _, space: work(x, out, space))
         return
-    parts = [slice(i, min(i + step, len(x))) for i in range(0, len(x), step)]
+    parts = pieces(len(x), step)
     team.each(parts, lambda p, space: work(x[p], out[p], space))
 
 

@@ -12,7 +12,7 @@ from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad
-from irdeconv.kernels.convolution.eager import convolution
+from irdeconv.kernels.eager import convolution
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type

@@ -15,7 +15,7 @@ import numpy as np
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.deconvolution.eager import deconvolution
+from irdeconv.kernels.eager import deconvolution
 from irdeconv.kernels.shared import zero_insertion as resampling
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import Op, op

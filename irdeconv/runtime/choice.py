@@ -7,7 +7,6 @@ Results are kept in memory, and on disk where a file is given.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import numpy as np
 
 from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.margins import worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Team, arithmetic
 from irdeconv.spec import Array
@@ -24,8 +24,6 @@ from irdeconv.spec import Array
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
 REPEATS = 5
-SAVED = 50_000.0  # ns: a kernel that rounds more has to be faster by this much ...
-FASTER = 1.1  # ... and by this factor
 
 _MEASURED: dict[tuple[str, ConvProblem], str] = {}
 
@@ -55,7 +53,7 @@ class Tuner:
         team: Team,
     ) -> KernelChoice:
         """Return the best of the candidates, which are sorted by estimated cost."""
-        candidates = _worthwhile(candidates)
+        candidates = worthwhile(candidates)
         first = candidates[0]
         rivals = [c for c in candidates if c.cost <= RIVAL * first.cost]
         if not self.measure or filter is None or len(rivals) < 2 or first.cost < WORTH:
@@ -97,21 +95,6 @@ class Tuner:
         with failures(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         write_file(self.path, text.encode())
-
-
-def _worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out Winograd's kernels where they save little: they round more than sums of products.
-
-    So small layers of integral values are exact.
-    """
-    plain = min((c.cost for c in candidates if not _rounds_more(c)), default=math.inf)
-    return [
-        c for c in candidates if not _rounds_more(c) or max(c.cost + SAVED, c.cost * FASTER) < plain
-    ]
-
-
-def _rounds_more(candidate: Candidate) -> bool:
-    return "winograd" in candidate.name
 
 
 MEASUREMENTS_SCHEMA = "irdeconv/kernels/1"

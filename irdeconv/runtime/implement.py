@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.deconvolution.candidates import convolution_kernels, deconvolution_candidates
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import as_tuple
@@ -336,7 +336,7 @@ def _windows(
     filter = constants.get(layer.filter)
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
-    list_all = deconvolution_candidates if layer.deconvolution else convolution_kernels
+    list_all = for_deconvolution if layer.deconvolution else for_convolution
     choice = tuner.choose(kind, layer.windows, list_all(layer.windows), weights, team)
     finish = plan_chain(graph, unit.finish, constants, Value(unit.core.id)) if unit.finish else None
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]

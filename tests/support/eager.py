@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from irdeconv.kernels.convolution import eager as convolutions
-from irdeconv.kernels.deconvolution import eager as deconvolutions
+from irdeconv.kernels import eager
 from irdeconv.kernels.shared.problem import ConvProblem
 
 Ints = Sequence[int]
@@ -24,7 +23,7 @@ def convolution(
     outputs, groups = math.prod(w.shape[: 1 + grouped]), w.shape[0] if grouped else 1
     lists = map(tuple, (kernel, strides, dilations, begin, sizes))
     windows = ConvProblem(x.shape, outputs, groups, *lists, x.dtype.name)
-    return convolutions.convolution(x, w, windows, out)
+    return eager.convolution(x, w, windows, out)
 
 
 def deconvolution(
@@ -33,4 +32,4 @@ def deconvolution(
     """Deconvolve `x [N,C,*I]` with `w [g,C/g,M/g,*K]` into outputs of `sizes`."""
     lists = map(tuple, (w.shape[3:], strides, dilations, begin, sizes))
     windows = ConvProblem(x.shape, w.shape[0] * w.shape[2], w.shape[0], *lists, x.dtype.name)
-    return deconvolutions.deconvolution(x, w, windows, out)
+    return eager.deconvolution(x, w, windows, out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from irdeconv.kernels.convolution import costs as cost
@@ -18,12 +20,10 @@ from irdeconv.kernels.convolution.im2col import (
 )
 from irdeconv.kernels.convolution.pointwise import Pointwise, pointwise_blocks
 from irdeconv.kernels.convolution.winograd import Winograd, applies, transformed, winograd_blocks
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
+from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
+from irdeconv.kernels.shared.margins import ROUNDING
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
-
-CLEARLY = 1.1  # F(4, 3) costs accuracy, so it must be faster by this factor
 
 
 def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
@@ -34,7 +34,7 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     without anything to sum is zero.
     """
     if problem.empty:
-        return [Candidate("zero", 0.0, 0, lambda w: _zero)]
+        return [ZERO]
     v = volume(problem)
     found = [_pointwise(v)] if v.plain else [_columns(v)]
     if v.axes[1].kernel > 1:
@@ -47,12 +47,6 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
         found.append(_direct(v))
     found += decimated_candidates(problem, convolution_candidates)
     return sorted(found, key=lambda c: c.cost)
-
-
-def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-    out[...] = 0
-    if out.size:
-        finish(out, epilogue, team)
 
 
 def _pointwise(v: Volume) -> Candidate:
@@ -112,4 +106,6 @@ def _winograd(v: Volume, m: int) -> Candidate:
     def prepare(w: Array) -> Kernel:
         return Winograd(v, blocks, m, transformed(v, m, w))
 
-    return cost.candidate(f"winograd{m}", v, work, prepare, CLEARLY if m == 4 else 1)
+    found = cost.candidate(f"winograd{m}", v, work, prepare)
+    # F(4, 3) costs accuracy.
+    return replace(found, cost=found.cost * (ROUNDING if m == 4 else 1), transforms=True)

@@ -19,12 +19,10 @@ ALIASED = 0.7  # strided accesses per element of rows that compete for the same 
 FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
 
 
-def candidate(
-    name: str, v: Volume, work: Work, prepare: Callable[[Array], Kernel], factor: float = 1
-) -> Candidate:
-    """Return a candidate that costs `factor` times what its work takes."""
+def candidate(name: str, v: Volume, work: Work, prepare: Callable[[Array], Kernel]) -> Candidate:
+    """Return a candidate that costs what its work takes."""
     bytes = int(work.scratch) * v.itemsize
-    return Candidate(name, factor * work.nanoseconds(v.itemsize), bytes, prepare)
+    return Candidate(name, work.nanoseconds(v.itemsize), bytes, prepare)
 
 
 def framed(w: Work, v: Volume, frame: int, blocks: int) -> bool:

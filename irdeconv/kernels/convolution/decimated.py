@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.convolution.im2col import pieces
-from irdeconv.kernels.shared.candidate import ITEMS, Candidate, Epilogue, Kernel, finish
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import ITEMS, pieces
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import Alone, Space, Team
 from irdeconv.spec import Array
-
-ELEMENTS = 1 << 16  # that are copied at a time, at least
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,9 @@ def _copy(source: Array, into: Array, team: Team) -> None:
     def work(item: tuple[int, slice], _: Space) -> None:
         into[item] = source[item]
 
-    step = max(1, -(-source.shape[1] // 8), ELEMENTS // max(1, source[0, 0].size))
+    step = max(
+        1, -(-source.shape[1] // 8), blocking.SIZES.decimated_elements // max(1, source[0, 0].size)
+    )
     team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
 
 
@@ -117,4 +118,5 @@ def decimated_candidates(
         kernels = {key: c.prepare(w) for key, c in different.items()}
         return _Decimated(parts, [kernels[p.problem] for p in parts])
 
-    return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare)]
+    transforms = any(c.transforms for c in best)
+    return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare, transforms=transforms)]

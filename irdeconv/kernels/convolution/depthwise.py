@@ -22,13 +22,13 @@ from irdeconv.kernels.convolution.canonical import (
     contiguous,
     deliver,
 )
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Epilogue, Fix
 from irdeconv.kernels.shared.jit import available as available
 from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
 
 SLACK = 32  # elements behind a frame that whole vectors may read
-BLOCK_BYTES = 1 << 19  # output of a block, for the epilogue to find it in the cache
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Strip:
 def strips(v: Volume) -> list[Strip]:
     """Split the output by channels."""
     channels = v.groups * v.outputs
-    step = max(1, min(channels, BLOCK_BYTES // (v.plane * v.itemsize)))
+    step = max(1, min(channels, blocking.SIZES.depthwise_bytes // (v.plane * v.itemsize)))
     return [
         Strip(n, slice(m, min(m + step, channels)))
         for n in range(v.images)

@@ -16,13 +16,13 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import Volume, contiguous, deliver
 from irdeconv.kernels.convolution.depthwise import SLACK, compiled, frame_shape, offsets
-from irdeconv.kernels.shared import products
-from irdeconv.kernels.shared.candidate import ITEMS, Epilogue
+from irdeconv.kernels.shared import blocking, products
+from irdeconv.kernels.shared.blocking import ITEMS
+from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
-BLOCK_BYTES = 1 << 18  # output of a block, for the epilogue to find it in the cache
 FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
@@ -45,7 +45,7 @@ class Piece:
 
 def block_width(v: Volume, column: int) -> int:
     """Return how many positions of a row are computed together."""
-    return min(column, max(LANES, BLOCK_BYTES // (4 * v.outputs) // LANES * LANES))
+    return min(column, max(LANES, blocking.SIZES.direct_bytes // (4 * v.outputs) // LANES * LANES))
 
 
 def pitch(v: Volume) -> int:
@@ -58,7 +58,7 @@ def split(v: Volume) -> list[Piece]:
     depth, row, column = (1, 1, v.plane) if v.plain else v.sizes
     shape = (1,) * 5 + (v.plane,) if v.plain else frame_shape(v, skips=False)
     width = block_width(v, column)
-    count = max(1, BLOCK_BYTES // (4 * v.outputs * column))
+    count = max(1, blocking.SIZES.direct_bytes // (4 * v.outputs * column))
     found = []
     for first in range(0, depth * row, count):
         rows = np.arange(first, min(first + count, depth * row))

@@ -25,13 +25,12 @@ from irdeconv.kernels.convolution.canonical import (
     frame,
     overlapping,
 )
-from irdeconv.kernels.shared.candidate import ITEMS, Epilogue
-from irdeconv.kernels.shared.team import Space, shares
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import ITEMS, pieces, shares
+from irdeconv.kernels.shared.candidate import Epilogue
+from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
 
-BLOCK_BYTES = 1 << 22  # what is gathered for a block
-BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
-SHARED_POSITIONS = 512  # positions that threads share
 LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
@@ -54,17 +53,19 @@ class Block:
     frame: Frame
 
 
-def partition(v: Volume, share: int, limit: int, least: int, merge: bool) -> list[Block]:
-    """Split the output so that a block has about `limit` bytes, but `least` positions if it can.
+def partition(v: Volume, share: int, merge: bool) -> list[Block]:
+    """Split the output into blocks of `im2col_bytes`, of `least_columns` where it can be helped.
 
     `share` are the bytes per position of one group. Blocks of whole planes take more groups and,
     if `merge`, more images.
     """
+    sizes = blocking.SIZES
+    limit, least = sizes.im2col_bytes, sizes.least_columns
     depth, height, width = v.sizes
     positions = max(limit // share, least)
     rows = max(1, min(height, positions // width))
     # Equal blocks: a narrow last one would be an inefficient product.
-    some = max(-(-height // rows), min(ITEMS, height, height * width // SHARED_POSITIONS))
+    some = max(-(-height // rows), min(ITEMS, height, height * width // sizes.shared_columns))
     rows = shares(height, some)
     groups = max(1, min(v.groups, limit // (share * rows * width)))
     images = 1
@@ -79,11 +80,6 @@ def partition(v: Volume, share: int, limit: int, least: int, merge: bool) -> lis
         for d in range(depth)
         for h in range(0, height, rows)
     ]
-
-
-def pieces(size: int, step: int) -> list[slice]:
-    """Split a range."""
-    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
 
 
 def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) -> Block:
@@ -110,7 +106,7 @@ def block(v: Volume, images: slice, groups: slice, d: int, h: int, rows: int) ->
 
 def column_blocks(v: Volume) -> list[Block]:
     """Split the output for `Columns`."""
-    return partition(v, v.channels * v.taps * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, True)
+    return partition(v, v.channels * v.taps * v.itemsize, True)
 
 
 @dataclass(frozen=True)
@@ -233,7 +229,7 @@ def shifted_blocks(v: Volume, stacked: bool) -> list[Block]:
     row = v.axes[ROW]
     gathered = v.channels * v.taps // row.kernel * min(row.stride, row.kernel)
     terms = v.outputs * (row.kernel if stacked else 1)
-    return partition(v, (gathered + terms) * v.itemsize, BLOCK_BYTES, BLOCK_POSITIONS, False)
+    return partition(v, (gathered + terms) * v.itemsize, False)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,11 @@ from irdeconv.kernels.convolution.canonical import (
     deliver,
     flat_planes,
 )
-from irdeconv.kernels.convolution.im2col import pieces
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Epilogue, Fix
 from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
-
-BLOCK_BYTES = 1 << 20
-BLOCK_POSITIONS = 256  # ... but never a narrower product than this, where it can be helped
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,12 @@ class Part:
 
 
 def pointwise_blocks(v: Volume) -> list[Part]:
-    """Split the output so that a block's input and output have about BLOCK_BYTES."""
+    """Split the output so that a block's input and output have about `pointwise_bytes`."""
     each = (v.channels + v.outputs) * v.itemsize
-    width = max(BLOCK_POSITIONS, BLOCK_BYTES // each)
+    sizes = blocking.SIZES
+    width = max(sizes.least_columns, sizes.pointwise_bytes // each)
     width = -(-v.plane // -(-v.plane // width))
-    groups = max(1, BLOCK_BYTES // (each * width))
+    groups = max(1, sizes.pointwise_bytes // (each * width))
     return [
         Part(n, g, p)
         for n in range(v.images)

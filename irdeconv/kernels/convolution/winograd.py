@@ -16,11 +16,10 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import COLUMN, ROW, Blockwise, Volume, deliver, frame
 from irdeconv.kernels.convolution.im2col import Block
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
-
-BLOCK_BYTES = 1 << 22  # transformed inputs and outputs of a block
 
 Planes = Sequence[Array] | Array
 Transform = Callable[[Planes, Planes, Array, Array], None]
@@ -122,7 +121,7 @@ def winograd_blocks(v: Volume, m: int) -> list[Block]:
     tiles = -(-height // m)
     channels = v.channels * v.axes[0].kernel + v.outputs
     each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * v.itemsize
-    rows = max(1, min(tiles, BLOCK_BYTES // each))
+    rows = max(1, min(tiles, blocking.SIZES.winograd_bytes // each))
     rows = -(-tiles // -(-tiles // rows)) * m
     return [
         _tiles(v, m, n, d, h, min(rows, height - h))

@@ -21,13 +21,12 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
-
-BLOCK = 1 << 19  # bytes of outputs
 
 
 class _Multiples:
@@ -65,13 +64,13 @@ class _Multiples:
             np.multiply(part[:, :, None][taken], own, out=tiles[where])
 
 
-def multiples_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel where it applies."""
     axes = geo.axes_of(problem)
     if problem.shape[1] != problem.groups or any(a.halo for a in axes):
         return []
     m, size = problem.group_outputs, problem.itemsize
-    room = max(1, BLOCK // size // m // problem.taps)
+    room = max(1, blocking.SIZES.multiples_bytes // size // m // problem.taps)
     blocks = split_output(problem, room)
     most = blocks.most(lambda b: b.columns)
     step = max(1, min(problem.groups, room // most))

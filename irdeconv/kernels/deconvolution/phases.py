@@ -24,6 +24,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
@@ -31,10 +32,7 @@ from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-BLOCK = 1 << 20  # bytes of shifted copies
-TILE = 1 << 22  # bytes of sums that are rounded to a narrower type
 DEEP = 600  # rows of the copies
-NARROW = 128  # columns; a block is not narrower
 Shift = tuple[int, ...]
 
 
@@ -170,7 +168,7 @@ def _halo_columns(block: OutputBlock) -> int:
     return int(lead * math.prod(block.grid[1:]))
 
 
-def phases_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel of exact phases."""
     return [shared(_candidate(problem, share) for share in SHARES)]
 
@@ -180,14 +178,15 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     families, order = _families(geo.axes_of(problem))
     g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
     rows = c * len(order)
-    room = BLOCK // problem.itemsize // rows
+    room = blocking.SIZES.phases_bytes // problem.itemsize // rows
     if rows > DEEP:  # products that deep are packed, which pays from more columns on
         room *= 4
     if problem.narrow:  # a tile of sums is needed besides the residues
-        room = min(room, TILE // problem.itemsize // (m * math.prod(problem.strides)))
-    blocks = split_output(problem, max(room // share, NARROW), overhead=2)
+        sums = blocking.SIZES.phases_sums_bytes // problem.itemsize
+        room = min(room, sums // (m * math.prod(problem.strides)))
+    blocks = split_output(problem, max(room // share, blocking.SIZES.phases_columns), overhead=2)
     most = blocks.most(_width)
-    together = max(1, min(g, BLOCK // problem.itemsize // rows // most))
+    together = max(1, min(g, blocking.SIZES.phases_bytes // problem.itemsize // rows // most))
     batches = -(-g // together)
     cost = 0.0
     for block, times in blocks.kinds:

@@ -11,15 +11,13 @@ from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, split_output, tile_bytes
 from irdeconv.kernels.deconvolution.col2im import Chunk, RowLayout
 from irdeconv.kernels.deconvolution.placed import PlacedTerms, SpreadInputs
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases, pitch, product_cost
-from irdeconv.kernels.shared.team import shares
 
-BLOCK = 3 << 20  # bytes of terms
-OUTPUT = 1 << 18  # elements of the output that a block of inputs makes
-COLUMNS = (256, 512, 1024, 2048, 4096, 8192, 1 << 40)
 PARTS = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
 
@@ -48,9 +46,9 @@ SINGLE = Rates(0.96, 7600, 0.25, 11.0, 0.06, 0.11, 0.24, 0.2)  # where each outp
 SPREAD = Rates(0, 7900, 0.1, 10.0, 4.0, 0.04, 0.05, 1.2)
 
 
-def placed_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the compiled kernels, if numba is there."""
-    if not available():
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the compiled kernels for floats, if numba is there."""
+    if not available() or problem.compute.kind != "f":
         return []
     found = [shared(_placings(problem))]
     if problem.shape[1] <= FEW * problem.groups:
@@ -75,13 +73,13 @@ def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
 
 def _placings(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `placed`."""
-    room, rows = BLOCK // problem.itemsize, problem.taps
+    room, rows = blocking.SIZES.terms_bytes // problem.itemsize, problem.taps
     outputs = problem.shape[0] * problem.outputs * math.prod(problem.sizes)
     copied = problem.positions * problem.group_inputs
     if problem.narrow or (aliases(problem.positions * problem.itemsize) and copied > outputs // 4):
         rows = max(rows, problem.group_inputs)  # of the input, which is copied
     seen: set[tuple[int, int]] = set()
-    for limit in COLUMNS:
+    for limit in blocking.SIZES.placed_columns:
         blocks = split_output(problem, limit)
         most, c = blocks.most(lambda b: b.input_positions), problem.group_inputs
         gathers = problem.narrow or blocks.images > 1
@@ -126,11 +124,11 @@ def _placed(layout: RowLayout, most: int) -> Candidate:
 
 def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
     """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
-    inputs = OUTPUT * problem.positions // math.prod(problem.sizes)
+    inputs = blocking.SIZES.spread_elements * problem.positions // math.prod(problem.sizes)
     for share in PARTS:
         blocks = split_output(problem, max(1, inputs // share))
         outputs = blocks.most(lambda b: b.output_positions)
-        chunks = _chunks(problem, max(1, OUTPUT // outputs), problem.groups)
+        chunks = _chunks(problem, max(1, blocking.SIZES.spread_elements // outputs), problem.groups)
         yield _spread(RowLayout(problem, blocks, chunks))
         if blocks.images == 1:
             return

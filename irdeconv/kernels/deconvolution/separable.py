@@ -14,14 +14,13 @@ import numpy as np
 
 from irdeconv.kernels.convolution.canonical import deliver
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.margins import ROUNDING_NS
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
 from irdeconv.spec import Array
-
-BLOCK = 1 << 20  # bytes of output per block
-WORTH = 50_000.0  # ns to be saved: the factors round, so small layers are computed as they are
 
 
 def factors(w: Array) -> list[Array] | None:
@@ -93,7 +92,7 @@ class _Separable:
 def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Wrap a candidate: filters of rank 1 are multiplied axis by axis where that costs less."""
     cost = _cost(problem)
-    if cost + WORTH >= candidate.cost:
+    if cost + ROUNDING_NS >= candidate.cost:
         return candidate
 
     def prepare(w: Array) -> Kernel:
@@ -113,7 +112,8 @@ def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
 def _step(problem: ConvProblem) -> int:
     """Return how many output channels are computed at a time: those of some groups."""
     per = problem.group_outputs
-    return max(1, BLOCK // (math.prod(problem.sizes) * problem.itemsize) // per) * per
+    plane = math.prod(problem.sizes) * problem.itemsize
+    return max(1, blocking.SIZES.separable_bytes // plane // per) * per
 
 
 def _cost(problem: ConvProblem) -> float:

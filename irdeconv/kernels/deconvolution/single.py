@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
@@ -18,7 +19,6 @@ from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-CHUNK = 1 << 19  # elements of the filter that one thread multiplies at a time
 PLACED, ZERO = 1.0, 0.1  # ns per element that is placed, and per zero that is written
 
 
@@ -78,7 +78,7 @@ class _Single:
 
 def _channels(c: int, taps: int) -> int:
     """Return how many output channels are multiplied at a time."""
-    return max(1, CHUNK // (c * max(1, taps)))
+    return max(1, blocking.SIZES.single_elements // (c * max(1, taps)))
 
 
 def _landing(axis: geo.DeconvAxis) -> tuple[slice, slice]:
@@ -90,7 +90,7 @@ def _landing(axis: geo.DeconvAxis) -> tuple[slice, slice]:
     return slice(first, stop), slice(at, at + (stop - first - 1) * axis.dilation + 1, axis.dilation)
 
 
-def single_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel, where the input has a single position and some tap lands."""
     landing = [_landing(a)[0] for a in geo.axes_of(problem)]
     taps = math.prod(s.stop - s.start for s in landing)
@@ -102,7 +102,7 @@ def single_candidates(problem: ConvProblem) -> list[Candidate]:
         problem.group_outputs,
     )
     columns, plane = m * taps, math.prod(problem.sizes)
-    pieces = max(1, c * columns // CHUNK)
+    pieces = max(1, c * columns // blocking.SIZES.single_elements)
     cost = pieces * product_cost(n, c, columns // pieces) if n > 1 else 0.06 * c * columns + 1000
     if taps != plane:
         cost += n * m * (PLACED * taps + ZERO * plane)

@@ -27,6 +27,8 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
@@ -41,13 +43,10 @@ from irdeconv.kernels.shared.products import (
     product_cost,
     worth_copying,
 )
-from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, shares
+from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
 from irdeconv.spec import Array
 
-BLOCK = 3 << 20  # bytes of terms
-SHARED_PRODUCTS = 1 << 26  # products from which on two threads share the channels of a single block
 SAVED = 0.8  # of the usual blocks' cost
-WIDE = 1024  # columns from which on a product gains nothing by more
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,11 @@ class TermsLayout:
 def _layouts(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
     """Yield the ways to cut the work: larger blocks compute fewer terms twice."""
     m, c = problem.group_outputs, problem.group_inputs
-    room = max(1, BLOCK // problem.itemsize)
-    usual = max(min(WIDE, CACHED // 2 // c), room // (m * problem.taps))
+    room = max(1, blocking.SIZES.terms_bytes // problem.itemsize)
+    usual = max(min(blocking.SIZES.terms_columns, CACHED // 2 // c), room // (m * problem.taps))
     most = room // problem.taps
     if problem.narrow or padded or split_output(problem, most).images > 1:  # the inputs are copied
-        most = min(most, max(WIDE, room // c))
+        most = min(most, max(blocking.SIZES.terms_columns, room // c))
     limits = {max(1, min(n, most)) for n in (usual, 4 * usual, 16 * usual, 64 * usual)}
     known: set[int] = set()
     for limit in sorted(limits):
@@ -114,10 +113,11 @@ def _layouts(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
 def _layout(problem: ConvProblem, blocks: Blocking, padded: bool) -> TermsLayout:
     axes = geo.axes_of(problem)
     m, c = problem.group_outputs, problem.group_inputs
-    room = max(1, BLOCK // problem.itemsize)
+    room = max(1, blocking.SIZES.terms_bytes // problem.itemsize)
     most = blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (problem.taps * most)))
-    if len(blocks) * problem.groups == 1 and m * problem.taps * c * most > SHARED_PRODUCTS:
+    macs = m * problem.taps * c * most
+    if len(blocks) * problem.groups == 1 and macs > blocking.SIZES.terms_macs:
         channels = min(channels, -(-m // 2))
     channels = shares(m, -(-m // channels))
     return TermsLayout(problem, axes, blocks, channels, padded)
@@ -314,7 +314,7 @@ def _flat(part: Array) -> Array | None:
         return None
 
 
-def terms_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels that multiply by all taps at once."""
     kinds = [False]
     if any(a.halo for a in geo.axes_of(problem)):

@@ -22,6 +22,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     split_output,
     tile_bytes,
 )
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, product_cost
@@ -29,7 +30,6 @@ from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-BLOCK = 1 << 21  # bytes of outputs of a block
 RUN = 4  # shorter runs are better written residue by residue
 
 
@@ -97,7 +97,7 @@ class _Wide:
         trailing(tile, into)[...] = trailing(full, taken)
 
 
-def wide_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for wide strides where it applies."""
     axes = geo.axes_of(problem)
     if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < RUN:
@@ -105,7 +105,8 @@ def wide_candidates(problem: ConvProblem) -> list[Candidate]:
     g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
     residues = math.prod(problem.strides)
     shifts = problem.taps // residues
-    blocks = split_output(problem, max(1, BLOCK // problem.itemsize // (m * residues)))
+    room = blocking.SIZES.wide_bytes // problem.itemsize
+    blocks = split_output(problem, max(1, room // (m * residues)))
     cost, most = 0.0, blocks.most(lambda b: b.columns)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])

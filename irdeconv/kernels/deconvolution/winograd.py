@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
-from irdeconv.kernels.convolution.im2col import pieces
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, close_tile, open_tile
-from irdeconv.kernels.shared.candidate import ITEMS, Epilogue
+from irdeconv.kernels.shared.blocking import ITEMS, pieces
+from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, multiply, pitch
 from irdeconv.kernels.shared.team import Space, Team

@@ -12,21 +12,20 @@ from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
 from irdeconv.kernels.deconvolution.compiled_winograd import CompiledWinograd
 from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
-from irdeconv.kernels.shared.team import ALIGNMENT, shares
+from irdeconv.kernels.shared.team import ALIGNMENT
 
-EVALUATED = 1 << 22  # bytes of one block's evaluated inputs
-PRODUCTS = 1 << 21  # bytes of one chunk's products
-NARROW = 256  # positions; a block is not smaller
 TILES = (2, 3, 4)
 STEP = 8000.0  # ns of one piece of work besides what it computes
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 
-def winograd_candidates(problem: ConvProblem) -> list[Candidate]:
+def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return kernels of the tile sizes that could pay; none where every tap lands alone."""
     axes = geo.axes_of(problem)
     if any(a.shift > 1 and a.counts[0] > 1 for a in axes) or all(a.counts[0] == 1 for a in axes):
@@ -50,13 +49,13 @@ def _tilings(
     """Yield the ways to cut the output channels."""
     c, m = problem.group_inputs, problem.group_outputs
     ratio = math.prod((t + a.counts[0] - 1) / t for t, a in zip(tiles, axes, strict=True))
-    room = int(EVALUATED / problem.itemsize / ratio / c)
-    blocks = split_output(problem, max(NARROW, room))
+    room = int(blocking.SIZES.evaluated_bytes / problem.itemsize / ratio / c)
+    blocks = split_output(problem, max(blocking.SIZES.tile_columns, room))
     behind = not (available() and problem.compute.kind == "f")
     draft = Tiling(problem, axes, tiles, blocks, m, behind)
     most = blocks.most(draft.columns)
     row = math.prod(draft.points) * draft.residues * most * problem.itemsize
-    least = -(-m // max(1, PRODUCTS // row))
+    least = -(-m // max(1, blocking.SIZES.tile_products_bytes // row))
     for channels in sorted({shares(m, max(share, least)) for share in SHARES}):
         yield replace(draft, channels=channels)
 
@@ -88,7 +87,9 @@ def _candidate(tiling: Tiling) -> Candidate:
     scratch += tile_bytes(problem, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
     cost *= problem.groups
-    return Candidate(name, cost, scratch, lambda w: kernel(tiling, w), tiling.items)
+    return Candidate(
+        name, cost, scratch, lambda w: kernel(tiling, w), tiling.items, transforms=True
+    )
 
 
 def _with_passes(tiling: Tiling, block: OutputBlock) -> float:

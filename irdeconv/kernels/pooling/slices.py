@@ -17,12 +17,11 @@ import numpy as np
 
 from irdeconv.kernels.elementwise.steps import clip
 from irdeconv.kernels.pooling.flat import Flat
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
-
-PLANE_BYTES = 1 << 18  # planes are pooled in groups of about this size, to stay in cache
 
 
 @dataclass(frozen=True)
@@ -144,10 +143,10 @@ class Pooling:
             for t in self.axes
         )
         plane = math.prod(shape[2:]) * self.kind.itemsize
-        group = max(1, PLANE_BYTES // max(1, plane))
+        group = max(1, blocking.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
         self.compiled = self._compile() if jit.available() else None
-        self.parts = [slice(i, min(i + group, planes)) for i in range(0, planes, group)]
+        self.parts = pieces(planes, group)
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
         """Pool `x` (any strides) into `out` (C-contiguous)."""

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.team import Space, Team
 from irdeconv.spec import Array
 
-ITEMS = 4  # as many are wanted for threads to share, ...
-LONG = 1e6  # ... and more of layers that take longer than that each, in nanoseconds
+LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
 NEARLY = 1.02
 SHARES = (1, 2, 4, 8)  # parts that are tried
 
@@ -65,7 +66,8 @@ class Candidate:
 
     `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
     input, output and the filter as given (rearranged filters count). Threads can share `items`
-    pieces of work.
+    pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
+    do, instead of the definition's products, and so rounds more.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Candidate:
     scratch: int
     prepare: Callable[[Array], Kernel]
     items: int = 1
+    transforms: bool = False
 
 
 def shared(ways: Iterable[Candidate]) -> Candidate:
@@ -82,24 +85,35 @@ def shared(ways: Iterable[Candidate]) -> Candidate:
     """
     found = list(ways)
     least = min(c.cost for c in found)
-    wanted = max(ITEMS, int(least / LONG))
+    wanted = max(ITEMS, int(least / LONG_ITEM))
     near = [c for c in found if c.cost <= NEARLY * least]
     return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
 
 
-def finish(out: Array, epilogue: Epilogue | None, team: Team, block: int = 1 << 18) -> None:
-    """Apply an epilogue to a whole output, tile by tile of about `block` bytes."""
+def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+    """Fill an output that no input reaches. A Kernel."""
+    out[...] = 0
+    if out.size:
+        finish(out, epilogue, team)
+
+
+ZERO = Candidate("zero", cost=0.0, scratch=0, prepare=lambda w: _zero)
+
+
+def finish(out: Array, epilogue: Epilogue | None, team: Team) -> None:
+    """Apply an epilogue to a whole output, tile by tile."""
     if epilogue is None:
         return
+    block = blocking.SIZES.epilogue_bytes
     n, m = out.shape[:2]
     flat = out.reshape(n, m, -1)
     width = flat.shape[2]
     rows = max(1, min(m, block // max(1, width * out.itemsize)))
     span = width if rows > 1 else max(1, block // out.itemsize)
     tiles = [
-        (i, slice(c, min(c + rows, m)), slice(p, min(p + span, width)))
+        (i, channels, positions)
         for i in range(n)
-        for c in range(0, m, rows)
-        for p in range(0, width, span)
+        for channels in pieces(m, rows)
+        for positions in pieces(width, span)
     ]
-    team.each(tiles, lambda t, _: epilogue(flat[t[0], t[1], t[2]], t[0], t[1], t[2]))
+    team.each(tiles, lambda tile, _: epilogue(flat[tile], *tile))

@@ -1,9 +1,10 @@
 """Matrix products in the shapes in which OpenBLAS is fast, and what they cost.
 
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
-than the arithmetic. Its kernels for small products (M*K*N up to `SMALL`) read the operands where
-they lie, so a narrow product is handed over as a batch of small ones. Rows that lie a multiple of
-4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that avoids it.
+than the arithmetic. Its kernels for small products (M*K*N up to `small_macs`) read the operands
+where they lie, so a narrow product is handed over as a batch of small ones. Rows that lie a
+multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` that avoids
+it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Space
 from irdeconv.spec import Array
 
-SMALL = 1_000_000  # multiply-adds of one small product
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
 COLUMNS = 64
 WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
@@ -58,12 +59,13 @@ def multiply(a: Array, b: Array, out: Array) -> None:
 
 def tile(m: int, k: int, n: int) -> tuple[int, int]:
     """Return the rows and columns of the small products a product is split into, or zeros."""
-    if m * k * n <= SMALL or k == 0:
+    small = blocking.SIZES.small_macs
+    if m * k * n <= small or k == 0:
         return 0, 0
-    columns = n if n < 2 * COLUMNS and SMALL // (k * n) >= 8 else min(n, COLUMNS)
-    rows = min(m, SMALL // (k * columns))
+    columns = n if n < 2 * COLUMNS and small // (k * n) >= 8 else min(n, COLUMNS)
+    rows = min(m, small // (k * columns))
     if rows == m:
-        fit = min(WIDEST, SMALL // (k * m) // COLUMNS * COLUMNS)
+        fit = min(WIDEST, small // (k * m) // COLUMNS * COLUMNS)
         return m, min(n, max(columns, fit))
     if rows < (16 if n > 2 * COLUMNS else 8) or k * n > (2 if m * k <= CACHED // 4 else 1) * CACHED:
         return 0, 0
@@ -100,7 +102,7 @@ def distant(stride: int) -> bool:
 
 def worth_copying(rows: int, c: int, stride: int) -> bool:
     """Whether a right operand whose rows alias, `stride` bytes apart, is worth a copy."""
-    return rows * COLUMNS * c > SMALL or (rows > FEW and distant(stride))
+    return rows * COLUMNS * c > blocking.SIZES.small_macs or (rows > FEW and distant(stride))
 
 
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
@@ -116,7 +118,7 @@ def product_cost(m: int, k: int, n: int) -> float:
     if k == 1:
         return 60.0 * m + 0.15 * work + CALL
     rows, columns = tile(m, k, n)
-    if work <= SMALL or rows:
+    if work <= blocking.SIZES.small_macs or rows:
         width = columns or n
         waste = lanes(width) / width * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1

@@ -37,20 +37,6 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def shares(size: int, pieces: int) -> int:
-    """Return the size of the pieces where `size` things are cut into so many, or a few more.
-
-    Two threads share an even number of pieces well, so it is even where that is near.
-    """
-    pieces = max(1, min(size, pieces))
-    for count in range(pieces, pieces + 3):
-        step = -(-size // count)
-        found = -(-size // step)
-        if found == 1 or found % 2 == 0:
-            return step
-    return -(-size // pieces)
-
-
 @contextmanager
 def arithmetic() -> Iterator[None]:
     """Compute as IEEE 754 says, silently, with small buffers for operands that broadcast.

@@ -1,0 +1,104 @@
+"""Which kernels could compute a convolution or a deconvolution: at stride 1 each is the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.deconvolution import placed_candidates as placed
+from irdeconv.kernels.deconvolution import single
+from irdeconv.kernels.deconvolution import winograd_candidates as winograd
+from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates
+from irdeconv.kernels.deconvolution.separable import separable
+from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
+from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.margins import OTHER_WAY, OTHER_WAY_TILES
+from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
+from irdeconv.spec import Array
+
+CONVERT = 0.7  # ns per element read or written
+UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
+
+
+def for_convolution(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernels for a convolution of floats or integers, the cheapest first.
+
+    Those of deconvolutions are listed where they take clearly less.
+    """
+    found = convolution_candidates(problem)
+    if not problem.empty and problem.compute.kind == "f" and not problem.narrow:
+        least = found[0].cost
+        found += [
+            c
+            for c in as_deconvolution(problem)
+            if c.cost < (OTHER_WAY_TILES if c.transforms else OTHER_WAY) * least
+        ]
+    return sorted(found, key=lambda c: c.cost)
+
+
+def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
+    """Return kernels that compute a convolution of stride 1 as the deconvolution that it is.
+
+    They read each input once.
+    """
+    if any(s != 1 for s in problem.strides):
+        return []
+
+    def turned(c: Candidate) -> Candidate:
+        def prepare(w: Array) -> Kernel:
+            return c.prepare(np.ascontiguousarray(reversed_filter(w), problem.compute))
+
+        return replace(c, prepare=prepare)
+
+    kernels = [placed, single]
+    if available():  # else those for convolutions are better
+        kernels.append(winograd)
+    return [turned(c) for kernel in kernels for c in kernel.candidates(problem.reversed)]
+
+
+def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Candidate]:
+    """Return the kernels for a deconvolution of floats, the cheapest first; at least one.
+
+    `direct`: only those that multiply every input with every tap as the definition does. Each sum
+    has the definition's products and no others but zeros; only their order differs.
+    """
+    if problem.empty:
+        return [ZERO]
+    found = [*deconvolution_candidates(problem, direct=direct), *as_convolution(problem)]
+    if direct:
+        found = [c for c in found if not c.transforms]
+    else:
+        found = [separable(problem, c) for c in found]
+    if problem.narrow:
+        found = [_converting(problem, c) for c in found]
+    return sorted(found, key=lambda c: c.cost)
+
+
+def as_convolution(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernels for a deconvolution of stride 1, which is a convolution."""
+    if any(s != 1 for s in problem.strides):
+        return []
+
+    def turned(c: Candidate) -> Candidate:
+        def prepare(w: Array) -> Kernel:
+            return c.prepare(np.ascontiguousarray(reversed_filter(w)))
+
+        return replace(c, name=f"convolution {c.name}", prepare=prepare, cost=c.cost + UNSEEN)
+
+    return [turned(c) for c in convolution_candidates(problem.reversed)]
+
+
+def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
+    """Add what converting costs, block by block, where floats narrower than f32 are summed in it.
+
+    A kernel gets its filter in the type of sums; it converts what it reads and rounds sums once.
+    """
+    elements = math.prod(problem.shape) + math.prod(problem.out_shape)
+
+    def prepare(w: Array) -> Kernel:
+        return candidate.prepare(w.astype(problem.compute))
+
+    return replace(candidate, cost=candidate.cost + CONVERT * elements, prepare=prepare)

@@ -1,0 +1,122 @@
+"""Convolution and deconvolution of arrays of any sizes and types, with kernels prepared for a call.
+
+    convolution:    y[o] = sum over k of x[o*S + k*D - begin] * w[k],  0 outside of x
+    deconvolution:  full[s*S + k*D] += x[s] * w[k],  y[o] = full[o + begin],  0 outside of full
+
+A plan prepares its kernels once. Letters: see `shared.problem`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from irdeconv.kernels.candidates import for_deconvolution
+from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.deconvolution.residues import axes_of
+from irdeconv.kernels.shared.arithmetic import accumulator, store
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.exact import convolve_in_order, deconvolve_in_order, in_order
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Team
+from irdeconv.spec import Array
+
+MOST_AXES = 3  # spatial axes that the kernels know
+
+Sums = Callable[[Array, Array, ConvProblem, Array], None]
+"""Writes the sums of `(x, w, problem)` into a contiguous output; all of one type, nothing empty."""
+
+
+def convolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = None) -> Array:
+    """Convolve `x [N,C,*I]` with `w [M,C/g,*K]` or `[g,M/g,C/g,*K]`: `[N,M,*O]`.
+
+    1 to 3 spatial axes are fast, more are possible. Pads may be negative (crop), windows may lie
+    wholly in the padding. The element type is that of `x`: floats narrower than f32 are summed in
+    f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape
+    and type.
+    """
+    w = w if w.ndim == problem.rank + 3 else w.reshape(problem.groups, -1, *w.shape[1:])
+    return _evaluate(x, w, problem, math.prod(w.shape[2:]), _convolve, out)
+
+
+def deconvolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = None) -> Array:
+    """Deconvolve `x [N,C,*I]` with `w [g,C/g,M/g,*K]`: `[N,M,*O]`.
+
+    1 to 3 spatial axes; any pads and output sizes. Element types and `out` are as for a
+    convolution. No inserted zero is multiplied.  [semantics, the canonical form]
+    """
+    taps = math.prod(a.counts[0] if a.counts else 0 for a in axes_of(problem))
+    return _evaluate(x, w, problem, w.shape[1] * taps, _deconvolve, out)
+
+
+@np.errstate(all="ignore")
+def _evaluate(
+    x: Array, w: Array, problem: ConvProblem, terms: int, sums: Sums, out: Array | None
+) -> Array:
+    """Return `[N, M, *O]` in the element type of `x`, zero where nothing can be summed.
+
+    `terms` bounds how many products meet in an output. Integers are exact and wrap.
+    """
+    y = np.empty(problem.out_shape, x.dtype) if out is None else out
+    if 0 in y.shape or 0 in w.shape or 0 in x.shape:
+        y[...] = 0
+        return y
+    # Kernels sum narrow floats in f32 themselves, tile by tile.
+    itself = x.dtype.kind not in "iub" and problem.rank <= MOST_AXES and not in_order()
+    dtype = x.dtype if itself else accumulator(x, w, terms)
+    total = y if dtype == y.dtype and y.flags.c_contiguous else np.empty(y.shape, dtype)
+    typed = replace(problem, dtype=dtype.name)
+    sums(x.astype(dtype, copy=False), w.astype(dtype, copy=False), typed, total)
+    return store(total, y)
+
+
+def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
+    if in_order():
+        convolve_in_order(x, w, problem, out)
+    elif problem.rank > MOST_AXES:
+        _plane_by_plane(x, w, problem, out)
+    else:
+        # Winograd's transform of the filter only pays where the filter is used more than once.
+        _once([c for c in convolution_candidates(problem) if not c.transforms], x, w, out)
+
+
+def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
+    """Convolve as sums of convolutions without the first spatial axis."""
+    lists = ("kernel", "strides", "dilations", "begin", "sizes")
+    inner = {name: getattr(problem, name)[1:] for name in lists}
+    rest = replace(problem, shape=(*x.shape[:2], *x.shape[3:]), **inner)
+    out[...] = 0
+    part = np.empty(rest.out_shape, out.dtype)
+    for o in range(out.shape[2]):
+        for k in range(w.shape[3]):
+            at = o * problem.strides[0] + k * problem.dilations[0] - problem.begin[0]
+            if 0 <= at < x.shape[2]:
+                _convolve(x[:, :, at], w[:, :, :, k], rest, part)
+                out[:, :, o] += part
+
+
+def _deconvolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
+    if in_order():
+        deconvolve_in_order(x, w, problem, out)
+    else:
+        _once(for_deconvolution(problem, direct=True), x, w, out)
+
+
+class _Local(threading.local):
+    """A team per thread: scratch memory that stays mapped from call to call."""
+
+    def __init__(self) -> None:
+        self.team = Team()
+
+
+_LOCAL = _Local()
+
+
+def _once(candidates: Sequence[Candidate], x: Array, w: Array, out: Array) -> None:
+    """Prepare the first kernel and run it."""
+    _LOCAL.team.begin()
+    candidates[0].prepare(w)(x, out, None, _LOCAL.team)
