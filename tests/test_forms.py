@@ -12,6 +12,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.graph import Graph
+from irdeconv.passes.forms import FORMS, Form
+from irdeconv.verify.proof.certificate import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 
@@ -110,6 +112,19 @@ def test_pads_that_are_known_only_at_run_time(form: str) -> None:
         "stacked": False,
         "gemm": False,
     }
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("free", [False, True])
+def test_certificates_call_a_form_as_its_record_says(form: Form, free: bool) -> None:
+    square = two_d(kernel=(2, 2), pads_begin=(0, 0), pads_end=(0, 0))
+    shape = (None, 2, None, 4) if free else None
+    graphs = [ird.infer(graph_of(layer, data_shape=shape)[0]) for layer in (two_d(), square)]
+    lows = [ird.lower(graph, form.name) for graph in graphs]
+    at = [low.report.layers[0].form for low in lows].index(form.name)
+    (made,) = certify(graphs[at], lows[at].graph)
+    assert made.form == form.certificate
+    assert made.reason is None
 
 
 def test_what_each_form_is_made_of() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from irdeconv.passes.forms import AUTO, FORMS  # noqa: E402
 from irdeconv.passes.profile import profile_names  # noqa: E402
 from irdeconv.verify.proof.certificate import check, probe_layers  # noqa: E402
 from support.layers import Layer, build, expected  # noqa: E402
-from support.public_layers import PUBLISHED, Published, macs_by_theory  # noqa: E402
+from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory  # noqa: E402
 
 TARGET = ROOT / "docs" / "forms.md"
 HEAD = """# Lowering forms on layers of published networks
@@ -40,17 +41,14 @@ for each input element, tap and output channel:
 
 ## The forms
 
-Of each form: MACs by theory, which follow from I, O, K, S and P alone (`macs_by_theory` of
-`tests/public_layers.py`; I' = ceil(O/S) outputs of a residue, E inputs that S neighbouring outputs
-meet), MACs by the cost formulas of `irdeconv/passes/cost.py`, by which `auto` chooses, and MACs
-counted on the emitted convolutions.
+Of each form: MACs by theory, which follow from I, O, K, S and P alone (`THEORY` of
+`tests/support/public_layers.py`; I' = ceil(O/S) outputs of a residue, E inputs that S neighbouring
+outputs meet), MACs by `irdeconv/passes/cost.py`, by which `auto` chooses, and MACs counted on the
+emitted convolutions.
 
 | form | MACs / (N * C/g * M), for each axis | ratio to the direct MACs where I is large |
 |---|---|---|
-| zero-insertion | O K | S |
-| phases | I' K | 1 |
-| stacked | I' S E | S E / K |
-| gemm (K = S) | I S | 1 |
+{theory}
 
 - **x direct**: MACs counted over direct MACs. **large I**: the limit above, over all axes. The two
   differ by what the borders add and the pads cut off.
@@ -60,8 +58,8 @@ counted on the emitted convolutions.
 - **proof**: the certificate of `irdeconv check-certificate`; **probe**: both sides evaluated modulo
   2^31 - 1 at random points. Both at full size.
 - **equal**: on random data of small integers, bit for bit. At full size the graph as it stands
-  against the lowered graph. Loops over scalars (`tests/oracle.py`), the definition, are too slow
-  there; the lowered graph is held against them with the same K, S, P and op on at most 2 batch
+  against the lowered graph. Loops over scalars (`tests/support/oracle.py`), the definition, are too
+  slow there; the lowered graph is held against them with the same K, S, P and op on at most 2 batch
   items, 2 groups of 2 channels, and 3 (1D, 3D) or 4 (2D) elements of an axis.
 
 {columns}
@@ -82,7 +80,7 @@ COLUMNS = (
     "network",
     "form",
     "MACs by theory",
-    "by cost formula",
+    "by cost",
     "counted",
     "x direct",
     "large I",
@@ -109,11 +107,8 @@ def graph_of(layer: Layer) -> tuple[Graph, dict[str, Any]]:
 
 def limit(layer: Layer, form: str) -> float:
     """Return what MACs over direct MACs tend to for many inputs."""
-    ratio = 1.0
-    for k, s, b in zip(layer.kernel, layer.strides, layer.pads_begin, strict=True):
-        span = (s - 1 + b) // s + (k - 1 - b) // s + 1
-        ratio *= {"zero-insertion": s, "phases": 1, "stacked": s * span / k, "gemm": 1}[form]
-    return ratio
+    macs = macs_by_theory(replace(layer, size=(10**9,) * layer.axes))
+    return macs[form] / macs["direct"]
 
 
 def form_row(published: Published, form: str, full: Any, small: Any) -> str:
@@ -189,6 +184,9 @@ def main() -> None:
         print(published.network, flush=True)
     text = HEAD.format(
         layers="\n".join(layer_row(p) for p in PUBLISHED),
+        theory="\n".join(
+            f"| {name} | {macs} | {ratio} |" for name, (macs, ratio, _) in THEORY.items()
+        ),
         columns=f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}",
         forms="\n".join(forms),
         targets=" | ".join(names),

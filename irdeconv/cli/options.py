@@ -71,6 +71,13 @@ class OptionParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def format_help(self) -> str:
+        """Return the help; only here the forms are named, since to know them needs imports."""
+        for action in self._actions:
+            if action.dest == "form":
+                action.help = _form_help(none=self.get_default("form_none"))
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Print the message with a suggestion and exit with 2."""
         from irdeconv.suggest import did_you_mean
@@ -212,11 +219,19 @@ def add_certify(parser: OptionParser, what: str) -> None:
 def add_form(parser: OptionParser, *, none: bool) -> None:
     """Add --form; `check_options` refuses a name that no form has."""
     parser.set_defaults(form_none=none)
-    parser.add_argument(
-        "--form",
-        help="how deconvolutions are lowered: zero-insertion (default), phases, stacked, gemm "
-        "(kernel equal to the stride), or auto: each in the cheapest form; a form that does not "
-        "apply to a layer falls back to zero-insertion" + ("; none: not at all" if none else ""),
+    parser.add_argument("--form")
+
+
+def _form_help(*, none: bool) -> str:
+    from irdeconv.passes.forms import AUTO, FALLBACK, FORMS
+
+    notes = {name: f" ({form.condition})" if form.condition else "" for name, form in FORMS.items()}
+    notes[FALLBACK] = " (default)"
+    names = ", ".join(name + note for name, note in notes.items())
+    return (
+        f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form; a form "
+        f"that does not apply to a layer falls back to {FALLBACK}"
+        f"{'; none: not at all' if none else ''}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from support.layers import Ints, Layer
@@ -69,28 +70,46 @@ class Published:
         return f"{channels}; {', '.join(words)}"
 
 
-def macs_by_theory(layer: Layer) -> dict[str, int]:
-    """Multiply-accumulates of each form, from I, O, K, S and P alone (dilation 1).
+@dataclass(frozen=True)
+class AxisTheory:
+    """What the products along an axis follow from.
 
-    direct I K, zero-insertion O K, phases I' K with I' = ceil(O/S), stacked I' S E with E the
-    inputs that S neighbouring outputs meet, gemm I S, multiplied over the axes.
+    I `inputs`, O `outputs`, K `kernel`, S `stride`, E inputs that S neighbouring outputs meet
+    (`span`), I' = ceil(O/S) outputs of a residue (`blocks`); dilation 1.
     """
+
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    span: int
+
+    @property
+    def blocks(self) -> int:
+        return math.ceil(self.outputs / self.stride)
+
+
+# Of each form: the products along an axis, their ratio to the direct ones where I is large.
+THEORY: dict[str, tuple[str, str, Callable[[AxisTheory], int]]] = {
+    "zero-insertion": ("O K", "S", lambda a: a.outputs * a.kernel),
+    "phases": ("I' K", "1", lambda a: a.blocks * a.kernel),
+    "stacked": ("I' S E", "S E / K", lambda a: a.blocks * a.stride * a.span),
+    "gemm": ("I S", "1", lambda a: a.inputs * a.stride),
+}
+
+
+def macs_by_theory(layer: Layer) -> dict[str, int]:
+    """Multiply-accumulates of the definition ("direct") and of each form, from I, O, K, S, P."""
     channels = layer.batch * layer.c * layer.m * (layer.groups or 1)
-    totals = dict.fromkeys(("direct", "zero-insertion", "phases", "stacked", "gemm"), channels)
+    axes = []
     for a, (begin, size) in enumerate(layer.window()):
-        i, k, s = layer.size[a], layer.kernel[a], layer.strides[a]
-        blocks = math.ceil(size / s)
+        k, s = layer.kernel[a], layer.strides[a]
         # Outputs 0..S-1 meet inputs ceil((begin - K + 1) / S) to floor((S - 1 + begin) / S).
         first, last = -((k - 1 - begin) // s), (s - 1 + begin) // s
-        for form, n in (
-            ("direct", i * k),
-            ("zero-insertion", size * k),
-            ("phases", blocks * k),
-            ("stacked", blocks * s * (last - first + 1)),
-            ("gemm", i * s),
-        ):
-            totals[form] *= n
-    return totals
+        axes.append(AxisTheory(layer.size[a], size, k, s, last - first + 1))
+    rules = {name: macs for name, (*_, macs) in THEORY.items()}
+    rules["direct"] = lambda a: a.inputs * a.kernel
+    return {name: channels * math.prod(map(macs, axes)) for name, macs in rules.items()}
 
 
 PUBLISHED = (
