@@ -19,7 +19,7 @@ from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import REGISTRY, Op
-from irdeconv.ops import activation, convert, elementwise, normalization, quantize, unary
+from irdeconv.ops import activation, convert, elementwise, normalization, quantize
 from irdeconv.runtime.chains import chain_step
 from irdeconv.spec import Array, Spec
 from irdeconv.traits import Operand
@@ -77,30 +77,6 @@ def chain_of(op: Op, arrays: Sequence[Array], dtype: str, known: bool) -> tuple[
     return Chain.compile([Instruction(step.rule, args, step.params)], TYPES[dtype], operands), given
 
 
-# Roundings by which the fused form may differ from the operation's, in units of the last place of
-# the larger of result and second column (the size of what cancels inside the operation).
-UNARY: list[tuple[Op, float, str]] = [
-    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Abs", "Negative", "Sign", "Floor", "Ceiling")),
-    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Sqrt", "Exp", "Log", "Sin", "Cos", "Tan")),
-    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh")),
-    *((REGISTRY[n, "opset4"](), 0, "") for n in ("Asinh", "Acosh", "Atanh")),
-    *((REGISTRY[n, "opset1"](), 0, "") for n in ("Erf", "Sigmoid", "ReLU")),
-    (REGISTRY["SoftPlus", "opset4"](), 6, ""),  # the logarithm of either, and the addition
-    (REGISTRY["Mish", "opset4"](), 12, ""),
-    (REGISTRY["HSwish", "opset4"](), 0, ""),
-    (REGISTRY["HSigmoid", "opset5"](), 0, ""),
-    (REGISTRY["SoftSign", "opset9"](), 0, ""),
-    (activation.Elu(0.7), 8, ""),  # expm1 by tanh: four more roundings
-    (activation.Clamp(-1.5, 2.25), 0, ""),
-    (activation.Gelu2(), 1, ""),
-    (activation.Gelu("ERF"), 1, ""),
-    (activation.Gelu("TANH"), 4, "x"),  # 1 + tanh cancels
-    (unary.Round("half_to_even"), 0, ""),
-    (unary.Round("half_away_from_zero"), 0, ""),
-    (activation.Swish(), 2, ""),
-]
-
-
 def assert_close(got: Array, want: Array, dtype: str, ulps: float, size: Array | None) -> None:
     """Compare within `ulps` roundings of the computing type, and of the element type if narrow."""
     assert got.dtype == want.dtype
@@ -116,20 +92,6 @@ def assert_close(got: Array, want: Array, dtype: str, ulps: float, size: Array |
     tiny = {"f64": 1e-306, "f16": 6e-8}.get(dtype, 1e-36) if ulps else 0
     wrong = np.abs(g[ok] - w[ok]) > limit * scale[ok] + tiny
     assert not wrong.any(), (g[ok][wrong][:5], w[ok][wrong][:5])
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("op", "ulps", "size"), UNARY, ids=lambda v: getattr(v, "type", None))
-def test_unary(op: Op, ulps: float, size: str, dtype: str) -> None:
-    x = data((3, 5, 67), dtype)
-    compiled, given = chain_of(op, [x], dtype, known=True)
-    out = np.empty_like(x)
-    with np.errstate(all="ignore"):
-        compiled.run(given, out, Team())
-        want = op.evaluate(x)
-        assert_close(out, want, dtype, ulps, x.astype(np.float64) if size else None)
-        compiled.run([x], x, Team())  # in place
-    assert x.tobytes() == out.tobytes()
 
 
 BINARY = [c() for c in set(REGISTRY.values()) if issubclass(c, elementwise.Binary) and c.rule]
