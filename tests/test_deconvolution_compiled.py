@@ -74,9 +74,9 @@ def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
         tracemalloc.stop()
 
 
-def pairs_of(places: BlockTerms, row: int) -> list[tuple[int, int]]:
-    span = slice(places.first[row], places.first[row + 1])
-    return list(zip(places.pair_taps[span], places.pair_at[span], strict=True))
+def pairs_of(terms: BlockTerms, row: int) -> list[tuple[int, int]]:
+    span = slice(terms.first_pair[row], terms.first_pair[row + 1])
+    return list(zip(terms.pair_taps[span], terms.pair_inputs[span], strict=True))
 
 
 def line_of(
@@ -93,12 +93,12 @@ def line_of(
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_places_are_those_of_the_definition(seed: int) -> None:
+def test_terms_are_those_of_the_definition(seed: int) -> None:
     r = random.Random(seed)
     draws = [[r.randint(1, n) for n in (4, 4, 3, 9, 5)] for _ in range(r.choice([1, 2, 3]))]
     draws[-1][3] = r.randint(1, 70)
     lines = [line_of(r, *v) for v in draws]
-    places = BlockTerms.of(lines, [line.outputs + 2 for line in lines])
+    terms = BlockTerms.of(lines, [line.outputs + 2 for line in lines])
 
     def reached(line: AxisTerms, t: int) -> list[tuple[int, int]]:
         found = [(k, *divmod(t - at, line.stride)) for k, at in enumerate(line.landings)]
@@ -114,8 +114,8 @@ def test_places_are_those_of_the_definition(seed: int) -> None:
             want.append((tap * last.kernel, place * last.inputs))
         for t, line in zip((*at, 0), lines, strict=True):
             to = to * (line.outputs + 2) + t
-        assert pairs_of(places, row) == want
-        assert places.to[row] == to
+        assert pairs_of(terms, row) == want
+        assert terms.row_starts[row] == to
     sums: list[list[tuple[int, int]]] = [[] for _ in range(last.outputs)]
     vectors = [
         (f, v)
@@ -124,8 +124,8 @@ def test_places_are_those_of_the_definition(seed: int) -> None:
         if f + v < last.outputs
     ]
     for i, (f, v) in enumerate(vectors):
-        for e in range(places.first_entry[i], places.first_entry[i + 1]):
-            tap, start, low, high = (int(column[e]) for column in places.entries)
+        for e in range(terms.first_entry[i], terms.first_entry[i + 1]):
+            tap, start, low, high = (int(column[e]) for column in terms.entries)
             for lane in range(low, high):
                 sums[f + v + lane * last.stride].append((tap, start + lane))
     assert sums == [reached(last, t) for t in range(last.outputs)]

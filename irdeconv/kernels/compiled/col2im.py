@@ -1,4 +1,4 @@
-"""Deconvolution's sums, each output row visited once; imported only where numba is installed."""
+"""Col2im, each row of the output written once; imported only where numba is installed."""
 
 from __future__ import annotations
 
@@ -9,98 +9,69 @@ import numpy as np
 from irdeconv.kernels.compiled import ZIPPED, vectors
 from irdeconv.kernels.shared.jit import compiled
 
-reach8, spread8, copy8 = vectors.reach8, vectors.spread8, vectors.copy8
-copy1, zip2, zip3 = vectors.copy1, vectors.zip2, vectors.zip3
-zip4, zip6, zip8 = vectors.zip4, vectors.zip6, vectors.zip8
+reach8, copy8, copy1 = vectors.reach8, vectors.copy8, vectors.copy1
+zip2, zip3, zip4 = vectors.zip2, vectors.zip3, vectors.zip4
+zip6, zip8 = vectors.zip6, vectors.zip8
 
 
 @compiled
-def place(source: Any, out: Any, sums: Any, counts: Any, steps: Any, rows: Any, row: Any) -> None:
+def sum_terms(
+    source: Any, out: Any, sums: Any, counts: Any, steps: Any, rows: Any, row: Any, factors: Any
+) -> None:
     """Write the outputs of a block, each as the sum of the terms in `source` that reach it.
 
     `counts` are (images, groups, outputs of a group), `steps` distances of images, groups and
     outputs in `source` (with the first place there) and in `out`. `rows` are, for each output row,
     where its pairs begin and its place in `out`, and for each pair how far away its terms lie.
     `row` is (width, stride), then for each eight outputs of a residue where their entries begin and
-    where in `sums` they belong, and the entries; see `vectors.reach8`. Where `width` is negative,
-    rows do not follow each other, and nothing may be written behind one.
+    where in `sums` they belong, and the entries. Where `width` is negative, rows do not follow each
+    other, and nothing may be written behind one. `factors` are () where `source` holds the terms;
+    where it holds inputs, they are what these are multiplied by. See `reach8` in `vectors`.
     """
     images, groups, outputs = counts
     pair_first, pair_to, shifts = rows
-    wide, stride, first_entry, places, entries = row
+    width, stride, first_entry, places, entries = row
     begins = np.arange(stride) * (len(sums) // stride)
     for n in range(images):
         for g in range(groups):
             for c in range(outputs):
-                first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
-                to = n * steps[4] + g * steps[5] + c * steps[6]
-                end = to + pair_to[-1] + wide if wide > 0 else 0
+                first, to = plane_of(steps, n, g, c)
+                end = to + pair_to[-1] + width if width > 0 else 0
+                plane = g * outputs + c
                 for r in range(len(pair_to)):
                     pairs = pair_first[r], pair_first[r + 1]
                     for v in range(len(places)):
-                        some = first_entry[v], first_entry[v + 1]
-                        reach8(source, first, entries, some, shifts, pairs, sums, places[v])
-                    interleave(sums, 0, begins, out, to + pair_to[r], abs(wide), stride, end)
+                        span, at = (first_entry[v], first_entry[v + 1]), places[v]
+                        reach8(
+                            source, first, entries, span, shifts, pairs, sums, at, factors, plane
+                        )
+                    interleave(sums, 0, begins, out, to + pair_to[r], abs(width), stride, end)
 
 
 @compiled
-def place_single(
-    source: Any, out: Any, counts: Any, steps: Any, rows: Any, wide: int, stride: int, starts: Any
-) -> None:
-    """Do the same where each output is one term: residues begin at `starts` in an input's row."""
+def copy_terms(source: Any, out: Any, counts: Any, steps: Any, rows: Any, row: Any) -> None:
+    """Do the same where each output is one term.
+
+    `row` is (width, stride), then where each residue begins in an input's row.
+    """
     images, groups, outputs = counts
     _, pair_to, shifts = rows
-    width = abs(wide)
+    width, stride, starts = row
     for n in range(images):
         for g in range(groups):
             for c in range(outputs):
-                first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
-                to = n * steps[4] + g * steps[5] + c * steps[6]
-                end = to + pair_to[-1] + wide if wide > 0 else 0
+                first, to = plane_of(steps, n, g, c)
+                end = to + pair_to[-1] + width if width > 0 else 0
                 for r in range(len(pair_to)):
-                    interleave(
-                        source, first + shifts[r], starts, out, to + pair_to[r], width, stride, end
-                    )
+                    at, into = first + shifts[r], to + pair_to[r]
+                    interleave(source, at, starts, out, into, abs(width), stride, end)
 
 
 @compiled
-def spread(
-    source: Any,
-    out: Any,
-    sums: Any,
-    counts: Any,
-    steps: Any,
-    rows: Any,
-    row: Any,
-    w: Any,
-    taps: Any,
-    inputs: Any,
-) -> None:
-    """Do the same with sums of `source` times the filter `w`.
-
-    `taps` are those of entries and of pairs, `inputs` are (number of input channels of a group,
-    their distance in `source`, and in `w`).
-    """
-    images, groups, outputs = counts
-    pair_first, pair_to, shifts = rows
-    wide, stride, first_entry, places, entries = row
-    begins = np.arange(stride) * (len(sums) // stride)
-    count, far, filter_far = inputs
-    for n in range(images):
-        for g in range(groups):
-            for c in range(outputs):
-                first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
-                to = n * steps[4] + g * steps[5] + c * steps[6]
-                end = to + pair_to[-1] + wide if wide > 0 else 0
-                channels = count, far, (g * outputs + c) * count * filter_far, filter_far
-                for r in range(len(pair_to)):
-                    pairs = pair_first[r], pair_first[r + 1]
-                    for v in range(len(places)):
-                        some, at = (first_entry[v], first_entry[v + 1]), places[v]
-                        spread8(
-                            source, first, entries, some, shifts, pairs, sums, at, taps, w, channels
-                        )
-                    interleave(sums, 0, begins, out, to + pair_to[r], abs(wide), stride, end)
+def plane_of(steps: Any, n: int, g: int, c: int) -> Any:
+    """Return where an output's plane begins in the source, and in the output."""
+    first = steps[0] + n * steps[1] + g * steps[2] + c * steps[3]
+    return first, n * steps[4] + g * steps[5] + c * steps[6]
 
 
 @compiled

@@ -7,6 +7,8 @@ flat arrays and read and write whole vectors there. Nothing is checked, so calle
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -17,187 +19,198 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 )
 
 CONTRACT = ("contract",)
+Pair = tuple[ir.Value, ir.Value]
 
 
-class VectorBuilder:
-    """Loads and stores of `lanes` elements of the element type of some arrays."""
+class VectorCode:
+    """Writes code for vectors of `lanes` elements of a type."""
 
-    def __init__(self, context: Any, builder: Any, lanes: int, element: Any) -> None:
+    def __init__(self, context: Any, builder: ir.IRBuilder, lanes: int, element: types.Type):
         self.context, self.builder, self.lanes = context, builder, lanes
         self.scalar = context.get_data_type(element)
-        self.type = ir.VectorType(self.scalar, lanes)
+        self.zero = ir.Constant(ir.VectorType(self.scalar, lanes), None)
 
-    def pointer(self, kind: Any, array: Any, at: Any) -> Any:
-        """Return where an element of a flat array is."""
-        data = self.context.make_array(kind)(self.context, self.builder, array).data
-        return self.builder.gep(data, [at])
+    def total(self) -> ir.Value:
+        """Return memory for a vector of sums, zero here."""
+        total = cgutils.alloca_once(self.builder, self.zero.type)
+        self.builder.store(self.zero, total)
+        return total
 
-    def load(self, pointer: Any, skip: int) -> Any:
-        """Load every `skip`-th element of `lanes * skip` neighbours."""
-        wide = ir.VectorType(self.scalar, self.lanes * skip)
-        found = self.builder.load(self.builder.bitcast(pointer, wide.as_pointer()), align=4)
-        if skip == 1:
-            return found
-        return self.shuffled(found, [lane * skip for lane in range(self.lanes)])
-
-    def store(self, value: Any, pointer: Any) -> None:
-        """Store a vector."""
-        place = self.builder.bitcast(pointer, self.type.as_pointer())
-        self.builder.store(value, place, align=4)
-
-    def splat(self, value: Any) -> Any:
-        """Return a vector of a number."""
+    def splat(self, value: ir.Value) -> ir.Value:
+        """Return a vector that has the same value in all lanes."""
         lane, kind = ir.Constant(ir.IntType(32), 0), ir.VectorType(value.type, self.lanes)
         one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, lane)
-        return self.shuffled(one, [0] * self.lanes)
+        return self.shuffled(one, one, [0] * self.lanes)
 
-    def shuffled(self, value: Any, lanes: list[int]) -> Any:
-        """Return some lanes of a vector."""
+    def shuffled(self, one: ir.Value, other: ir.Value, lanes: list[int]) -> ir.Value:
+        """Return some lanes of two vectors, those of the other one counted behind the first's."""
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
-        return self.builder.shuffle_vector(value, value, mask)
+        return self.builder.shuffle_vector(one, other, mask)
 
-    def add_product(self, a: Any, b: Any, total: Any) -> Any:
+    def add_product(self, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
         """Return total + a * b; it may be contracted."""
         product = self.builder.fmul(a, b, flags=CONTRACT)
         return self.builder.fadd(total, product, flags=CONTRACT)
 
+    def add_product_to(self, total: ir.Value, a: ir.Value, b: ir.Value) -> None:
+        """Add a * b to a vector of sums in memory."""
+        self.builder.store(self.add_product(a, b, self.builder.load(total)), total)
 
-def _copy(lanes: int, skip: int = 1) -> Any:
-    def typed(context: Any, source: Any, start: Any, target: Any, place: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = VectorBuilder(context, builder, lanes, source.dtype)
-            value = v.load(v.pointer(source, args[0], args[1]), skip)
-            v.store(value, v.pointer(target, args[2], args[3]))
+
+class FlatArray:
+    """An array of one axis, whose elements and vectors code reads and writes."""
+
+    def __init__(self, code: VectorCode, kind: types.Array, value: ir.Value) -> None:
+        array = code.context.make_array(kind)(code.context, code.builder, value)
+        self.code, self.data, self.count = code, array.data, array.nitems
+
+    def element(self, at: ir.Value) -> ir.Value:
+        """Load an element."""
+        return self.code.builder.load(self.code.builder.gep(self.data, [at]))
+
+    def vector(self, at: ir.Value, skip: int = 1) -> ir.Value:
+        """Load every `skip`-th element of `lanes * skip` neighbours."""
+        code = self.code
+        neighbours = ir.VectorType(code.scalar, code.lanes * skip)
+        loaded = code.builder.load(self._pointer(at, neighbours), align=4)
+        if skip == 1:
+            return loaded
+        return code.shuffled(loaded, loaded, [lane * skip for lane in range(code.lanes)])
+
+    def store(self, value: ir.Value, at: ir.Value) -> None:
+        """Store a vector of any length."""
+        self.code.builder.store(value, self._pointer(at, value.type), align=4)
+
+    def _pointer(self, at: ir.Value, kind: ir.Type) -> ir.Value:
+        pointer = self.code.builder.gep(self.data, [at])
+        return self.code.builder.bitcast(pointer, kind.as_pointer())
+
+
+def instruction(lanes: int, write: Callable[..., None]) -> Any:
+    """Make a function for compiled loops of `write(code, *arguments)`, which writes what it does.
+
+    In its code arrays are `FlatArray`, of which the first one has the vectors' element type,
+    numbers are integers, and tuples are tuples of these.
+    """
+    _, *parameters = inspect.signature(write).parameters.values()
+
+    def typed(context: Any, *given: types.Type) -> Any:
+        kinds = [_plain(kind) for kind in given]
+
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+            code = VectorCode(context, builder, lanes, kinds[0].dtype)
+            write(code, *(_argument(code, k, v) for k, v in zip(kinds, values, strict=True)))
             return context.get_dummy_value()
 
-        return types.void(source, types.intp, target, types.intp), generate
+        return types.void(*kinds), generate
 
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    vars(typed)["__signature__"] = inspect.Signature([first, *parameters])
     return intrinsic(typed)
+
+
+def _plain(kind: types.Type) -> types.Type:
+    """Return the type of an argument with any integer as a place in an array."""
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types([_plain(k) for k in kind])
+    return kind if isinstance(kind, types.Array) else types.intp
+
+
+def _argument(code: VectorCode, kind: types.Type, value: ir.Value) -> Any:
+    if isinstance(kind, types.Array):
+        return FlatArray(code, kind, value)
+    if isinstance(kind, types.BaseTuple):
+        members = cgutils.unpack_tuple(code.builder, value, len(kind))
+        return tuple(_argument(code, k, v) for k, v in zip(kind, members, strict=True))
+    return value
+
+
+def _copy(lanes: int, skip: int = 1) -> Any:
+    def copy(
+        code: VectorCode, source: FlatArray, start: ir.Value, target: FlatArray, place: ir.Value
+    ) -> None:
+        target.store(source.vector(start, skip), place)
+
+    return instruction(lanes, copy)
 
 
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
 copy8_by_2, copy8_by_3, copy8_by_4 = _copy(8, 2), _copy(8, 3), _copy(8, 4)
 
 
-def _reach(v: VectorBuilder, kinds: Any, args: Any, sums: Any) -> None:
-    """Write the code of `reach8`; `sums(base, entry, part)` adds the terms of one entry."""
-    builder, (first, (starts, lows, highs), (begin, end), out, to) = v.builder, args
-    total = cgutils.alloca_once(builder, v.type)
-    builder.store(ir.Constant(v.type, None), total)
-    with cgutils.for_range(builder, end, start=begin) as loop:
-        start, low, high = (
-            builder.load(v.pointer(kind, array, loop.index))
-            for kind, array in zip(kinds[:3], (starts, lows, highs), strict=True)
-        )
-        part = cgutils.alloca_once(builder, v.type)
-        builder.store(ir.Constant(v.type, None), part)
-        sums(builder.add(first, start), loop.index, part)
-        lanes = ir.Constant(ir.VectorType(low.type, v.lanes), list(range(v.lanes)))
-        above = builder.icmp_signed(">=", lanes, v.splat(low))
-        wanted = builder.and_(above, builder.icmp_signed("<", lanes, v.splat(high)))
-        some = builder.select(wanted, builder.load(part), ir.Constant(v.type, None))
-        builder.store(builder.fadd(builder.load(total), some), total)
-    v.store(builder.load(total), v.pointer(kinds[3], out, to))
-
-
-TWO, FOUR = types.UniTuple(types.intp, 2), types.UniTuple(types.intp, 4)
-
-
-def _reach8(
-    context: Any,
-    source: Any,
-    first: Any,
-    entries: Any,
-    some: Any,
-    shifts: Any,
-    pairs: Any,
-    out: Any,
-    to: Any,
-) -> Any:
+def _reach(
+    code: VectorCode,
+    source: FlatArray,
+    first: ir.Value,
+    entries: tuple[FlatArray, FlatArray, FlatArray],
+    span: Pair,
+    shifts: FlatArray,
+    pairs: Pair,
+    out: FlatArray,
+    to: ir.Value,
+    factors: tuple[Any, ...],
+    plane: ir.Value,
+) -> None:
     """Write eight elements of `out`: sums over entries and pairs of what lies in `source`.
 
-    `entries` are (start, first lane wanted, lane behind the last one), of which those in the range
-    `some` count, `shifts` those of the pairs in the range `pairs`; a term lies `first + start +
-    shift` behind the beginning.
+    `entries` are (start, first lane wanted, lane behind the last one), of which those in `span`
+    count, `shifts` those of the pairs in the range `pairs`; a term lies `first + start + shift`
+    behind the beginning. `factors` are (), or what the terms are multiplied by; see `_products_of`.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = VectorBuilder(context, builder, 8, source.dtype)
-        begin, end = cgutils.unpack_tuple(builder, args[5], 2)
-
-        def sums(base: Any, entry: Any, part: Any) -> None:
-            with cgutils.for_range(builder, end, start=begin) as loop:
-                shift = builder.load(v.pointer(shifts, args[4], loop.index))
-                term = v.load(v.pointer(source, args[0], builder.add(base, shift)), 1)
-                builder.store(builder.fadd(builder.load(part), term), part)
-
-        _reach(v, (*entries, out), _given(builder, args), sums)
-        return context.get_dummy_value()
-
-    return types.void(source, types.intp, entries, TWO, shifts, TWO, out, types.intp), generate
-
-
-def _given(builder: Any, args: Any) -> tuple[Any, ...]:
-    """Return what `_reach` takes of the arguments of `reach8` or `spread8`."""
-    arrays = cgutils.unpack_tuple(builder, args[2], 3)
-    return args[1], arrays, cgutils.unpack_tuple(builder, args[3], 2), args[6], args[7]
+    builder, (starts, lows, highs) = code.builder, entries
+    total = code.total()
+    with cgutils.for_range(builder, span[1], start=span[0]) as loop:
+        start, low, high = (column.element(loop.index) for column in (starts, lows, highs))
+        part, base = code.total(), builder.add(first, start)
+        add = _products_of(code, source, plane, loop.index, *factors) if factors else None
+        with cgutils.for_range(builder, pairs[1], start=pairs[0]) as pair:
+            at = builder.add(base, shifts.element(pair.index))
+            if add:
+                add(part, at, pair.index)
+            else:
+                builder.store(builder.fadd(builder.load(part), source.vector(at)), part)
+        lanes = ir.Constant(ir.VectorType(low.type, code.lanes), list(range(code.lanes)))
+        above = builder.icmp_signed(">=", lanes, code.splat(low))
+        wanted = builder.and_(above, builder.icmp_signed("<", lanes, code.splat(high)))
+        reached = builder.select(wanted, builder.load(part), code.zero)
+        builder.store(builder.fadd(builder.load(total), reached), total)
+    out.store(builder.load(total), to)
 
 
-def _spread8(
-    context: Any,
-    source: Any,
-    first: Any,
-    entries: Any,
-    some: Any,
-    shifts: Any,
-    pairs: Any,
-    out: Any,
-    to: Any,
-    taps: Any,
-    w: Any,
-    inputs: Any,
-) -> Any:
-    """Do the same with products: `taps` are those of (entries, pairs), their sum is a place in `w`.
+def _products_of(
+    code: VectorCode,
+    source: FlatArray,
+    plane: ir.Value,
+    entry: ir.Value,
+    w: FlatArray,
+    entry_taps: FlatArray,
+    pair_taps: FlatArray,
+    inputs: tuple[ir.Value, ir.Value, ir.Value],
+) -> Callable[[ir.Value, ir.Value, ir.Value], None]:
+    """Return what adds the products of a pair, all input channels of them, to sums.
 
-    `inputs` are (number, distance in `source`, first place in `w`, distance in `w`).
+    An entry's tap and a pair's together are a place in the filter's plane in `w`. `inputs` are
+    (number of channels, their distance in `source`, and in `w`).
     """
+    builder, (count, far, filter_far) = code.builder, inputs
+    begin = builder.mul(builder.mul(plane, count), filter_far)
+    tap = builder.add(begin, entry_taps.element(entry))
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = VectorBuilder(context, builder, 8, source.dtype)
-        _reach(v, (*entries, out), _given(builder, args), _products_of(v, source, shifts, w, args))
-        return context.get_dummy_value()
+    def add(total: ir.Value, at: ir.Value, pair: ir.Value) -> None:
+        place = builder.add(tap, pair_taps.element(pair))
+        with cgutils.for_range(builder, count) as channel:
+            data = builder.add(at, builder.mul(channel.index, far))
+            weight = builder.add(place, builder.mul(channel.index, filter_far))
+            factor = code.splat(w.element(weight))
+            code.add_product_to(total, source.vector(data), factor)
 
-    fixed = source, types.intp, entries, TWO, shifts, TWO, out, types.intp
-    return types.void(*fixed, taps, w, FOUR), generate
-
-
-def _products_of(v: VectorBuilder, source: Any, shifts: Any, w: Any, args: Any) -> Any:
-    """Return what writes the sums of one entry of `spread8`."""
-    builder = v.builder
-    begin, end = cgutils.unpack_tuple(builder, args[5], 2)
-    own, others = cgutils.unpack_tuple(builder, args[8], 2)
-    count, far, filter, filter_far = cgutils.unpack_tuple(builder, args[10], 4)
-
-    def sums(base: Any, entry: Any, part: Any) -> None:
-        tap = builder.add(filter, builder.load(v.pointer(shifts, own, entry)))
-        with cgutils.for_range(builder, end, start=begin) as loop:
-            shift = builder.load(v.pointer(shifts, args[4], loop.index))
-            other = builder.load(v.pointer(shifts, others, loop.index))
-            at, place = builder.add(base, shift), builder.add(tap, other)
-            with cgutils.for_range(builder, count) as channels:
-                data = builder.add(at, builder.mul(channels.index, far))
-                weight = builder.add(place, builder.mul(channels.index, filter_far))
-                factor = v.splat(builder.load(v.pointer(w, args[9], weight)))
-                term = v.load(v.pointer(source, args[0], data), 1)
-                builder.store(v.add_product(term, factor, builder.load(part)), part)
-
-    return sums
+    return add
 
 
-reach8, spread8 = intrinsic(_reach8), intrinsic(_spread8)
+reach8 = instruction(8, _reach)
 
 
-def _in_turns(builder: Any, parts: list[Any]) -> Any:
+def _in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
     """Return the elements of some vectors in turns."""
     if len(parts) == 1:
         return parts[0]
@@ -206,170 +219,133 @@ def _in_turns(builder: Any, parts: list[Any]) -> Any:
         wide = parts[0]
         for i, part in enumerate(parts[1:], 1):
             size = lanes * i
-            grown = _shuffled(builder, part, part, [lane % lanes for lane in range(size)])
-            wide = _shuffled(builder, wide, grown, list(range(size + lanes)))
+            grown = code.shuffled(part, part, [lane % lanes for lane in range(size)])
+            wide = code.shuffled(wide, grown, list(range(size + lanes)))
         turns = [i % len(parts) * lanes + i // len(parts) for i in range(lanes * len(parts))]
-        return _shuffled(builder, wide, wide, turns)
-    one, other = _in_turns(builder, parts[::2]), _in_turns(builder, parts[1::2])
+        return code.shuffled(wide, wide, turns)
+    one, other = _in_turns(code, parts[::2]), _in_turns(code, parts[1::2])
     size = one.type.count
-    return _shuffled(builder, one, other, [i // 2 + i % 2 * size for i in range(2 * size)])
-
-
-def _shuffled(builder: Any, one: Any, other: Any, lanes: list[int]) -> Any:
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
-    return builder.shuffle_vector(one, other, mask)
+    return code.shuffled(one, other, [i // 2 + i % 2 * size for i in range(2 * size)])
 
 
 def _zip(count: int) -> Any:
-    """Make `zip(source, at, begins, target, place)`.
+    def zip(
+        code: VectorCode,
+        source: FlatArray,
+        at: ir.Value,
+        begins: FlatArray,
+        target: FlatArray,
+        place: ir.Value,
+    ) -> None:
+        """Write eight elements from each of `count` places, `at + begins[i]`, in turns."""
+        numbers = [ir.Constant(at.type, i) for i in range(count)]
+        starts = [code.builder.add(at, begins.element(i)) for i in numbers]
+        target.store(_in_turns(code, [source.vector(start) for start in starts]), place)
 
-    It writes eight elements from each of `count` places, `at + begins[i]`, in turns.
-    """
-
-    def typed(context: Any, source: Any, at: Any, begins: Any, target: Any, place: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = VectorBuilder(context, builder, 8, source.dtype)
-            parts = []
-            for i in range(count):
-                begin = builder.load(v.pointer(begins, args[2], ir.Constant(args[1].type, i)))
-                start = builder.add(args[1], begin)
-                parts.append(v.load(v.pointer(source, args[0], start), 1))
-            value = _in_turns(builder, parts)
-            to = v.pointer(target, args[3], args[4])
-            builder.store(value, builder.bitcast(to, value.type.as_pointer()), align=4)
-            return context.get_dummy_value()
-
-        return types.void(source, types.intp, begins, target, types.intp), generate
-
-    return intrinsic(typed)
+    return instruction(8, zip)
 
 
 zip2, zip3, zip4, zip6, zip8 = (_zip(n) for n in (2, 3, 4, 6, 8))
 
 
 def _sums(lanes: int, skip: int) -> Any:
-    """Make `sums(x, from, w, start, offsets, out, to)`, `from` and `to` being four places each.
+    def sums(
+        code: VectorCode,
+        x: FlatArray,
+        at: tuple[ir.Value, ...],
+        w: FlatArray,
+        start: ir.Value,
+        offsets: FlatArray,
+        out: FlatArray,
+        to: tuple[ir.Value, ...],
+    ) -> None:
+        """Write vectors to some places: each is a sum over the taps t.
 
-    Vectors of `out` become the sums over t of `w[start + t]` times every `skip`-th element of `x`
-    from `from + offsets[t]` on.
-    """
+        Its terms are `w[start + t]` times every `skip`-th element of `x` from `at + offsets[t]` on.
+        """
+        builder, totals = code.builder, [code.total() for _ in at]
+        with cgutils.for_range(builder, offsets.count) as tap:
+            shift = offsets.element(tap.index)
+            factor = code.splat(w.element(builder.add(start, tap.index)))
+            for source, total in zip(at, totals, strict=True):
+                code.add_product_to(total, x.vector(builder.add(source, shift), skip), factor)
+        for target, total in zip(to, totals, strict=True):
+            out.store(builder.load(total), target)
 
-    def typed(
-        context: Any, x: Any, at: Any, w: Any, start: Any, offsets: Any, out: Any, to: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = VectorBuilder(context, builder, lanes, x.dtype)
-            sources = cgutils.unpack_tuple(builder, args[1], 4)
-            targets = cgutils.unpack_tuple(builder, args[6], 4)
-            zero = ir.Constant(v.type, None)
-            totals = [cgutils.alloca_once_value(builder, zero) for _ in sources]
-            for total in totals:
-                builder.store(zero, total)
-            taps = context.make_array(offsets)(context, builder, args[4]).nitems
-            with cgutils.for_range(builder, taps) as loop:
-                shift = builder.load(v.pointer(offsets, args[4], loop.index))
-                place = builder.add(args[3], loop.index)
-                factor = v.splat(builder.load(v.pointer(w, args[2], place)))
-                for source, total in zip(sources, totals, strict=True):
-                    part = v.load(v.pointer(x, args[0], builder.add(source, shift)), skip)
-                    builder.store(v.add_product(part, factor, builder.load(total)), total)
-            for target, total in zip(targets, totals, strict=True):
-                v.store(builder.load(total), v.pointer(out, args[5], target))
-            return context.get_dummy_value()
-
-        four = types.UniTuple(types.intp, 4)
-        return types.void(x, four, w, types.intp, offsets, out, four), generate
-
-    return intrinsic(typed)
+    return instruction(lanes, sums)
 
 
 sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
 sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
 
 
-def _multiply(v: VectorBuilder, outputs: int, kinds: Any, args: Any) -> None:
-    """Write the code of `products`; see there."""
-    builder, number = v.builder, [ir.Constant(args[3].type, m) for m in range(outputs)]
-    x, w, offsets, out = kinds
-    sources = cgutils.unpack_tuple(builder, args[1], 2)
-    targets = cgutils.unpack_tuple(builder, args[6], 2)
-    totals = [[cgutils.alloca_once(builder, v.type) for _ in sources] for _ in number]
-    for total in (t for row in totals for t in row):
-        builder.store(ir.Constant(v.type, None), total)
-    taps = v.context.make_array(offsets)(v.context, builder, args[4]).nitems
-    with cgutils.for_range(builder, taps) as loop:
-        shift = builder.load(v.pointer(offsets, args[4], loop.index))
-        step = builder.mul(loop.index, ir.Constant(args[3].type, outputs))
-        place = builder.add(args[3], step)
-        parts = [v.load(v.pointer(x, args[0], builder.add(s, shift)), 1) for s in sources]
-        for m, row in zip(number, totals, strict=True):
-            factor = v.splat(builder.load(v.pointer(w, args[2], builder.add(place, m))))
-            for part, total in zip(parts, row, strict=True):
-                builder.store(v.add_product(part, factor, builder.load(total)), total)
-    for m, row in zip(number, totals, strict=True):
-        far = builder.mul(args[7], m)
-        for target, total in zip(targets, row, strict=True):
-            v.store(builder.load(total), v.pointer(out, args[5], builder.add(target, far)))
-
-
 def _products(lanes: int, outputs: int) -> Any:
-    """Make `products(x, from, w, start, offsets, out, to, plane)`; `from` and `to` are two places.
+    def products(
+        code: VectorCode,
+        x: FlatArray,
+        at: Pair,
+        w: FlatArray,
+        start: ir.Value,
+        offsets: FlatArray,
+        out: FlatArray,
+        to: Pair,
+        plane: ir.Value,
+    ) -> None:
+        """Write vectors to two places `to + m * plane` each, m below `outputs`.
 
-    Vectors of `out` at `to + m * plane`, m below `outputs`, become the sums over t of
-    `w[start + t * outputs + m]` times the elements of `x` from `from + offsets[t]` on.
-    """
+        They are sums over t of `w[start + t * outputs + m]` times `x` from `at + offsets[t]` on.
+        """
+        builder, numbers = code.builder, [ir.Constant(start.type, m) for m in range(outputs)]
+        totals = [[code.total() for _ in at] for _ in numbers]
+        with cgutils.for_range(builder, offsets.count) as tap:
+            shift = offsets.element(tap.index)
+            place = builder.add(start, builder.mul(tap.index, ir.Constant(start.type, outputs)))
+            parts = [x.vector(builder.add(source, shift)) for source in at]
+            for m, row in zip(numbers, totals, strict=True):
+                factor = code.splat(w.element(builder.add(place, m)))
+                for part, total in zip(parts, row, strict=True):
+                    code.add_product_to(total, part, factor)
+        for m, row in zip(numbers, totals, strict=True):
+            far = builder.mul(plane, m)
+            for target, total in zip(to, row, strict=True):
+                out.store(builder.load(total), builder.add(target, far))
 
-    def typed(
-        context: Any, x: Any, at: Any, w: Any, start: Any, offsets: Any, out: Any, to: Any, far: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = VectorBuilder(context, builder, lanes, x.dtype)
-            _multiply(v, outputs, (x, w, offsets, out), args)
-            return context.get_dummy_value()
-
-        two = types.UniTuple(types.intp, 2)
-        return types.void(x, two, w, types.intp, offsets, out, two, types.intp), generate
-
-    return intrinsic(typed)
+    return instruction(lanes, products)
 
 
 products8x4 = _products(8, 4)
 
 
 def _mix(count: int) -> Any:
-    """Make `mix(source, (from, step), matrix, rows, out, (to, far), many)`.
+    def mix(
+        code: VectorCode,
+        source: FlatArray,
+        at: Pair,
+        matrix: FlatArray,
+        rows: ir.Value,
+        out: FlatArray,
+        to: Pair,
+        many: ir.Value,
+    ) -> None:
+        """Multiply `count` runs of `many` vectors by a matrix of `rows` rows.
 
-    `many` vectors of `out` from `to + j * far` on, j below `rows`, become the sums over i below
-    `count` of `matrix[j * count + i]` times the elements of `source` from `from + i * step` on.
-    """
+        `at` and `to` are where the first run begins, and the distance of runs.
+        """
+        builder, (begin, step), (place, far) = code.builder, at, to
+        numbers = [ir.Constant(step.type, i) for i in range(count)]
+        with cgutils.for_range(builder, many) as vectors:
+            shift = builder.mul(vectors.index, ir.Constant(step.type, code.lanes))
+            first, target = builder.add(begin, shift), builder.add(place, shift)
+            parts = [source.vector(builder.add(first, builder.mul(step, i))) for i in numbers]
+            with cgutils.for_range(builder, rows) as loop:
+                row = builder.mul(loop.index, ir.Constant(step.type, count))
+                total = code.zero
+                for i, part in zip(numbers, parts, strict=True):
+                    factor = code.splat(matrix.element(builder.add(row, i)))
+                    total = code.add_product(part, factor, total)
+                out.store(total, builder.add(target, builder.mul(loop.index, far)))
 
-    def typed(
-        context: Any, source: Any, at: Any, matrix: Any, rows: Any, out: Any, to: Any, many: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            v = VectorBuilder(context, builder, 8, source.dtype)
-            begin, step = cgutils.unpack_tuple(builder, args[1], 2)
-            place, far = cgutils.unpack_tuple(builder, args[5], 2)
-            number = [ir.Constant(step.type, i) for i in range(count)]
-            eight = ir.Constant(step.type, 8)
-            with cgutils.for_range(builder, args[6]) as vectors:
-                shift = builder.mul(vectors.index, eight)
-                first, target = builder.add(begin, shift), builder.add(place, shift)
-                starts = [builder.add(first, builder.mul(step, i)) for i in number]
-                parts = [v.load(v.pointer(source, args[0], start), 1) for start in starts]
-                with cgutils.for_range(builder, args[3]) as loop:
-                    row = builder.mul(loop.index, ir.Constant(step.type, count))
-                    total = ir.Constant(v.type, None)
-                    for i, part in zip(number, parts, strict=True):
-                        factor = builder.load(v.pointer(matrix, args[2], builder.add(row, i)))
-                        total = v.add_product(part, v.splat(factor), total)
-                    into = builder.add(target, builder.mul(loop.index, far))
-                    v.store(total, v.pointer(out, args[4], into))
-            return context.get_dummy_value()
-
-        return types.void(source, TWO, matrix, types.intp, out, TWO, types.intp), generate
-
-    return intrinsic(typed)
+    return instruction(8, mix)
 
 
 mix1, mix2, mix3, mix4, mix5, mix6 = (_mix(n) for n in range(1, 7))

@@ -7,7 +7,7 @@ same few sums along the row; those are described by *entries*, eight outputs of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -123,57 +123,92 @@ def _starts(counts: Array) -> Array:
 class BlockTerms:
     """What reaches the rows of a block.
 
-    For each output row: where its pairs begin and where it lies behind the block's first output.
-    For each pair: the tap, and where its input row begins. Entries: for each eight outputs of a
-    residue where theirs begin; each has a tap, the place of its first input in the input's row, the
-    first lane that it reaches and the lane behind the last one. `width` is negative where the rows
-    are not adjacent, `single` tells whether each residue of a row is one run of terms.
+    For each output row: its first pair and where it lies behind the block's first output. For each
+    pair: the tap, and where its input row begins. Entries: for each eight outputs of a residue the
+    first one of theirs; each has a tap, the place of its first input in the input's row, the first
+    lane that it reaches and the lane behind the last one. `width` is negative where the rows are
+    not adjacent, `single` tells whether each residue of a row is one run of terms.
     """
 
-    first: Array
-    to: Array
+    first_pair: Array
+    row_starts: Array
     pair_taps: Array
-    pair_at: Array
+    pair_inputs: Array
     width: int
+    stride: int
     single: bool
     first_entry: Array
     entries: tuple[Array, ...]
 
-    def far(self, taps: Array) -> tuple[Array, tuple[Array, ...]]:
-        """Return how far away pairs lie, and the entries, where taps lie at `taps`."""
-        start = taps[self.entries[0]] + self.entries[1]
-        return taps[self.pair_taps] + self.pair_at, (start, *self.entries[2:])
+    @property
+    def room(self) -> int:
+        """How many sums of each residue of a row the compiled loop writes: whole vectors."""
+        return -(-abs(self.width) // (self.stride * LANES)) * LANES
 
-    def vectors(self, stride: int, room: int) -> Array:
-        """Return where each eight outputs belong where residues are `room` elements apart."""
-        width = abs(self.width)
-        sizes = np.maximum(0, -(-(width - np.arange(stride)) // (stride * LANES)))
-        residues, nth = _ranges(np.zeros_like(sizes), sizes)
-        places: Array = residues * room + nth * LANES
+    @property
+    def sums(self) -> int:
+        """How many sums of a row the compiled loop writes."""
+        return self.stride * self.room
+
+    def rows(self, taps: Array) -> tuple[Array, ...]:
+        """Return what the loop is told about all rows, where the terms of taps lie at `taps`."""
+        return self.first_pair, self.row_starts, taps[self.pair_taps] + self.pair_inputs
+
+    def row(self, taps: Array) -> tuple[Any, ...]:
+        """Return what it is told about each row, where the terms of taps lie at `taps`."""
+        tap, inputs, *lanes = self.entries
+        entries = taps[tap] + inputs, *lanes
+        return self.width, self.stride, self.first_entry, self._vectors(), entries
+
+    def single_row(self, taps: Array) -> tuple[Any, ...]:
+        """Return the same where each residue of a row is one run of terms."""
+        width, stride, first_entry, vectors, (start, *_) = self.row(taps)
+        starts = np.zeros(stride, np.int64)
+        residues, firsts = np.unique(vectors // self.room, return_index=True)
+        starts[residues] = start[first_entry[firsts]]
+        return width, stride, starts
+
+    def _vectors(self) -> Array:
+        """Return where each eight outputs belong among the sums."""
+        outputs = abs(self.width) - np.arange(self.stride)
+        counts = np.maximum(0, -(-outputs // (self.stride * LANES)))
+        residues, nth = _ranges(np.zeros_like(counts), counts)
+        places: Array = residues * self.room + nth * LANES
         return places
 
     @staticmethod
-    def of(lines: Sequence[AxisTerms], sizes: Sequence[int]) -> BlockTerms:
+    def of(axes: Sequence[AxisTerms], sizes: Sequence[int]) -> BlockTerms:
         """Find it for a box of outputs in a plane of these sizes."""
-        counts, taps, at, to = np.ones(1, np.int64), *(np.zeros(1, np.int64) for _ in range(3))
-        for line, size in zip(lines[:-1], sizes, strict=False):
-            own, k, s = line.contributions()
-            row, nth = _ranges(
-                np.zeros(len(counts) * len(own), np.int64), np.outer(counts, own).ravel()
-            )
-            outer, inner = np.divmod(row, len(own))
-            a, b = (
-                _starts(counts)[outer] + nth // own[inner],
-                _starts(own)[inner] + nth % own[inner],
-            )
-            taps, at = taps[a] * line.kernel + k[b], at[a] * line.inputs + s[b]
-            counts = np.outer(counts, own).ravel()
-            to = (to[:, None] * size + np.arange(line.outputs)).ravel()
-        last, to = lines[-1], to * sizes[-1]
-        width = last.outputs if (np.diff(to) == last.outputs).all() else -last.outputs
-        single = bool((counts == 1).all()) and last.single
-        pairs = _starts(counts), to, taps * last.kernel, at * last.inputs
-        return BlockTerms(*pairs, width, single, *last.entries())
+        *outer, last = axes
+        counts, taps, inputs, starts = np.ones(1, np.int64), *np.zeros((3, 1), np.int64)
+        for axis, size in zip(outer, sizes, strict=False):
+            taps, inputs = _combined(counts, taps, inputs, axis)
+            counts = np.outer(counts, axis.contributions()[0]).ravel()
+            starts = (starts[:, None] * size + np.arange(axis.outputs)).ravel()
+        starts *= sizes[-1]
+        first_entry, entries = last.entries()
+        return BlockTerms(
+            first_pair=_starts(counts),
+            row_starts=starts,
+            pair_taps=taps * last.kernel,
+            pair_inputs=inputs * last.inputs,
+            width=last.outputs if (np.diff(starts) == last.outputs).all() else -last.outputs,
+            stride=last.stride,
+            single=bool((counts == 1).all()) and last.single,
+            first_entry=first_entry,
+            entries=entries,
+        )
+
+
+def _combined(counts: Array, taps: Array, inputs: Array, axis: AxisTerms) -> tuple[Array, Array]:
+    """Return the taps and inputs of pairs, `counts` of each row, with those of a further axis."""
+    own, axis_taps, axis_inputs = axis.contributions()
+    pairs = np.outer(counts, own).ravel()
+    row, nth = _ranges(np.zeros_like(pairs), pairs)
+    outer, inner = np.divmod(row, len(own))
+    a = _starts(counts)[outer] + nth // own[inner]
+    b = _starts(own)[inner] + nth % own[inner]
+    return taps[a] * axis.kernel + axis_taps[b], inputs[a] * axis.inputs + axis_inputs[b]
 
 
 @dataclass(frozen=True)
@@ -208,19 +243,21 @@ class RowLayout:
         return len(self.blocks) * len(self.chunks)
 
     @cached_property
-    def places(self) -> list[BlockTerms]:
+    def terms(self) -> list[BlockTerms]:
         """What reaches the rows of each block; blocks that are alike share it."""
-        known: dict[Any, BlockTerms] = {}
-        found = []
-        for block in self.blocks:
-            lines = tuple(AxisTerms.of(p) for p in block.parts)
-            if lines not in known:
-                apart = [line.outputs for line in lines]
-                known[lines] = BlockTerms.of(
-                    lines, apart if self.problem.narrow else self.problem.sizes
-                )
-            found.append(known[lines])
-        return found
+        return block_terms(self.problem, [[AxisTerms.of(p) for p in b.parts] for b in self.blocks])
+
+
+def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
+    """Return what reaches the rows of blocks in the output, or in tiles of their own."""
+    known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
+    found = []
+    for axes in map(tuple, blocks):
+        if axes not in known:
+            sizes = [axis.outputs for axis in axes] if problem.narrow else problem.sizes
+            known[axes] = BlockTerms.of(axes, sizes)
+        found.append(known[axes])
+    return found
 
 
 def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:
@@ -242,8 +279,3 @@ def steps_of(
         return groups * channels * plane, channels * plane, plane
     plane = math.prod(problem.sizes)
     return problem.outputs * plane, problem.group_outputs * plane, plane
-
-
-def room_of(width: int, stride: int) -> int:
-    """Return how many outputs of each residue of a row the compiled code may write."""
-    return (width + stride * LANES - 1) // (stride * LANES) * LANES

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.deconvolution.blocks import OutputBlock
-from irdeconv.kernels.deconvolution.col2im import AxisTerms, BlockTerms, room_of, start_of, steps_of
+from irdeconv.kernels.deconvolution.col2im import (
+    AxisTerms,
+    BlockTerms,
+    block_terms,
+    start_of,
+    steps_of,
+)
 from irdeconv.kernels.deconvolution.placed import compiled
 from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution, width_of
 from irdeconv.kernels.shared.products import pitch
@@ -33,17 +39,18 @@ class CompiledWinograd(WinogradDeconvolution):
         )
         counts = (1,) * len(lead)
         self.shapes = (*counts, *tiling.tiles), (*counts, *tiling.points)
-        self.told: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
-        told: dict[Any, tuple[int, tuple[Any, ...]]] = {}
-        for block in tiling.blocks:  # many are alike
-            lines = tuple(
-                AxisTerms.of_tiles(p, t) for p, t in zip(block.parts, tiling.tiles, strict=True)
-            )
+        self.loops: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
+        known: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        axes = [
+            [AxisTerms.of_tiles(p, t) for p, t in zip(b.parts, tiling.tiles, strict=True)]
+            for b in tiling.blocks
+        ]
+        for block, terms in zip(tiling.blocks, block_terms(tiling.problem, axes), strict=True):
             for channels in {c.stop - c.start for c in self.chunks}:
-                kind = lines, block.count, channels
-                if kind not in told:
-                    told[kind] = self._tell(*kind, block)
-                self.told[id(block), channels] = told[kind]
+                kind = id(terms), block.count, channels
+                if kind not in known:  # many are alike
+                    known[kind] = terms.sums, self._arguments(terms, block, channels)
+                self.loops[id(block), channels] = known[kind]
 
     def enter(
         self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
@@ -81,28 +88,21 @@ class CompiledWinograd(WinogradDeconvolution):
         tiles().leave(terms, MARGIN, sizes, self.shapes[1], self.leaving)
         start = start_of(self.tiling.problem, block, channels.start)
         y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
-        size, told = self.told[id(block), count]
-        compiled().place(terms, y, space.array((size,), terms.dtype), *told)
+        sums, arguments = self.loops[id(block), count]
+        compiled().sum_terms(terms, y, space.array((sums,), terms.dtype), *arguments)
 
-    def _tell(
-        self, lines: tuple[AxisTerms, ...], images: int, channels: int, block: OutputBlock
-    ) -> tuple[int, tuple[Any, ...]]:
-        """Return the size of the sums of a row, and what the compiled code is told."""
-        problem, stride = self.tiling.problem, lines[-1].stride
-        sizes = [line.outputs for line in lines] if problem.narrow else problem.sizes
-        places = BlockTerms.of(lines, sizes)
-        columns = self.tiling.columns(block)
+    def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
+        """Return what the compiled loop is told besides the arrays."""
+        problem, columns = self.tiling.problem, self.tiling.columns(block)
         width = width_of(columns, problem)
-        pairs, entries = places.far(self._taps(channels, width))
-        room = room_of(abs(places.width), stride)
-        steps = columns // images, 0, width, *steps_of(problem, block, 1, channels)
-        told = (
-            (images, 1, channels),
-            (MARGIN, *steps),
-            (places.first, places.to, pairs),
-            (places.width, stride, places.first_entry, places.vectors(stride, room), entries),
+        taps = self._taps(channels, width)
+        return (
+            (block.count, 1, channels),
+            (MARGIN, columns // block.count, 0, width, *steps_of(problem, block, 1, channels)),
+            terms.rows(taps),
+            terms.row(taps),
+            (),
         )
-        return stride * room, told
 
     def _taps(self, channels: int, width: int) -> Array:
         """Return where taps lie: each axis has (coefficient, residue), the terms all coefficients,

@@ -22,7 +22,6 @@ from irdeconv.kernels.deconvolution.col2im import (
     BlockTerms,
     Chunk,
     RowLayout,
-    room_of,
     start_of,
     steps_of,
 )
@@ -34,72 +33,76 @@ from irdeconv.spec import Array
 
 @dataclass(frozen=True)
 class _Item:
-    """A chunk of a block, and what the compiled code is told about it."""
+    """A chunk of a block: where its channels, inputs and sums are, and the loop's arguments."""
 
     block: OutputBlock
     chunk: Chunk
     channels: slice
-    taken: tuple[slice, ...]
-    width: int
+    inputs: tuple[slice, ...]
+    columns: int
     start: int
+    sums: int
     filter: Array
-    told: tuple[Any, ...]
+    arguments: tuple[Any, ...]
 
 
 class _RowKernel:
-    """What both kernels share: the items of work, and the call of the compiled code."""
+    """What both kernels share: the items of work, and the call of the compiled loop."""
 
-    def __init__(self, layout: RowLayout, filters: Sequence[Array], function: Any) -> None:
-        problem = layout.problem
-        self.layout, self.c, self.function = layout, problem.group_inputs, function
-        m = problem.group_outputs
-        stride = problem.strides[-1]
-        width = max(abs(p.width) for p in layout.places)
-        self.room = room_of(width, stride)
-        self.sums = stride * self.room
+    def __init__(self, layout: RowLayout, filters: Sequence[Array], loop: Any) -> None:
+        self.problem, self.loop = layout.problem, loop
         self.items: list[_Item] = []
         known: dict[Any, tuple[Any, ...]] = {}
-        for block, places in zip(layout.blocks, layout.places, strict=True):
-            inputs = [slice(p.first, p.last) for p in block.parts]
+        for block, terms in zip(layout.blocks, layout.terms, strict=True):
             for i, (chunk, w) in enumerate(zip(layout.chunks, filters, strict=True)):
-                first = chunk.groups.start * m + chunk.channels.start
-                channels = slice(first, first + (chunk.count - 1) * m + chunk.width)
-                some = slice(chunk.groups.start * self.c, chunk.groups.stop * self.c)
-                kind = id(places), block.count, i
+                kind = id(terms), block.count, i
                 if kind not in known:
-                    known[kind] = self._told(places, block, chunk, w)
-                taken = (block.images, some, *inputs)
-                start, width = start_of(problem, block, first), block.input_positions
-                item = _Item(block, chunk, channels, taken, width, start, w, known[kind])
-                self.items.append(item)
+                    known[kind] = self._arguments(terms, block, chunk, w)
+                self.items.append(self._item(terms, block, chunk, w, known[kind]))
 
-    def _told(
-        self, places: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
-    ) -> tuple[Any, ...]:
-        """Return what the compiled code is told besides the arrays."""
-        *steps, tap = self.steps(block, chunk)
-        pairs, entries = places.far(np.arange(self.layout.problem.taps) * tap)
-        return (
-            (block.count, chunk.count, chunk.width),
-            (LANES, *steps, *steps_of(self.layout.problem, block, chunk.count, chunk.width)),
-            (places.first, places.to, pairs),
-            *self.row(places, entries),
-            *self.more(places, block, w),
+    def _item(
+        self,
+        terms: BlockTerms,
+        block: OutputBlock,
+        chunk: Chunk,
+        w: Array,
+        arguments: tuple[Any, ...],
+    ) -> _Item:
+        c, m = self.problem.group_inputs, self.problem.group_outputs
+        first = chunk.groups.start * m + chunk.channels.start
+        inputs = slice(chunk.groups.start * c, chunk.groups.stop * c)
+        return _Item(
+            block=block,
+            chunk=chunk,
+            channels=slice(first, first + (chunk.count - 1) * m + chunk.width),
+            inputs=(block.images, inputs, *(slice(p.first, p.last) for p in block.parts)),
+            columns=block.input_positions,
+            start=start_of(self.problem, block, first),
+            sums=terms.sums,
+            filter=w,
+            arguments=arguments,
         )
 
-    def row(self, places: BlockTerms, entries: tuple[Array, ...]) -> tuple[Any, ...]:
-        """Return what the compiled code is told about a row."""
-        stride = self.layout.problem.strides[-1]
-        into = places.vectors(stride, self.room)
-        return ((places.width, stride, places.first_entry, into, entries),)
+    def _arguments(
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+    ) -> tuple[Any, ...]:
+        """Return what the compiled loop is told besides the arrays."""
+        *steps, tap = self.steps(block, chunk)
+        taps = np.arange(self.problem.taps) * tap
+        return (
+            (block.count, chunk.count, chunk.width),
+            (LANES, *steps, *steps_of(self.problem, block, chunk.count, chunk.width)),
+            terms.rows(taps),
+            *self.row(terms, taps, block, w),
+        )
 
     def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """Return the distances of images, groups, outputs and taps in the source."""
         raise NotImplementedError
 
-    def more(self, places: BlockTerms, block: OutputBlock, w: Array) -> tuple[Any, ...]:
-        """Return further arguments."""
-        return ()
+    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
+        """Return what the loop is told about each row, and what terms are multiplied by."""
+        return terms.row(taps), ()
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """Return what the compiled code reads, with `LANES` elements around it."""
@@ -107,7 +110,7 @@ class _RowKernel:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        flat, narrow = out.reshape(-1), self.layout.problem.narrow
+        flat, narrow = out.reshape(-1), self.problem.narrow
 
         def work(item: _Item, space: Space) -> None:
             source = self.source(x, item, space)
@@ -125,7 +128,8 @@ class _RowKernel:
         team.each(self.items, work)
 
     def _write(self, source: Array, out: Array, item: _Item, space: Space) -> None:
-        self.function(source, out, space.array((self.sums,), source.dtype), *item.told)
+        sums = space.array((item.sums,), source.dtype)
+        self.loop(source, out, sums, *item.arguments)
 
 
 class PlacedTerms(_RowKernel):
@@ -137,29 +141,23 @@ class PlacedTerms(_RowKernel):
         for c in layout.chunks:
             part = np.ascontiguousarray(rows[c.groups, :, c.channels])
             filters.append(part.reshape(part.shape[0], -1, part.shape[-1]))
-        self.single = all(p.single for p in layout.places)
-        function = compiled().place_single if self.single else compiled().place
-        super().__init__(layout, filters, function)
+        self.single = all(terms.single for terms in layout.terms)
+        loop = compiled().copy_terms if self.single else compiled().sum_terms
+        super().__init__(layout, filters, loop)
 
-    def row(self, places: BlockTerms, entries: tuple[Array, ...]) -> tuple[Any, ...]:
+    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
         """See the base class."""
-        if not self.single:
-            return super().row(places, entries)
-        stride = self.layout.problem.strides[-1]
-        into, starts = places.vectors(stride, self.room), np.zeros(stride, np.int64)
-        residues, begins = np.unique(into // self.room, return_index=True)
-        starts[residues] = entries[0][places.first_entry[begins]]
-        return places.width, stride, starts
+        return (terms.single_row(taps),) if self.single else super().row(terms, taps, block, w)
 
     def _write(self, source: Array, out: Array, item: _Item, space: Space) -> None:
         if self.single:
-            self.function(source, out, *item.told)
+            self.loop(source, out, *item.arguments)
         else:
             super()._write(source, out, item, space)
 
     def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; rows of terms are a pitch apart."""
-        problem, width = self.layout.problem, block.input_positions
+        problem, width = self.problem, block.input_positions
         line = pitch(width, problem.compute)
         tap = chunk.width * line
         return width // block.count, problem.taps * tap, line, tap
@@ -167,7 +165,7 @@ class PlacedTerms(_RowKernel):
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""
         x = self._gather(x, item, space)
-        w, width = item.filter, item.width
+        w, width = item.filter, item.columns
         line = pitch(width, w.dtype)
         flat = space.array((len(w) * w.shape[1] * line + 2 * LANES,), w.dtype)
         terms = flat[LANES:-LANES].reshape(len(w), w.shape[1], line)[..., :width]
@@ -177,7 +175,7 @@ class PlacedTerms(_RowKernel):
 
     def _gather(self, x: Array, item: _Item, space: Space) -> Array:
         """Return the inputs `[groups, C/g, columns]`."""
-        c, count, part = self.c, item.chunk.count, x[item.taken]
+        c, count, part = self.problem.group_inputs, item.chunk.count, x[item.inputs]
         if len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == item.filter.dtype:
             try:
                 found: Array = part[0].reshape(count, c, -1, copy=False)
@@ -187,7 +185,7 @@ class PlacedTerms(_RowKernel):
                 rows = item.filter.shape[1]
                 if not (aliases(found.strides[1]) and worth_copying(rows, c, found.strides[1])):
                     return found
-        width, dtype = item.width, item.filter.dtype
+        width, dtype = item.columns, item.filter.dtype
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]
         host.reshape(count * c, len(part), *part.shape[2:])[...] = part.swapaxes(0, 1)
         return host.reshape(count, c, width)
@@ -201,21 +199,23 @@ class SpreadInputs(_RowKernel):
         filters = [
             np.ascontiguousarray(rows[c.groups, c.channels]).reshape(-1) for c in layout.chunks
         ]
-        super().__init__(layout, filters, compiled().spread)
+        super().__init__(layout, filters, compiled().sum_terms)
 
     def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; the source is a copy of the inputs."""
         size = block.input_positions // block.count
-        return chunk.count * self.c * size, self.c * size, 0, 0
+        c = self.problem.group_inputs
+        return chunk.count * c * size, c * size, 0, 0
 
-    def more(self, places: BlockTerms, block: OutputBlock, w: Array) -> tuple[Any, ...]:
+    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
         """See the base class."""
-        inputs = self.c, block.input_positions // block.count, self.layout.problem.taps
-        return w, (places.entries[0], places.pair_taps), inputs
+        size = block.input_positions // block.count
+        inputs = self.problem.group_inputs, size, self.problem.taps
+        return terms.row(taps), (w, terms.entries[0], terms.pair_taps, inputs)
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""
-        part = x[item.taken]
+        part = x[item.inputs]
         flat: Array = space.array((part.size + 2 * LANES,), item.filter.dtype)
         flat[LANES:-LANES].reshape(part.shape)[...] = part
         return flat
