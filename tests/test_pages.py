@@ -46,7 +46,8 @@ def exists(path: str) -> bool:
 def names(page: str) -> set[str]:
     """Return dotted names that begin with the package or one of its modules."""
     found = {m[1] for text in code(page) for m in DOTTED.finditer(text)}
-    return {n for n in found if n.split(".")[0] in {"irdeconv", *MODULES}}
+    known = {n for n in found if n.split(".")[0] in {"irdeconv", *MODULES}}
+    return {n for n in known if not n.endswith(".py")}
 
 
 def is_name(name: str) -> bool:
