@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.dialects.setting import Cannot, Setting
 from irdeconv.errors import OpError
-from irdeconv.explanation.rules import rule
-from irdeconv.explanation.setting import Setting
-from irdeconv.explanation.systems import Cannot
+from irdeconv.explanation.systems import DialectSystem, rule
 from irdeconv.explanation.verdicts import SYSTEMS, difference, find, verdicts
 from support.ir_text import write_ir
 from support.layers import build, numbers, random_layer
@@ -21,7 +20,10 @@ from support.layers import build, numbers, random_layer
 
 def setting(**changes: Any) -> Setting:
     """One axis of I = 4, K = 3, S = 2: FULL = 9."""
-    base = Setting("openvino_runtime", (4,), (3,), (2,), (1,), (0,), (0,), (0,))
+    base = Setting(
+        system="openvino_runtime", size=(4,), kernel=(3,), strides=(2,), dilations=(1,),
+        pads_begin=(0,), pads_end=(0,), output_padding=(0,),
+    )  # fmt: skip
     return replace(base, **changes)
 
 
@@ -175,6 +177,7 @@ def test_attributes_that_give_the_same_elsewhere() -> None:
 def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
     rng = np.random.default_rng([6, seed])
     for system in (*SYSTEMS[:8], find("nhwc_document"), find("onednn_document")):
+        assert isinstance(system, DialectSystem)
         for auto_pad, shape in system.modes:
             s = setting(
                 system=system.key, size=(int(rng.integers(1, 6)),), auto_pad=auto_pad,
@@ -187,7 +190,7 @@ def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
                 crop = system.crop(s)
             except (Cannot, OpError):
                 continue
-            begin = rule(s).begin(0)
+            begin = rule(system.reading.make(s)[0], s).begin(0)
             assert begin is None or begin == crop.begin[0], (system.key, s)
 
 

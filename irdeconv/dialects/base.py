@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from irdeconv.attributes import Ints
 from irdeconv.dtypes import i64
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window, dilated_kernel, full_size
 from irdeconv.geometry_hints import empty_hint
 from irdeconv.op import Builder
@@ -18,16 +19,8 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Gather
-from irdeconv.ops.vectors import materialize, sizes
-from irdeconv.spec import Dim, Interval, Shape, Spec, format_shape, is_static, merge
-
-
-def layer_axes(data: Spec, filter: Spec, lists: Sequence[Sequence[int]]) -> int | None:
-    """Return the number of spatial axes from data, filter or a per-axis list."""
-    for spec in (data, filter):
-        if spec.shape is not None:
-            return len(spec.shape) - 2
-    return next((len(values) for values in lists if values), None)
+from irdeconv.ops.vectors import materialize
+from irdeconv.spec import Dim, Interval, Spec, dims, format_shape, is_static, merge
 
 
 def check_ranks(data: Spec, filter: Spec, allowed: range, layout: str) -> None:
@@ -72,28 +65,31 @@ def check_types(specs: Sequence[Spec | None], allowed: Sequence[str], system: st
             )
 
 
-def check_lists(op: Any, names: Sequence[str], axes: int | None, per_axis: int = 1) -> None:
-    """Require per-axis lists to have `per_axis` values for every spatial axis; E304."""
-    for name in names:
-        values = getattr(op, name)
-        if values and axes is not None and len(values) != per_axis * axes:
+def check_list(name: str, values: Ints, axes: int | None, per_axis: int = 1) -> None:
+    """Require a per-axis list to have `per_axis` values for every spatial axis; E304."""
+    if values and axes is not None and len(values) != per_axis * axes:
+        raise OpError(
+            f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}",
+            code="E304",
+            attribute=name,
+        )
+
+
+def check_not_negative(name: str, values: Ints, system: str) -> None:
+    """Require values of at least 0; E304."""
+    for axis, v in enumerate(values):
+        if v < 0:
             raise OpError(
-                f"{name} has {len(values)} values; {axes} spatial axes need {per_axis * axes}",
+                f"{name} is {v} at position {axis}; {system} takes no negative value",
                 code="E304",
                 attribute=name,
             )
 
 
-def check_not_negative(op: Any, names: Sequence[str], system: str) -> None:
-    """Require values of at least 0; E304."""
-    for name in names:
-        for axis, v in enumerate(getattr(op, name)):
-            if v < 0:
-                raise OpError(
-                    f"{name} is {v} at position {axis}; {system} takes no negative value",
-                    code="E304",
-                    attribute=name,
-                )
+def at_least_one(name: str, value: int) -> Iterator[Problem]:
+    """Yield a problem for a number below 1; E210."""
+    if value < 1:
+        yield Problem("E210", f"{name} is {value}; it must be at least 1", attribute=name)
 
 
 def check_groups(channels: Dim, inputs: Dim, groups: int, attribute: str) -> None:
@@ -146,6 +142,34 @@ def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> 
         )
 
 
+def check_output_type(shape: Spec) -> None:
+    """Require an output_shape of integers; E303."""
+    if shape.dtype is not None and not shape.dtype.is_integral:
+        raise OpError(
+            f"output_shape is {shape.dtype}; it must be of an integer type", code="E303", port=2
+        )
+
+
+def check_output_shape(shape: Spec, axes: int | None) -> None:
+    """Require one value from 0 on per spatial axis; E305."""
+    if axes is None or shape.shape is None:
+        return
+    if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
+        raise OpError(
+            f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
+            f"each of the {axes} spatial axes",
+            code="E305",
+            port=2,
+        )
+    for axis, size in enumerate(dims(shape) or ()):
+        if isinstance(size, int) and size < 0:
+            raise OpError(
+                f"output_shape asks for size {size} on spatial axis {axis}",
+                code="E305",
+                port=2,
+            )
+
+
 def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
     """Require an output of at least 1 on every axis; E306."""
     for axis, d in enumerate(size):
@@ -154,11 +178,6 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
             raise OpError(
                 f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
             )
-
-
-def channel(shape: Shape | None, axis: int) -> Dim:
-    """Return a dimension, or the unknown one where the rank is unknown."""
-    return Interval(0, None) if shape is None else shape[axis]
 
 
 def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
@@ -204,14 +223,18 @@ def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
     return b.refine(out, b.spec(y).without_value()) if b.spec(bias).shape is None else out
 
 
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """The sizes that the rules work on, as vectors over the spatial axes."""
+@dataclass(frozen=True, kw_only=True)
+class WindowTerms:
+    """What the rules of a window work on, as vectors over the spatial axes."""
 
-    input: Vector
+    size: Vector
     kernel: Vector
     strides: IntVector
     dilations: IntVector
+    pads_begin: IntVector
+    pads_end: IntVector
+    output_padding: IntVector
+    output_shape: Vector | None
 
     @property
     def extent(self) -> Vector:
@@ -220,39 +243,28 @@ class Sizes:
 
     def full(self) -> Vector:
         """FULL, the size of the uncropped scatter."""
-        return full_size(self.input, self.strides, self.kernel, self.dilations)
+        return full_size(self.size, self.strides, self.kernel, self.dilations)
 
 
-def layer_sizes(
-    b: Builder[Any], x: Any, w: Any, strides: Sequence[int], dilations: Sequence[int]
-) -> Sizes:
-    """Return the sizes of channels-first data and a grouped filter."""
-    axes = len(strides)
-    return Sizes(
-        sizes(b, x, 2, axes), sizes(b, w, 3, axes), IntVector(tuple(strides)),
-        IntVector(tuple(dilations)),
-    )  # fmt: skip
-
-
-def deconvolve(b: Builder[Any], x: Any, w: Any, s: Sizes, window: Window, least: int = 0) -> Any:
+def deconvolve(b: Builder[Any], x: Any, w: Any, t: WindowTerms, window: Window, least: int) -> Any:
     """Add the canonical deconvolution of channels-first data and a grouped filter.
 
     Sizes below `least` are refused with a hint that says what is cut off; E306.
     """
-    op = core.Deconvolution(s.strides.values, s.dilations.values)
+    op = core.Deconvolution(t.strides.values, t.dilations.values)
     pads = materialize(b, window.pads_begin), materialize(b, window.pads_end)
     try:
         y = b.add(op, x, w, *pads)
     except OpError as e:
         if e.problem.code != "E306":
             raise
-        raise OpError(str(e), code="E306", hint=_cut(s, window)) from e
+        raise OpError(str(e), code="E306", hint=_cut(t, window)) from e
     if least:
-        check_output((b.spec(y).shape or ())[2:], _cut(s, window))
+        check_output((b.spec(y).shape or ())[2:], _cut(t, window))
     return y
 
 
-def _cut(s: Sizes, window: Window) -> str | None:
-    if not isinstance(s.input, IntVector) or not isinstance(s.kernel, IntVector):
+def _cut(t: WindowTerms, window: Window) -> str | None:
+    if not isinstance(t.size, IntVector) or not isinstance(t.kernel, IntVector):
         return None
-    return empty_hint(s.full(), window)
+    return empty_hint(t.full(), window)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base, remarks
+from irdeconv.dialects.base import WindowTerms
+from irdeconv.dialects.pads import PadsRule, from_extent
+from irdeconv.dialects.setting import PLAIN, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Semantics, Window, filled
-from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
-from irdeconv.ops import core
-from irdeconv.spec import Shape, Spec
+from irdeconv.geometry import Semantics, Window
+from irdeconv.op import Builder, attribute, op
+from irdeconv.spec import Spec
 
-LISTS = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
-SYSTEM = "oneDNN Graph"
 Format = Literal["XIO", "OIX", "XOI", "IOX"]
 
 
 @op("ConvTranspose", "onednn_graph_1", aliases=("ConvTranspose-1",), standard=False)
-class OneDnnConvTranspose(SugarOp):
+class OneDnnConvTranspose(DialectDeconvolution):
     """Deconvolution: data (N, *I, C) or (N, C, *I), filter, optional bias (M,); f32, f16, bf16.
 
     `data_format` NXC or NCX holds for input and output. The filter's layout is `filter_format`
@@ -32,7 +32,8 @@ class OneDnnConvTranspose(SugarOp):
     [oneDNN Graph ConvTranspose-1]
     """
 
-    deconvolution: ClassVar[bool] = True
+    system: ClassVar[str] = "oneDNN Graph"
+    element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16")
 
     strides: Ints
     pads_begin: Ints
@@ -46,17 +47,14 @@ class OneDnnConvTranspose(SugarOp):
     weights_format: Format | None = None
     semantics: Semantics = attribute("runtime", internal=True)
 
+    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
+        return self.build(b, data, filter, bias)
+
     def check(self) -> Iterator[Problem]:
-        yield from core.positive("strides", self.strides)
-        yield from core.positive("dilations", self.dilations)
-        yield from core.equal_lengths(self, LISTS)
-        for name in LISTS[:4]:
-            if not getattr(self, name):
+        yield from super().check()
+        for name, values in self.lists.items():
+            if not values and name != "output_padding":
                 yield Problem("E210", f"{name} is empty; it is required", attribute=name)
-        if self.groups < 1:
-            yield Problem(
-                "E210", f"groups is {self.groups}; it must be at least 1", attribute="groups"
-            )
         if (
             self.filter_format
             and self.weights_format
@@ -71,44 +69,44 @@ class OneDnnConvTranspose(SugarOp):
             )
 
     @property
+    def key(self) -> str:
+        return "onednn" if self.semantics == "runtime" else "onednn_document"
+
+    @property
+    def lists(self) -> dict[str, Ints]:
+        return {
+            "strides": self.strides,
+            "pads_begin": self.pads_begin,
+            "pads_end": self.pads_end,
+            "dilations": self.dilations,
+            "output_padding": self.output_padding,
+        }
+
+    def common_terms(self, axes: int) -> Terms:
+        return Terms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
+
+    def window(self, t: WindowTerms) -> Window:
+        return geometry.onednn(
+            self.auto_pad, t.pads_begin, t.pads_end, t.output_padding, t.strides, t.extent
+        )
+
+    def rule(self, s: Setting) -> PadsRule:
+        return from_extent(s, "auto_pad")
+
+    @property
+    def group_count(self) -> int:
+        return self.groups
+
+    @property
+    def channels_last(self) -> bool:
+        return self.data_format == "NXC"
+
+    @property
     def layout(self) -> str:
         """The filter's layout; the document's default where neither attribute is given."""
         return self.weights_format or self.filter_format or "XIO"
 
-    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
-        x, w = b.spec(data), b.spec(filter)
-        axes = base.layer_axes(x, w, [getattr(self, n) for n in LISTS])
-        self.validate(x, w, None if bias is None else b.spec(bias), axes)
-        if axes is None:
-            if isinstance(b, SpecBuilder):
-                return Spec(x.dtype or w.dtype, None)
-            raise OpError("the rank of data and filter is unknown", code="E400", port=0)
-        if self.data_format == "NXC":
-            data = base.to_channels_first(b, data, axes)
-        grouped = base.split_groups(
-            b, base.permute(b, filter, self._to_iox(axes)), self.groups, axes
-        )
-        s = base.layer_sizes(
-            b, data, grouped, filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        )
-        y = base.deconvolve(b, data, grouped, s, self.window(s), least=1)
-        y = base.add_bias(b, y, bias, axes)
-        return base.to_channels_last(b, y, axes) if self.data_format == "NXC" else y
-
-    def window(self, s: base.Sizes) -> Window:
-        """Return the window by oneDNN's rule."""
-        axes = len(s.strides.values)
-        return geometry.onednn(
-            self.auto_pad,
-            IntVector(filled(self.pads_begin, axes, 0)),
-            IntVector(filled(self.pads_end, axes, 0)),
-            IntVector(filled(self.output_padding, axes, 0)),
-            s.strides,
-            s.extent,
-        )
-
-    def _to_iox(self, axes: int) -> tuple[int, ...]:
-        """Return the order of axes that makes the filter (C, M/g, *K)."""
+    def filter_order(self, axes: int) -> Ints:
         spatial_last = self.layout.endswith("X")
         first = 2 if spatial_last else 0
         channels = (0, 1) if spatial_last else (axes, axes + 1)
@@ -116,28 +114,31 @@ class OneDnnConvTranspose(SugarOp):
             channels = channels[::-1]
         return (*channels, *range(first, first + axes))
 
-    def validate(self, x: Spec, w: Spec, bias: Spec | None, axes: int | None) -> None:
-        """Raise OpError where the inputs do not fit what oneDNN accepts."""
-        base.check_ranks(x, w, range(3, 6), self.layout)
-        base.check_types((x, w, bias), ("f32", "f16", "bf16"), SYSTEM)
-        base.check_lists(self, LISTS, axes)
-        base.check_not_negative(self, ("output_padding",), SYSTEM)
+    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+        return t.strides if self.semantics == "runtime" else super().padding_limits(t)
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        base.check_not_negative("output_padding", self.output_padding, self.system)
         if self.auto_pad == "none":
             self._check_pads()
-        if self.semantics == "runtime":
-            self._check_extra()
-        if w.shape is not None and axes is not None:
-            base.check_kernel([w.shape[k] for k in self._to_iox(axes)[2:]])
-        inputs, outputs = self._channels(w.shape, axes)
-        at = 1 if self.data_format == "NCX" else -1
-        base.check_groups(base.channel(x.shape, at), inputs, self.groups, "groups")
-        base.check_bias(bias, outputs)
+        if axes is None:
+            return
+        limits = self.padding_limits(self.common_terms(axes))
+        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
+            if limit is not None and extra >= limit:
+                raise OpError(
+                    f"output_padding is {extra} on spatial axis {axis}; the library computes "
+                    f"values below the stride {limit} only",
+                    code="E304",
+                    attribute="output_padding",
+                    hint='the document sets no limit: semantics="document" computes it',
+                )
 
     def _check_pads(self) -> None:
         """Refuse negative pads; the library takes those at the end that are above -stride."""
-        base.check_not_negative(self, ("pads_begin",), SYSTEM)
+        base.check_not_negative("pads_begin", self.pads_begin, self.system)
         if self.semantics == "document":
-            base.check_not_negative(self, ("pads_end",), SYSTEM)
+            base.check_not_negative("pads_end", self.pads_end, self.system)
         for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
             if pad <= -stride:
                 raise OpError(
@@ -148,27 +149,7 @@ class OneDnnConvTranspose(SugarOp):
                     hint="output_padding lengthens the output",
                 )
 
-    def _check_extra(self) -> None:
-        """Refuse output_padding that the library does not compute."""
-        for axis, (extra, stride) in enumerate(
-            zip(self.output_padding, self.strides, strict=False)
-        ):
-            if extra >= stride:
-                raise OpError(
-                    f"output_padding is {extra} on spatial axis {axis}; the library computes "
-                    f"values below the stride {stride} only",
-                    code="E304",
-                    attribute="output_padding",
-                    hint='the document sets no limit: semantics="document" computes it',
-                )
-
-    def _channels(self, w: Shape | None, axes: int | None) -> tuple[Any, Any]:
-        if w is None or axes is None:
-            return base.channel(None, 0), base.channel(None, 0)
-        i, o, *_ = self._to_iox(axes)
-        return w[i], w[o] * self.groups
-
-    def remarks(self, data: Spec, filter: Spec, bias: Spec | None = None) -> Iterator[Problem]:
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if self.weights_format in ("OIX", "XIO") or self.filter_format in ("IOX", "XOI"):
             name = "weights_format" if self.weights_format else "filter_format"
             yield Problem(
@@ -196,14 +177,64 @@ class OneDnnConvTranspose(SugarOp):
                 "warning",
                 attribute="auto_pad",
             )
-        if filter.shape is not None:
-            order = self._to_iox(len(self.strides))
-            sizes = [filter.shape[at] for at in order]
-            yield from remarks.onednn(self, sizes[:2], sizes[2:])
+        if inputs[1].shape is not None:
+            yield from self._divergence(s, inputs[1].shape[-2:])
 
-    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        """Return the products of the scatter: N * prod(I) * elements of the filter."""
-        x = inputs[0]
-        if x.shape is not None and self.data_format == "NXC":
-            x = replace(x, shape=(x.shape[0], x.shape[-1], *x.shape[1:-1]))
-        return core.scatter_macs(x, inputs[1])
+    def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
+        """Yield what document and library read differently; `channels` are the filter's by XIO."""
+        unnamed = not (self.filter_format or self.weights_format)
+        if unnamed and any(c != 1 for c in channels):
+            yield Problem(
+                "W300",
+                "neither filter_format nor weights_format is given: the document's default is "
+                "XIO, which irdeconv reads, the library's is XOI",
+                "warning",
+                port=1,
+                hint="name the layout",
+            )
+        if self.semantics == "document":
+            yield from remarks.large_padding(s, "the library refuses it")
+        if s.same and s.short:
+            yield Problem(
+                "W300",
+                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter than "
+                "the stride; the document's total is negative there, the library takes 0, and so "
+                "does irdeconv",
+                "warning",
+                attribute="auto_pad",
+            )
+
+
+def _spelled(semantics: Semantics) -> Callable[[Setting], tuple[OneDnnConvTranspose, Any]]:
+    def make(s: Setting) -> tuple[OneDnnConvTranspose, Any]:
+        if s.output_shape is not None:
+            raise Cannot("there is no output_shape")
+        auto_pad: Any = s.auto_pad.replace("explicit", "none")
+        pads_begin, pads_end = s.explicit_pads
+        op = OneDnnConvTranspose(
+            strides=s.strides,
+            pads_begin=pads_begin,
+            pads_end=pads_end,
+            dilations=s.dilations,
+            auto_pad=auto_pad,
+            output_padding=s.output_padding,
+            groups=s.groups,
+            data_format="NCX",
+            weights_format="IOX",
+            semantics=semantics,
+        )
+        return op, (s.data_spec(), s.filter_spec())
+
+    return make
+
+
+READINGS = (
+    Reading(key="onednn", title="oneDNN Graph", modes=PLAIN, make=_spelled("runtime")),
+    Reading(
+        key="onednn_document",
+        title="oneDNN Graph, text",
+        modes=PLAIN,
+        make=_spelled("document"),
+        listed=False,
+    ),
+)

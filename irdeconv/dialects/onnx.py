@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base, remarks
+from irdeconv.dialects.base import WindowTerms
+from irdeconv.dialects.pads import PadsRule, PadsTotal, as_given, from_output
+from irdeconv.dialects.setting import BOTH, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Semantics, Window, filled
+from irdeconv.geometry import Semantics, Window, filled
 from irdeconv.geometry_hints import size_hint
-from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
-from irdeconv.ops import core
-from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, is_static
+from irdeconv.op import Builder, attribute, op
+from irdeconv.spec import Spec, is_static, maximum
 
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
-LISTS = ("strides", "dilations", "output_padding", "kernel_shape")
-SYSTEM = "ONNX"
 
 
 @dataclass(frozen=True)
-class ConvTranspose(SugarOp):
-    """What all versions share: attributes, checks, expansion.
+class ConvTranspose(DialectDeconvolution):
+    """What all versions share: attributes, checks, the window.
 
     `pads` are the begins followed by the ends. `output_shape` takes precedence over SAME_*, that
     over VALID and pads. `semantics` "runtime" is what ONNX Runtime computes, which for every
     version is the text of version 11; "document" follows the formula printed for the version.
     """
 
-    deconvolution: ClassVar[bool] = True
+    system: ClassVar[str] = "ONNX"
+    ranks: ClassVar[range] = range(3, 9)
     element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64")
+    groups_name: ClassVar[str] = "group"
+    kernel_name: ClassVar[str] = "kernel_shape"
     mirrored_text: ClassVar[bool] = False
-    channels_last: ClassVar[bool] = False
     whole_output_shape: ClassVar[bool] = False  # output_shape may name batch and channels too
 
     auto_pad: AutoPad = attribute("NOTSET", exact=True)
@@ -46,14 +50,11 @@ class ConvTranspose(SugarOp):
     strides: Ints = ()
     semantics: Semantics = attribute("runtime", internal=True)
 
+    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
+        return self.build(b, data, filter, bias)
+
     def check(self) -> Iterator[Problem]:
-        yield from core.positive("strides", self.strides)
-        yield from core.positive("dilations", self.dilations)
-        yield from core.equal_lengths(self, LISTS)
-        if self.group < 1:
-            yield Problem(
-                "E210", f"group is {self.group}; it must be at least 1", attribute="group"
-            )
+        yield from super().check()
         if self.pads and self.auto_pad != "NOTSET":
             yield Problem(
                 "E210",
@@ -61,8 +62,13 @@ class ConvTranspose(SugarOp):
                 attribute="pads",
                 hint="leave out one of them",
             )
-        for name in ("pads", "output_padding", "output_shape"):
-            for at, v in enumerate(getattr(self, name)):
+        lists = {
+            "pads": self.pads,
+            "output_padding": self.output_padding,
+            "output_shape": self.output_shape,
+        }
+        for name, values in lists.items():
+            for at, v in enumerate(values):
                 if v < 0:
                     yield Problem(
                         "E210",
@@ -70,130 +76,123 @@ class ConvTranspose(SugarOp):
                         attribute=name,
                     )
 
-    def expand(self, b: Builder[Any], data: Any, filter: Any, bias: Any = None) -> Any:
-        x, w = b.spec(data), b.spec(filter)
-        axes = self.axes(x, w)
-        self.validate(x, w, None if bias is None else b.spec(bias), axes)
-        if axes is None:
-            if isinstance(b, SpecBuilder):
-                return Spec(x.dtype or w.dtype, None)
-            raise OpError("the rank of data and filter is unknown", code="E400", port=0)
-        if self.channels_last:
-            data = base.to_channels_first(b, data, axes)
-        grouped = base.split_groups(b, filter, self.group, axes)
-        s = base.layer_sizes(
-            b, data, grouped, filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        )
-        y = base.deconvolve(b, data, grouped, s, self.window(s, self.semantics), least=1)
-        y = b.refine(y, self._with_output(b.spec(y), axes))
-        y = self.activate(b, base.add_bias(b, y, bias, axes))
-        return base.to_channels_last(b, y, axes) if self.channels_last else y
+    @property
+    def key(self) -> str:
+        if self.semantics == "runtime":
+            return "onnxruntime"
+        return "onnx_1" if self.mirrored_text else "onnx_11"
 
-    def activate(self, b: Builder[Any], y: Any) -> Any:
-        """Return the result itself; the channels-last operation has a fused activation."""
-        return y
+    @property
+    def lists(self) -> dict[str, Ints]:
+        return {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "output_padding": self.output_padding,
+            "kernel_shape": self.kernel_shape,
+        }
 
-    def axes(self, x: Spec, w: Spec) -> int | None:
-        """Return the number of spatial axes."""
-        return base.layer_axes(x, w, [getattr(self, n) for n in LISTS])
-
-    def wanted(self, axes: int) -> IntVector | None:
-        """Return output_shape; of n+2 values the last n."""
-        return IntVector(self.output_shape[-axes:]) if self.output_shape else None
-
-    def window(self, s: base.Sizes, semantics: Semantics) -> Window:
-        """Return the window of the chosen semantics."""
-        axes = len(s.strides.values)
+    def common_terms(self, axes: int) -> Terms:
         pads = filled(self.pads, 2 * axes, 0)
+        return Terms(
+            strides=self.strides,
+            dilations=self.dilations,
+            pads_begin=pads[:axes],
+            pads_end=pads[axes:],
+            output_padding=self.output_padding,
+            auto_pad=self.auto_pad.lower().replace("notset", "explicit"),
+            output_shape=self.output_shape[-axes:] or None,
+        )
+
+    @property
+    def _is_mirrored(self) -> bool:
+        return self.semantics == "document" and self.mirrored_text
+
+    def window(self, t: WindowTerms) -> Window:
         return geometry.onnx(
             self.auto_pad,
-            IntVector(pads[:axes]),
-            IntVector(pads[axes:]),
-            IntVector(filled(self.output_padding, axes, 0)),
-            s.strides,
-            s.extent,
-            s.full,
-            self.wanted(axes),
-            mirrored=semantics == "document" and self.mirrored_text,
+            t.pads_begin,
+            t.pads_end,
+            t.output_padding,
+            t.strides,
+            t.extent,
+            t.full,
+            t.output_shape,
+            mirrored=self._is_mirrored,
         )
 
-    def _with_output(self, spec: Spec, axes: int) -> Spec:
-        wanted = self.wanted(axes)
-        if wanted is None or spec.shape is None:
-            return spec
-        return Spec(spec.dtype, (*spec.shape[:2], *wanted.values), spec.value)
+    def rule(self, s: Setting) -> PadsRule:
+        larger = (s.auto_pad != "same_upper") != self._is_mirrored
+        if s.output_shape is not None:
+            text = f"output_shape takes precedence, split for auto_pad {self.auto_pad}"
+            return PadsRule(text, from_output(s, clamp=True), larger)
+        if not s.same:
+            return as_given(s)
+        rows = zip(s.full, s.output_padding, s.size, s.strides, s.extent, strict=True)
+        totals = tuple(
+            PadsTotal(
+                "max(FULL + op - I*S, 0)",
+                f"max({full} + {op} - {i}*{stride}, 0)",
+                maximum(dk - stride + op, 0),
+            )
+            for full, op, i, stride, dk in rows
+        )
+        return PadsRule(f"auto_pad {self.auto_pad} wants I*S", totals, larger)
 
-    def validate(self, x: Spec, w: Spec, bias: Spec | None, axes: int | None) -> None:
-        """Raise OpError where the inputs do not fit what ONNX and its runtime accept."""
-        base.check_ranks(x, w, range(3, 9), "[C, M/g, *K]")
-        base.check_types((x, w, bias), self.element_types, SYSTEM)
-        base.check_lists(self, LISTS, axes)
-        base.check_lists(self, ("pads",), axes, per_axis=2)
-        allowed = (axes, axes + 2) if self.whole_output_shape and axes else (axes,)
-        if self.output_shape and axes and len(self.output_shape) not in allowed:
+    @property
+    def group_count(self) -> int:
+        return self.group
+
+    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+        if self.semantics == "runtime":
+            return t.strides
+        return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        base.check_list("pads", self.pads, axes, per_axis=2)
+        if axes is None:
+            return
+        allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
+        if self.output_shape and len(self.output_shape) not in allowed:
             raise OpError(
                 f"output_shape has {len(self.output_shape)} values for {axes} spatial axes",
                 code="E304",
                 attribute="output_shape",
             )
-        shape = w.shape
-        channels: Dim = base.channel(x.shape, -1 if self.channels_last else 1)
-        base.check_groups(channels, base.channel(shape, 0), self.group, "group")
-        base.check_bias(bias, base.channel(shape, 1) * self.group)
-        kernel = (shape or ())[2:]
-        base.check_kernel(kernel)
-        base.check_kernel_size("kernel_shape", self.kernel_shape, kernel)
-        if axes is not None:
-            self._check_extra(axes)
-            if self.output_shape:
-                self._check_reachable(x.shape, kernel, axes)
 
-    def _check_extra(self, axes: int) -> None:
-        """Refuse output_padding that is too large: by the text, by ONNX Runtime."""
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        for axis, extra in enumerate(self.output_padding):
-            limit = max(strides[axis], dilations[axis])
-            if self.semantics == "runtime":
-                limit = strides[axis]
-            if extra >= limit:
+    def check_setting(self, s: Setting) -> None:
+        limits = self.padding_limits(s)
+        for axis, (extra, limit) in enumerate(zip(self.output_padding, limits, strict=False)):
+            if limit is not None and extra >= limit:
                 raise OpError(
                     f"output_padding is {extra} on spatial axis {axis}; it must be less than "
-                    f"{limit} (stride {strides[axis]}, dilation {dilations[axis]})",
+                    f"{limit} (stride {s.strides[axis]}, dilation {s.dilations[axis]})",
                     code="E304",
                     attribute="output_padding",
                     hint="the text allows less than stride or dilation, ONNX Runtime less than "
                     "the stride",
                 )
+        if self.semantics == "runtime":
+            self._check_reachable(s)
 
-    def _check_reachable(self, x: Shape | None, kernel: Shape, axes: int) -> None:
+    def _check_reachable(self, s: Setting) -> None:
         """Refuse an output_shape that no input of this size gives (ONNX Runtime's rule)."""
-        wanted = self.wanted(axes)
-        if x is None or not kernel or wanted is None or self.semantics == "document":
-            return
-        spatial = x[1:-1] if self.channels_last else x[2:]
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        for axis, (size, s, d, k, o) in enumerate(
-            zip(spatial, strides, dilations, kernel, wanted.values, strict=True)
-        ):
-            full = (size - 1) * s + (k - 1) * d + 1
-            if isinstance(full, int) and o - full >= s:
+        for axis, (full, wanted) in enumerate(zip(s.full, s.output_shape or (), strict=False)):
+            limit = s.strides[axis]
+            if isinstance(full, int) and isinstance(wanted, int) and wanted - full >= limit:
                 raise OpError(
-                    f"output_shape is {o} on spatial axis {axis}, but {size} inputs give "
-                    f"{full}, and with output_padding at most {full + s - 1}",
+                    f"output_shape is {wanted} on spatial axis {axis}, but {s.size[axis]} inputs "
+                    f"give {full}, and with output_padding at most {full + limit - 1}",
                     code="E306",
                     attribute="output_shape",
-                    hint=size_hint(full, o, extra=0, limit=s, pads=0),
+                    hint=size_hint(full, wanted, extra=0, limit=limit, pads=0),
                 )
 
-    def remarks(self, data: Spec, filter: Spec, bias: Spec | None = None) -> Iterator[Problem]:
-        axes = self.axes(data, filter)
-        if axes is None:
-            return
-        if len(self.output_shape) == axes + 2:
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        if len(self.output_shape) == s.axes + 2:
             yield Problem(
                 "W301",
-                f"output_shape has {axes + 2} values; ONNX Runtime takes the last {axes} where the "
-                "model does not declare the filter's shape, and refuses them otherwise",
+                f"output_shape has {s.axes + 2} values; ONNX Runtime takes the last {s.axes} "
+                "where the model does not declare the filter's shape, and refuses them otherwise",
                 "warning",
                 attribute="output_shape",
                 hint="leave out batch and channels",
@@ -202,56 +201,68 @@ class ConvTranspose(SugarOp):
             yield Problem(
                 "W301", "output_shape is given, so pads are ignored", "warning", attribute="pads"
             )
-        kernel = filter.shape[2:] if filter.shape is not None else (DYNAMIC,) * axes
-        yield from remarks.onnx(self, data, kernel, axes)
-        yield from self._split_remarks(data, filter, axes)
+        if self.semantics == "document":
+            yield from remarks.large_padding(s, "ONNX Runtime refuses it")
+            yield from self._unreachable(s)
+        yield from self._tools(s)
+        if inputs[1].shape:
+            yield from self._divergence(s, inputs)
 
-    def _split_remarks(self, data: Spec, filter: Spec, axes: int) -> Iterator[Problem]:
-        if self.channels_last and data.shape is not None:
-            data = Spec(data.dtype, (data.shape[0], data.shape[-1], *data.shape[1:-1]))
-        kernel = (filter.shape or ())[2:]
-        size = data.shape[2:] if is_static(data.shape) else None
-        if size is None and not self.output_shape:
-            size = (1,) * axes  # the total of SAME_* does not depend on it
-        if size is None or not is_static(kernel) or not filter.shape:
-            return
-        s = base.Sizes(
-            IntVector(size),
-            IntVector(kernel),
-            IntVector(filled(self.strides, axes, 1)),
-            IntVector(filled(self.dilations, axes, 1)),
-        )
-        here, there = (self.window(s, m).pads_begin for m in ("runtime", "document"))
-        if here != there:
+    def _unreachable(self, s: Setting) -> Iterator[Problem]:
+        """Yield an output_shape that ONNX Runtime refuses and the text does not."""
+        rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
+        if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
+            yield Problem(
+                "W303",
+                f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
+                "or more, which ONNX Runtime refuses",
+                "warning",
+                attribute="output_shape",
+            )
+
+    def _tools(self, s: Setting) -> Iterator[Problem]:
+        """Yield what ONNX's own tools make of a layer."""
+        if s.same and not self.output_shape and any(self.output_padding):
+            yield Problem(
+                "W301",
+                f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
+                "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv do "
+                "not",
+                "warning",
+                attribute="output_padding",
+            )
+        reasons = ["groups"] if self.group > 1 else []
+        if self.output_shape and not s.same:
+            reasons.append("output_shape without SAME_*")
+        if reasons:
+            yield Problem(
+                "W303",
+                f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)",
+                "note",
+                hint="compare with ONNX Runtime instead",
+            )
+
+    def _divergence(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        runtime = replace(self, semantics="runtime").begins(*inputs)
+        document = replace(self, semantics="document").begins(*inputs)
+        if runtime != document:
             yield Problem(
                 "W300",
                 f"an odd total is split differently: ONNX Runtime begins the output at "
-                f"{_list(here)} of the full scatter, the formula printed for this version at "
-                f"{_list(there)}; irdeconv computes the {self.semantics}'s",
+                f"{list(runtime or ())} of the full scatter, the formula printed for this version "
+                f"at {list(document or ())}; irdeconv computes the {self.semantics}'s",
                 "warning",
                 attribute="output_shape" if self.output_shape else "auto_pad",
                 hint="version 11 of the text has the runtime's split",
             )
-        reach = geometry.dilated_kernel(s.kernel, s.dilations)
-        assert isinstance(reach, IntVector)
-        both = zip(reach.values, s.strides.values, strict=True)
-        short = [axis for axis, (extent, stride) in enumerate(both) if extent < stride]
-        if self.auto_pad.startswith("SAME") and not self.output_shape and short:
+        if s.same and not self.output_shape and s.short and is_static(s.kernel):
             yield Problem(
                 "W301",
-                f"auto_pad={self.auto_pad}: on spatial axes {short} the kernel is shorter "
+                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
                 "than the stride, so the output is smaller than input times stride",
                 "warning",
                 attribute="auto_pad",
             )
-
-    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        """Return the products of the scatter: N * prod(I) * elements of the filter."""
-        return core.scatter_macs(inputs[0], inputs[1])
-
-
-def _list(v: Any) -> list[int]:
-    return list(v.values)
 
 
 @op("ConvTranspose", "onnx_opset1", standard=False)
@@ -283,3 +294,49 @@ class ConvTranspose22(ConvTranspose):
     """
 
     element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64", "bf16")
+
+
+def spelled(
+    version: type[ConvTranspose], semantics: Semantics, s: Setting
+) -> tuple[ConvTranspose, tuple[Spec, ...]]:
+    """Spell a setting in a version; in version 22 where only that has the element type."""
+    wanted = s.output_shape or ()
+    if not is_static(wanted):
+        raise Cannot("output_shape is an attribute there, here it is known at run time only")
+    if version is ConvTranspose11 and s.dtype is not None and s.dtype.name == "bf16":
+        version = ConvTranspose22
+    explicit = s.auto_pad == "explicit"
+    auto_pad: Any = "NOTSET" if explicit else s.auto_pad.upper()
+    op = version(
+        auto_pad=auto_pad,
+        dilations=s.dilations,
+        group=s.groups,
+        output_padding=s.output_padding,
+        output_shape=wanted,
+        pads=(*s.pads_begin, *s.pads_end) if explicit else (),
+        strides=s.strides,
+        semantics=semantics,
+    )
+    return op, (s.data_spec(channels_last=op.channels_last), s.filter_spec())
+
+
+READINGS = (
+    Reading(
+        key="onnx_1",
+        title="ONNX 1, text",
+        modes=BOTH,
+        make=partial(spelled, ConvTranspose1, "document"),
+    ),
+    Reading(
+        key="onnx_11",
+        title="ONNX 11, text",
+        modes=BOTH,
+        make=partial(spelled, ConvTranspose11, "document"),
+    ),
+    Reading(
+        key="onnxruntime",
+        title="ONNX Runtime",
+        modes=BOTH,
+        make=partial(spelled, ConvTranspose11, "runtime"),
+    ),
+)

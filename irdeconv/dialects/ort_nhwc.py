@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.attributes import Floats
-from irdeconv.dialects.onnx import ConvTranspose
+from irdeconv.dialects.onnx import ConvTranspose, spelled
+from irdeconv.dialects.setting import BOTH, Reading
 from irdeconv.errors import Problem
 from irdeconv.op import Builder, attribute, op
-from irdeconv.ops import core
 from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
 from irdeconv.ops.unary import Tanh
 from irdeconv.spec import Spec
 from irdeconv.traits import SCALE, SUM, Rounding
 
 Activation = Literal["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"]
-LARGEST = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
+UNBOUNDED = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
 
 # Parameters in their order.
 PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -36,7 +37,6 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 class NhwcConvTranspose(ConvTranspose):
     """What both versions share: the data's layout and the activation after the bias."""
 
-    channels_last: ClassVar[bool] = True
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True
 
@@ -45,27 +45,26 @@ class NhwcConvTranspose(ConvTranspose):
 
     def check(self) -> Iterator[Problem]:
         yield from super().check()
-        given = self.activation_params
+        parameters = self.activation_params
         if self.activation is None:
-            if given:
+            if parameters:
                 yield Problem(
                     "E210",
-                    f"activation_params {list(given)} without an activation",
+                    f"activation_params {list(parameters)} without an activation",
                     attribute="activation_params",
                 )
             return
-        wanted = PARAMETERS[self.activation]
+        names = PARAMETERS[self.activation]
         unbounded = (
             self.activation == "Relu"
-            and len(given) == 2
-            and (given[0] == 0 and given[1] >= LARGEST)
+            and len(parameters) == 2
+            and (parameters[0] == 0 and parameters[1] >= UNBOUNDED)
         )
-        if len(given) != len(wanted) and not unbounded:
-            names = ", ".join(wanted) or "none"
+        if len(parameters) != len(names) and not unbounded:
             yield Problem(
                 "E210",
-                f"activation {self.activation} has {len(given)} parameters; it takes "
-                f"{len(wanted)}: {names}",
+                f"activation {self.activation} has {len(parameters)} parameters; it takes "
+                f"{len(names)}: {', '.join(names) or 'none'}",
                 attribute="activation_params",
             )
 
@@ -74,18 +73,18 @@ class NhwcConvTranspose(ConvTranspose):
         """The rule by which `compare` judges it: with an activation it is not linear."""
         return SUM if self.activation is None else SCALE
 
+    @property
+    def key(self) -> str:
+        return "nhwc" if self.semantics == "runtime" else "nhwc_document"
+
+    @property
+    def channels_last(self) -> bool:
+        return True
+
     def activate(self, b: Builder[Any], y: Any) -> Any:
-        """Apply the activation."""
         if self.activation is None:
             return y
         return _ACTIVATIONS[self.activation](b, y, self.activation_params)
-
-    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        """Return the products of the scatter: N * prod(I) * elements of the filter."""
-        x = inputs[0]
-        if x.shape is not None:
-            x = replace(x, shape=(x.shape[0], x.shape[-1], *x.shape[1:-1]))
-        return core.scatter_macs(x, inputs[1])
 
 
 def _constant(b: Builder[Any], y: Any, value: float) -> Any:
@@ -127,3 +126,20 @@ class NhwcConvTranspose11(NhwcConvTranspose):
 
     Only data and output are channels-last. f16, f32, f64.  [com.ms.internal.nhwc ConvTranspose-11]
     """
+
+
+READINGS = (
+    Reading(
+        key="nhwc",
+        title="ONNX Runtime, nhwc",
+        modes=BOTH,
+        make=partial(spelled, NhwcConvTranspose11, "runtime"),
+    ),
+    Reading(
+        key="nhwc_document",
+        title="nhwc, text",
+        modes=BOTH,
+        make=partial(spelled, NhwcConvTranspose11, "document"),
+        listed=False,
+    ),
+)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base, remarks
+from irdeconv.dialects import base
+from irdeconv.dialects.base import WindowTerms
+from irdeconv.dialects.pads import PadsRule, from_extent
+from irdeconv.dialects.setting import PLAIN, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Window, filled
-from irdeconv.op import Builder, SpecBuilder, SugarOp, attribute, op
-from irdeconv.ops import core
-from irdeconv.spec import Dim, Spec
+from irdeconv.geometry import Window, filled
+from irdeconv.op import Builder, attribute, op
+from irdeconv.spec import Dim, Spec, is_static
 
-LISTS = ("kernel_size", "pre_padding", "post_padding", "padding", "stride", "dilation")
-SYSTEM = "TensorRT"
 PaddingMode = Literal[
     "EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "SAME_UPPER", "SAME_LOWER",
     "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP",
@@ -26,7 +27,7 @@ INT8_MULTIPLE = 4
 
 
 @op("Deconvolution", "tensorrt", standard=False)
-class TensorRtDeconvolution(SugarOp):
+class TensorRtDeconvolution(DialectDeconvolution):
     """Deconvolution: data (N, C, *I), kernel (C, M/g, *K), optional bias (M,) -> (N, M, *O).
 
     Two or three spatial axes; f32, f16, bf16, i8. SAME_* override the paddings; the rounding modes
@@ -35,7 +36,12 @@ class TensorRtDeconvolution(SugarOp):
     a multiple of 4, for input and output.  [IDeconvolutionLayer]
     """
 
-    deconvolution: ClassVar[bool] = True
+    system: ClassVar[str] = "TensorRT"
+    ranks: ClassVar[range] = range(4, 6)
+    element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16", "i8")
+    positive: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "dilation")
+    groups_name: ClassVar[str] = "num_groups"
+    kernel_name: ClassVar[str] = "kernel_size"
 
     kernel_size: Ints = attribute(aliases=("kernel_size_nd",))
     num_output_maps: int = attribute(aliases=("nb_output_maps",))
@@ -47,18 +53,12 @@ class TensorRtDeconvolution(SugarOp):
     dilation: Ints = attribute((), aliases=("dilation_nd",))
     num_groups: int = attribute(1, aliases=("nb_groups",))
 
+    def expand(self, b: Builder[Any], data: Any, kernel: Any, bias: Any = None) -> Any:
+        return self.build(b, data, kernel, bias)
+
     def check(self) -> Iterator[Problem]:
-        yield from core.positive("kernel_size", self.kernel_size)
-        yield from core.positive("stride", self.stride)
-        yield from core.positive("dilation", self.dilation)
-        yield from core.equal_lengths(self, LISTS)
-        for name in ("num_groups", "num_output_maps"):
-            if getattr(self, name) < 1:
-                yield Problem(
-                    "E210",
-                    f"{name} is {getattr(self, name)}; it must be at least 1",
-                    attribute=name,
-                )
+        yield from super().check()
+        yield from base.at_least_one("num_output_maps", self.num_output_maps)
         if self.padding and (self.pre_padding or self.post_padding):
             yield Problem(
                 "E210",
@@ -86,54 +86,74 @@ class TensorRtDeconvolution(SugarOp):
         both = filled(self.padding, axes, 0)
         return self.pre_padding or both, self.post_padding or both
 
-    def expand(self, b: Builder[Any], data: Any, kernel: Any, bias: Any = None) -> Any:
-        x, w = b.spec(data), b.spec(kernel)
-        axes = base.layer_axes(x, w, [self.kernel_size])
-        self.validate(x, w, None if bias is None else b.spec(bias), axes)
-        if axes is None:
-            if isinstance(b, SpecBuilder):
-                return Spec(x.dtype or w.dtype, None)
-            raise OpError("the rank of data and kernel is unknown", code="E400", port=0)
-        grouped = base.split_groups(b, kernel, self.num_groups, axes)
-        s = base.layer_sizes(
-            b, data, grouped, filled(self.stride, axes, 1), filled(self.dilation, axes, 1)
-        )
-        y = base.deconvolve(b, data, grouped, s, self.window(s), least=1)
-        return base.add_bias(b, y, bias, axes)
+    @property
+    def key(self) -> str:
+        return "tensorrt"
 
-    def window(self, s: base.Sizes) -> Window:
-        """Return the window by TensorRT's rule."""
-        pre, post = self.pads(len(s.strides.values))
-        return geometry.tensorrt(self.mode, IntVector(pre), IntVector(post), s.strides, s.extent)
+    @property
+    def lists(self) -> dict[str, Ints]:
+        return {
+            "kernel_size": self.kernel_size,
+            "pre_padding": self.pre_padding,
+            "post_padding": self.post_padding,
+            "padding": self.padding,
+            "stride": self.stride,
+            "dilation": self.dilation,
+        }
 
-    def validate(self, x: Spec, w: Spec, bias: Spec | None, axes: int | None) -> None:
-        """Raise OpError where the inputs do not fit what TensorRT accepts."""
-        base.check_ranks(x, w, range(4, 6), "CKRS = [C, M/g, *K]")
-        base.check_types((x, w, bias), ("f32", "f16", "bf16", "i8"), SYSTEM)
-        base.check_lists(self, LISTS, axes)
-        base.check_not_negative(self, ("pre_padding", "post_padding", "padding"), SYSTEM)
-        shape = w.shape
-        base.check_groups(
-            base.channel(x.shape, 1), base.channel(shape, 0), self.num_groups, "num_groups"
+    def common_terms(self, axes: int) -> Terms:
+        pre, post = self.pads(axes)
+        same = self.mode.startswith("SAME")
+        return Terms(
+            strides=self.stride,
+            dilations=self.dilation,
+            pads_begin=pre,
+            pads_end=post,
+            auto_pad=self.mode.lower() if same else "explicit",
         )
-        if self.num_output_maps % self.num_groups:
+
+    def window(self, t: WindowTerms) -> Window:
+        return geometry.tensorrt(self.mode, t.pads_begin, t.pads_end, t.strides, t.extent)
+
+    def rule(self, s: Setting) -> PadsRule:
+        return from_extent(s, "padding_mode")
+
+    @property
+    def group_count(self) -> int:
+        return self.num_groups
+
+    @property
+    def layout(self) -> str:
+        return "CKRS = [C, M/g, *K]"
+
+    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+        return (0,) * len(t.strides)
+
+    def output_channels(self, outputs: Dim) -> Dim:
+        return self.num_output_maps
+
+    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+        for name in ("pre_padding", "post_padding", "padding"):
+            base.check_not_negative(name, self.lists[name], self.system)
+
+    def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
+        super().check_channels(data, filter, channels, outputs)
+        groups = self.num_groups
+        if self.num_output_maps % groups:
             raise OpError(
-                f"{self.num_groups} groups do not divide {self.num_output_maps} output maps",
+                f"{groups} groups do not divide {self.num_output_maps} output maps",
                 code="E304",
                 attribute="num_groups",
             )
-        outputs: Dim = base.channel(shape, 1) * self.num_groups
-        if isinstance(outputs, int) and outputs != self.num_output_maps:
+        if isinstance(outputs, int) and outputs * groups != self.num_output_maps:
             raise OpError(
-                f"num_output_maps is {self.num_output_maps}, the kernel gives {outputs} = "
-                f"{self.num_groups} groups x {base.channel(shape, 1)}",
+                f"num_output_maps is {self.num_output_maps}, the kernel gives {outputs * groups} = "
+                f"{groups} groups x {outputs}",
                 code="E304",
                 attribute="num_output_maps",
             )
-        base.check_bias(bias, self.num_output_maps)
-        base.check_kernel_size("kernel_size", self.kernel_size, (shape or ())[2:])
-        if x.dtype is not None and x.dtype.name == "i8":
-            self._check_int8(base.channel(shape, 0))
+        if data.dtype is not None and data.dtype.name == "i8":
+            self._check_int8(channels)
 
     def _check_int8(self, inputs: Dim) -> None:
         for what, count in (("input", inputs), ("output", self.num_output_maps)):
@@ -146,10 +166,17 @@ class TensorRtDeconvolution(SugarOp):
                     attribute="num_groups",
                 )
 
-    def remarks(self, data: Spec, kernel: Spec, bias: Spec | None = None) -> Iterator[Problem]:
-        yield from remarks.tensorrt(self)
-        pre, post = self.pads(len(self.kernel_size))
-        if self.mode.startswith("SAME") and (any(pre) or any(post)):
+    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+        if self.mode.endswith("ROUND_UP"):
+            yield Problem(
+                "W301",
+                f"padding_mode={self.mode}: the printed formulas of the modes are those of "
+                "convolution; the size of a deconvolution is exact, so rounding up and down are "
+                "the same",
+                "warning",
+                attribute="padding_mode",
+            )
+        if s.same and (any(s.pads_begin) or any(s.pads_end)):
             yield Problem(
                 "W301",
                 f"padding_mode={self.mode} overrides the given paddings",
@@ -157,6 +184,34 @@ class TensorRtDeconvolution(SugarOp):
                 attribute="padding_mode",
             )
 
-    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        """Return the products of the scatter: N * prod(I) * elements of the kernel."""
-        return core.scatter_macs(inputs[0], inputs[1])
+
+def _spelled(s: Setting) -> tuple[TensorRtDeconvolution, tuple[Spec, ...]]:
+    if s.output_shape is not None:
+        raise Cannot("there is no output_shape")
+    if any(s.output_padding):
+        raise Cannot("there is no output_padding")
+    if not is_static(s.kernel):
+        raise Cannot("kernel_size is an attribute there, here it is known at run time only")
+    mode: Any = s.auto_pad.upper() if s.same else "EXPLICIT_ROUND_DOWN"
+    pre, post = s.explicit_pads
+    op = TensorRtDeconvolution(
+        kernel_size=s.kernel,
+        num_output_maps=s.group_outputs * s.groups,
+        padding_mode=mode,
+        pre_padding=pre,
+        post_padding=post,
+        stride=s.strides,
+        dilation=s.dilations,
+        num_groups=s.groups,
+    )
+    return op, (s.data_spec(), s.filter_spec())
+
+
+READINGS = (
+    Reading(
+        key="tensorrt",
+        title="TensorRT",
+        modes=tuple(mode for mode in PLAIN if mode[0] != "valid"),
+        make=_spelled,
+    ),
+)

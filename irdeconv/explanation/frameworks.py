@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import check_output
+from irdeconv.dialects.setting import PLAIN, Cannot, Setting
 from irdeconv.errors import OpError
-from irdeconv.explanation.setting import Setting
-from irdeconv.explanation.systems import PLAIN, Cannot, Crop, explicit
+from irdeconv.explanation.systems import Crop, explicit
 from irdeconv.geometry import IntVector, Vector, Window
-from irdeconv.spec import DYNAMIC, Shape, non_negative
+from irdeconv.spec import DYNAMIC, Shape, is_static, non_negative
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PyTorch:
 
     key: str = "pytorch"
     title: str = "PyTorch"
-    modes: tuple[tuple[str, bool], ...] = ((PLAIN[0]), ("explicit", True))
+    modes: tuple[tuple[str, bool], ...] = (PLAIN[0], ("explicit", True))
 
     def crop(self, s: Setting) -> Crop:
         """Return the window, or say which check of PyTorch fails."""
@@ -48,10 +48,9 @@ class PyTorch:
         return crop
 
     def _attributes(self, s: Setting) -> tuple[Ints, Ints]:
-        if s.auto_pad.startswith("same"):
+        if s.same:
             raise Cannot(f"there is no {s.auto_pad} for a transposed convolution")
-        zero = (0,) * s.axes
-        begin, end = (s.pads_begin, s.pads_end) if s.auto_pad == "explicit" else (zero, zero)
+        begin, end = s.explicit_pads
         if s.output_shape is None:
             if begin != end:
                 raise Cannot(f"pads {list(begin)} and {list(end)} differ; padding is the same "
@@ -157,7 +156,7 @@ class TensorFlow:
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield the setting that asks for the wanted size."""
-        if all(isinstance(d, int) for d in wanted.size):
+        if is_static(wanted.size):
             yield replace(s, output_shape=wanted.size)
 
 
@@ -174,8 +173,7 @@ def _check_axes(s: Setting) -> None:
 
 
 def _vector(values: Shape | None) -> IntVector | None:
-    known = tuple(v for v in values or () if isinstance(v, int))
-    return IntVector(known) if values is not None and len(known) == len(values) else None
+    return IntVector(values) if is_static(values) else None
 
 
 def _crop(s: Setting, window: Window) -> Crop:

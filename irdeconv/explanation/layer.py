@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.attributes import Ints
+from irdeconv.dialects.pads import PadsRule
+from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.explanation.picture import picture
-from irdeconv.explanation.rules import Rule, rule
-from irdeconv.explanation.setting import Setting, setting
 from irdeconv.explanation.solve import Solutions, solve
-from irdeconv.explanation.systems import Crop, placed
+from irdeconv.explanation.systems import Crop, placed, rule, setting
 from irdeconv.explanation.verdicts import Verdict, crop_dict, find, numbers, verdicts
 from irdeconv.geometry_hints import size_hint
 from irdeconv.graph import Graph, Node
-from irdeconv.op import infer_op
-from irdeconv.spec import Dim, Shape, format_shape
+from irdeconv.op import Op, infer_op
+from irdeconv.spec import Dim, Shape, Spec, format_shape
 
 
 @dataclass(frozen=True)
-class Axis:
+class AxisTerms:
     """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts where unknown."""
 
     index: int
@@ -81,8 +83,8 @@ class LayerExplanation:
     output: str
     setting: Setting | None
     crop: Crop | None
-    rule: Rule | None
-    axes: tuple[Axis, ...]
+    rule: PadsRule | None
+    axes: tuple[AxisTerms, ...]
     picture: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     problem: Problem | None = None
@@ -121,40 +123,48 @@ def explain_layer(
     `declared` says whether the sizes that the file states are to be looked at.
     """
     inputs, op = graph.input_specs(node.id), node.op
-    s, crop, problem = None, None, None
-    remarks: tuple[Problem, ...] = ()
-    out = node.spec()
-    try:
-        s = setting(op, inputs)
-        out = infer_op(op, inputs)[0]
-        crop = placed(op, inputs)
-        remarks = tuple(op.remarks(*inputs))
-    except OpError as e:
-        problem, crop = e.problem, None
-    except TypeError:
-        problem = Problem("E208", f"{len(inputs)} inputs do not fit {node.type}")
+    s, crop, remarks, problem = _judged(op, inputs)
+    system = find(s.system) if s else None
+    solutions = None
+    if s and system and solve_for:
+        solutions = solve(system, s, solve_for * s.axes if len(solve_for) == 1 else solve_for)
     return LayerExplanation(
         name=node.name,
         type=node.type,
-        version=node.op.version,
-        system=find(s.system).title if s else node.type,
+        version=op.version,
+        system=system.title if system else node.type,
         attributes=op.to_attributes(),
         inputs=tuple(map(str, inputs)),
-        output="?" if problem else str(out),
+        output="?" if problem else str(infer_op(op, inputs)[0]),
         setting=s,
         crop=crop,
-        rule=rule(s) if s else None,
+        rule=rule(op, s) if s else None,
         axes=_axes(s, crop) if s else (),
         picture=tuple(_picture(s, crop)) if s and crop else (),
         verdicts=tuple(verdicts(s, crop)) if s else (),
         problem=problem,
-        hints=tuple(_hints(s, crop, problem, _declared(node) if declared else None)),
+        hints=tuple(_hints(op, s, crop, problem, _declared(node) if declared else None)),
         remarks=remarks,
-        solutions=solve(find(s.system), s, _spread(solve_for, s.axes)) if s and solve_for else None,
+        solutions=solutions,
     )
 
 
-def _axes(s: Setting, crop: Crop | None) -> tuple[Axis, ...]:
+def _judged(
+    op: Op, inputs: tuple[Spec, ...]
+) -> tuple[Setting | None, Crop | None, tuple[Problem, ...], Problem | None]:
+    """Return setting, window and remarks, or why the layer is refused."""
+    s = None
+    try:
+        s = setting(op, inputs)
+        infer_op(op, inputs)
+        return s, placed(op, inputs), tuple(op.remarks(*inputs)), None
+    except OpError as e:
+        return s, None, (), e.problem
+    except TypeError:
+        return s, None, (), Problem("E208", f"{len(inputs)} inputs do not fit {op.type}")
+
+
+def _axes(s: Setting, crop: Crop | None) -> tuple[AxisTerms, ...]:
     out = []
     for i, full in enumerate(s.full):
         op = s.output_padding[i]
@@ -166,7 +176,7 @@ def _axes(s: Setting, crop: Crop | None) -> tuple[Axis, ...]:
             begin, end = s.pads_begin[i], s.pads_end[i]
             size = full - begin - end + op
         out.append(
-            Axis(
+            AxisTerms(
                 index=i,
                 size=s.size[i],
                 kernel=s.kernel[i],
@@ -191,21 +201,27 @@ def _picture(s: Setting, crop: Crop) -> list[str]:
 
 
 def _hints(
-    s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
+    op: Op,
+    s: Setting | None,
+    crop: Crop | None,
+    problem: Problem | None,
+    declared: Shape | None,
 ) -> list[str]:
     """Return what would help: the refusal's own hint, and how the declared size is reached."""
     hints = [problem.hint] if problem is not None and problem.hint else []
-    if s is None or s.output_shape is not None or s.auto_pad.startswith("same"):
+    if s is None or s.output_shape is not None or s.same:
         return hints
     sizes = crop.size if crop else _open(s)
     if declared is None or sizes is None or len(declared) != s.axes:
         return hints
-    limit = _limit(s)
+    limits: Sequence[int | None] = (None,) * s.axes
+    if isinstance(op, DialectDeconvolution):
+        limits = op.padding_limits(s)
     for axis, (size, want) in enumerate(zip(sizes, declared, strict=True)):
         if isinstance(size, int) and isinstance(want, int) and size != want:
             extra = s.output_padding[axis]
-            pads = s.pads_begin[axis] + s.pads_end[axis] if s.auto_pad == "explicit" else 0
-            text = size_hint(size, want, extra=extra, limit=limit[axis], pads=pads)
+            pads = sum(row[axis] for row in s.explicit_pads)
+            text = size_hint(size, want, extra=extra, limit=limits[axis], pads=pads)
             hints.append(f"the file declares {want} on axis {axis}: {text}")
     return hints
 
@@ -215,27 +231,13 @@ def _declared(node: Node) -> Shape | None:
     shape = node.declared[0].shape if node.declared else None
     if shape is None:
         return None
-    op: Any = node.op
-    last = getattr(op, "channels_last", False) or getattr(op, "data_format", "") == "NXC"
+    last = isinstance(node.op, DialectDeconvolution) and node.op.channels_last
     return shape[1:-1] if last else shape[2:]
 
 
 def _open(s: Setting) -> Shape | None:
     """Return the sizes that explicit pads would give a layer that is refused."""
     return tuple(a.output for a in _axes(s, None) if a.output is not None) or None
-
-
-def _limit(s: Setting) -> tuple[int | None, ...]:
-    """Return the first output_padding that the layer's system refuses on each axis."""
-    if s.system == "tensorrt":
-        return (0,) * s.axes
-    if s.system.endswith("document") or s.system.startswith(("openvino", "canonical")):
-        return (None,) * s.axes
-    return s.strides
-
-
-def _spread(wanted: Ints, axes: int) -> Ints:
-    return wanted * axes if len(wanted) == 1 else wanted
 
 
 def _known(value: Dim | None) -> str:

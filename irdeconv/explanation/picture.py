@@ -19,7 +19,7 @@ def picture(
     not even these fit, only the phases are left.
     """
     drawn = _drawn(size, kernel, stride, dilation, begin + end)
-    axis = _Axis(drawn, kernel, stride, dilation, begin, end)
+    axis = AxisDrawing(drawn, kernel, stride, dilation, begin, end)
     lines = [*axis.cells(), *axis.rows()] if axis.fits else ["(too wide to be drawn)"]
     if axis.fits and drawn != size:
         lines.insert(0, f"drawn with {drawn} of {'?' if size is None else size} elements")
@@ -56,7 +56,7 @@ def _drawn(size: int | None, kernel: int, stride: int, dilation: int, cut: int) 
     return wanted if size is None or size > wanted + 2 else size
 
 
-class _Axis:
+class AxisDrawing:
     """The signal with inserted zeros and its window, in positions of the uncropped zeros."""
 
     def __init__(

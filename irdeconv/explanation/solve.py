@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from irdeconv.attributes import Ints
+from irdeconv.dialects.setting import Cannot, Setting
 from irdeconv.errors import OpError
-from irdeconv.explanation.setting import Setting
-from irdeconv.explanation.systems import Cannot, Crop, System
+from irdeconv.explanation.systems import Crop, System
 from irdeconv.explanation.verdicts import crop_dict
 
-SHOWN = 12
+MOST_SHOWN = 12
 SEARCHED = 400  # pads and output_padding tried per axis and mode
 
 
@@ -52,7 +52,7 @@ class Solutions:
 
 
 @dataclass(frozen=True, order=True)
-class _Choice:
+class AxisPads:
     """Pads and output_padding of one axis, ordered by how much they change."""
 
     cost: int
@@ -61,7 +61,7 @@ class _Choice:
     extra: int
 
 
-def solve(system: System, s: Setting, wanted: Ints, *, shown: int = SHOWN) -> Solutions:
+def solve(system: System, s: Setting, wanted: Ints, *, shown: int = MOST_SHOWN) -> Solutions:
     """Search pads, output_padding, auto_pad and output_shape that give the wanted sizes.
 
     Pads below DK and output_padding below max(S, D) are tried on every axis by asking the system,
@@ -87,7 +87,7 @@ def solve(system: System, s: Setting, wanted: Ints, *, shown: int = SHOWN) -> So
 
 
 def _combined(
-    base: Setting, axes: list[list[_Choice]], shown: int
+    base: Setting, axes: list[list[AxisPads]], shown: int
 ) -> Iterator[tuple[int, int, Setting]]:
     """Yield cost, unlike axes and setting of the cheapest combinations.
 
@@ -103,7 +103,7 @@ def _combined(
         yield sum(c.cost for c in choices), len(set(choices)), way
 
 
-def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[_Choice], bool]:
+def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
     """Return what gives the wanted size on one axis, and whether everything was tried.
 
     All axes are made alike, so that each is judged apart from the others.
@@ -126,7 +126,7 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
     return found, len(tried) <= SEARCHED
 
 
-def _candidates(alike: Setting, wanted: int) -> Iterator[_Choice]:
+def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
     """Yield pads and output_padding that may fit; outside of explicit pads they do not count."""
     full, extent = alike.full[0], alike.extent[0]
     assert isinstance(full, int)
@@ -134,10 +134,10 @@ def _candidates(alike: Setting, wanted: int) -> Iterator[_Choice]:
     for extra in range(max(alike.strides[0], alike.dilations[0])):
         if alike.auto_pad != "explicit" or alike.output_shape is not None:
             if extra == 0 or alike.output_shape is None:
-                yield _Choice(extra, 0, 0, extra)
+                yield AxisPads(extra, 0, 0, extra)
             continue
         total = full + extra - wanted
         for begin in range(max(total - extent + 1, 0), min(total, extent - 1) + 1):
             end = total - begin
             # A pair of equal pads with output_padding is as good as one unequal pad.
-            yield _Choice(begin + end + extra + 2 * abs(begin - end), begin, end, extra)
+            yield AxisPads(begin + end + extra + 2 * abs(begin - end), begin, end, extra)

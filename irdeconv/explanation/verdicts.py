@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from irdeconv.dialects.setting import Cannot, Setting
 from irdeconv.errors import OpError
 from irdeconv.explanation.frameworks import FRAMEWORKS
-from irdeconv.explanation.setting import Setting
-from irdeconv.explanation.systems import DIALECTS, OTHERS, Cannot, Crop, System
+from irdeconv.explanation.systems import DIALECTS, OTHERS, Crop, System
 from irdeconv.plural import count
 from irdeconv.spec import Dim, Shape
 

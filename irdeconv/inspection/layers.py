@@ -6,10 +6,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from irdeconv.dialects.template import CanonicalRecorder
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
-from irdeconv.op import Op, SpecBuilder, SugarOp
-from irdeconv.ops import core
+from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.spec import Dim, Shape, Spec, dims, format_shape, is_static
 
@@ -134,19 +134,6 @@ def _constant_sources(graph: Graph) -> dict[int, frozenset[int]]:
     return found
 
 
-class _CanonicalRecorder(SpecBuilder):
-    """Expands a dialect's deconvolution on specs and keeps the canonical one."""
-
-    def __init__(self) -> None:
-        self.found: tuple[core.Deconvolution, tuple[Spec, ...], Spec] | None = None
-
-    def add(self, op: Op, *inputs: Spec) -> Spec:
-        out = super().add(op, *inputs)
-        if isinstance(op, core.Deconvolution):
-            self.found = op, inputs, out
-        return out
-
-
 def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:
     """Return the facts of every deconvolution in id order."""
     return [_facts(graph, n) for n in graph.nodes() if n.op.deconvolution]
@@ -155,17 +142,14 @@ def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:
 def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
     inputs = graph.input_specs(node.id)
     op, problem = node.op, None
-    recorder = _CanonicalRecorder()
+    recorder = CanonicalRecorder()
     try:
-        if isinstance(op, SugarOp):
-            op.expand(recorder, *inputs)
-        else:
-            recorder.add(op, *inputs)
+        recorder.expand(op, inputs)
     except OpError as e:
         problem = str(e)
     except TypeError:
         problem = f"{len(inputs)} inputs do not fit {op.type}"
-    resolved = _resolved(*recorder.found, node.spec()) if recorder.found else _UNKNOWN
+    resolved = _resolved(recorder, node.spec()) if recorder.op else _UNKNOWN
     return DeconvolutionFacts(
         node.id,
         node.name,
@@ -194,9 +178,10 @@ _UNKNOWN: dict[str, Any] = dict.fromkeys(
 )
 
 
-def _resolved(
-    op: core.Deconvolution, inputs: tuple[Spec, ...], made: Spec, own: Spec
-) -> dict[str, Any]:
+def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
+    op, inputs, out = canonical.op, canonical.inputs, canonical.out
+    assert op is not None
+    assert out is not None
     filter = inputs[1].shape
     g, c, m = filter[:3] if filter else (None, None, None)
     return {
@@ -208,8 +193,8 @@ def _resolved(
         "dilations": _dims(op.dilations),
         "pads_begin": _dims(dims(inputs[2])),
         "pads_end": _dims(dims(inputs[3])),
-        "output": _dims(own.shape or made.shape),
-        "macs_zero_insertion": zero_insertion_macs(filter, made.shape),
+        "output": _dims(own.shape or out.shape),
+        "macs_zero_insertion": zero_insertion_macs(filter, out.shape),
     }
 
 

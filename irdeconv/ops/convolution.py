@@ -20,8 +20,6 @@ from irdeconv.ops.core import equal_lengths, positive
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, is_static, merge
 from irdeconv.traits import SUM
 
-LISTS = ("strides", "pads_begin", "pads_end", "dilations")
-
 
 def reject(problems: Iterator[Problem]) -> None:
     """Raise the first problem of the attributes, before arithmetic trips over it."""
@@ -56,7 +54,7 @@ class ConvolutionBase(Op):
     def check(self) -> Iterator[Problem]:
         yield from positive("strides", self.strides)
         yield from positive("dilations", self.dilations)
-        yield from equal_lengths(self, LISTS)
+        yield from equal_lengths(self._lists())
 
     def infer(self, data: Spec, filter: Spec) -> Spec:
         want_type(data, "number", 0, "data")
@@ -89,12 +87,19 @@ class ConvolutionBase(Op):
             return len(filter) - 2 - self.grouped
         return None
 
+    def _lists(self) -> dict[str, Ints]:
+        return {
+            "strides": self.strides,
+            "pads_begin": self.pads_begin,
+            "pads_end": self.pads_end,
+            "dilations": self.dilations,
+        }
+
     def _check_lists(self, axes: int) -> None:
-        for name in LISTS:
-            count = len(getattr(self, name))
-            if count not in (0, axes):
+        for name, values in self._lists().items():
+            if len(values) not in (0, axes):
                 raise OpError(
-                    f"{name} has {count} values for {axes} spatial axes",
+                    f"{name} has {len(values)} values for {axes} spatial axes",
                     code="E304",
                     attribute=name,
                 )

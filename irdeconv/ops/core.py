@@ -7,7 +7,7 @@ g groups; `*` stands for one to three spatial axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -178,9 +178,9 @@ def positive(name: str, values: Ints) -> Iterator[Problem]:
             )
 
 
-def equal_lengths(op: Op, names: tuple[str, ...]) -> Iterator[Problem]:
+def equal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
     """Yield a problem for every given per-axis list whose length is not that of most of them."""
-    given = {name: len(getattr(op, name)) for name in names if getattr(op, name)}
+    given = {name: len(values) for name, values in lists.items() if values}
     counts = list(given.values())
     usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
     others = " and ".join(name for name, count in given.items() if count == usual)

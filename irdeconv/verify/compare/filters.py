@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.op import Op
 from irdeconv.ops import core
-from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.spec import Array
 from irdeconv.verify.compare.difference import Allowed, TensorDifference
 from irdeconv.verify.compare.kinds import listed, same
@@ -48,14 +49,11 @@ def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:
     if len(inputs) < 2 or not is_real(inputs[1]) or not inputs[1].size:
         return None
     shape = inputs[1].shape
-    if not (isinstance(op, ConvolutionBase) or op.deconvolution):
-        return None
-    if isinstance(op, core.Deconvolution) or op.type.startswith("Group"):
+    if isinstance(op, DialectDeconvolution):
+        return op.grouped_shape(shape)
+    if isinstance(op, (core.Deconvolution, GroupConvolution)):
         return shape
-    if getattr(op, "channels_last", False) or hasattr(op, "filter_format"):
-        return None
-    groups = int(getattr(op, "group", getattr(op, "num_groups", 1)))
-    return (groups, shape[0] // groups, *shape[1:])
+    return (1, *shape) if isinstance(op, ConvolutionBase) else None
 
 
 def filter_mistake(
