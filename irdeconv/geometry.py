@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 Semantics = Literal["runtime", "document"]
 
@@ -20,39 +20,42 @@ Semantics = Literal["runtime", "document"]
 class Vector(Protocol):
     """One number per spatial axis, with elementwise arithmetic."""
 
-    def __add__(self, other: Any) -> Any: ...
+    def __add__(self, other: Vector | int, /) -> Vector: ...
 
-    def __sub__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Vector | int, /) -> Vector: ...
 
-    def __mul__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Vector | int, /) -> Vector: ...
 
-    def half(self) -> Any:
+    def half(self) -> Vector:
         """Return floor(v / 2)."""
 
-    def clamp(self) -> Any:
+    def clamp(self) -> Vector:
         """Return max(v, 0)."""
 
 
 @dataclass(frozen=True)
 class IntVector:
-    """Known numbers, one per spatial axis, in Python integers."""
+    """Known numbers, one per spatial axis, in Python integers.
+
+    Arithmetic with a vector of another kind is left to that one.
+    """
 
     values: tuple[int, ...]
 
-    def _zip(self, other: Any, f: Callable[[int, int], int]) -> Any:
+    def _zip(self, other: Vector | int, f: Callable[[int, int], int]) -> IntVector:
         if isinstance(other, int):
             return IntVector(tuple(f(a, other) for a in self.values))
         if isinstance(other, IntVector):
             return IntVector(tuple(f(a, b) for a, b in zip(self.values, other.values, strict=True)))
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Vector | int, /) -> Vector:
         return self._zip(other, lambda a, b: a + b)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Vector | int, /) -> Vector:
         return self._zip(other, lambda a, b: a - b)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Vector | int, /) -> Vector:
         return self._zip(other, lambda a, b: a * b)
 
     def half(self) -> IntVector:
@@ -74,14 +77,12 @@ class Window:
 
 def dilated_kernel(kernel: Vector, dilations: Vector) -> Vector:
     """Return DK = D(K-1) + 1, the extent of a dilated kernel."""
-    extent: Vector = (kernel - 1) * dilations + 1
-    return extent
+    return (kernel - 1) * dilations + 1
 
 
 def full_size(size: Vector, strides: Vector, kernel: Vector, dilations: Vector) -> Vector:
     """Return FULL = S(I-1) + DK, the size of the uncropped scatter."""
-    full: Vector = (size - 1) * strides + dilated_kernel(kernel, dilations)
-    return full
+    return (size - 1) * strides + dilated_kernel(kernel, dilations)
 
 
 def openvino(
@@ -197,10 +198,9 @@ def onnx(
     return Window(begin, size - begin - output_shape)
 
 
-def _share(total: Any, smaller: bool) -> Vector:
+def _share(total: Vector, smaller: bool) -> Vector:
     """Return the part of a total that goes to the begin."""
-    part: Vector = total.half() if smaller else total - total.half()
-    return part
+    return total.half() if smaller else total - total.half()
 
 
 def tensorrt(
@@ -246,7 +246,7 @@ def tensorflow_size(padding: str, size: Vector, strides: Vector, extent: Vector)
 
     Under VALID a kernel shorter than the stride still gets I*S.  [Conv2DTranspose]
     """
-    whole: Vector = size * strides
+    whole = size * strides
     return whole if padding == "SAME" else whole + (extent - strides).clamp()
 
 

@@ -43,8 +43,8 @@ def pads(
     if auto_pad == "valid":
         return (0,) * len(sizes), (0,) * len(sizes)
     rows = zip(sizes, kernel, strides, dilations, strict=True)
-    found = [same_pads(auto_pad, *row) for row in rows]
-    return tuple(b for b, _ in found), tuple(e for _, e in found)
+    same = [same_pads(auto_pad, *row) for row in rows]
+    return tuple(b for b, _ in same), tuple(e for _, e in same)
 
 
 def steps(

@@ -134,7 +134,8 @@ class Deconvolution(Op):
         )
         begin = tuple(int(p) for p in pads_begin)
         end = geometry.IntVector(tuple(int(p) for p in pads_end))
-        size: geometry.IntVector = full - geometry.IntVector(begin) - end
+        size = full - geometry.IntVector(begin) - end
+        assert isinstance(size, geometry.IntVector)
         _not_negative(size.values)
         windows = self.windows(data.shape, filter.shape, begin, size.values, data.dtype.name)
         return deconvolution(np.asarray(data), filter, windows)

@@ -114,5 +114,4 @@ class GraphBuilder:
         array = self._constant(compressed)
         if array is None:
             return False
-        found = as_tuple(convert.op.evaluate(np.zeros(1, array.dtype)))[0]
-        return not np.any(found)
+        return not np.any(as_tuple(convert.op.evaluate(np.zeros(1, array.dtype)))[0])

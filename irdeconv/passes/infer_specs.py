@@ -26,38 +26,38 @@ def infer_specs(
     specs, so that one mistake is reported once. `remarks` adds warnings and compares the declared
     with the inferred specs.
     """
-    found = Collector()
+    problems = Collector()
     for node in graph.topological():
         inputs = graph.input_specs(node.id)
         try:
             specs = infer_op(node.op, inputs)
         except OpError as e:
-            report(found, graph, node, e.problem)
+            report(problems, graph, node, e.problem)
             node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
         except (ArithmeticError, ValueError, TypeError, IndexError) as e:
             problem = Problem("E300", f"its inputs do not fit: {e}")
-            report(found, graph, node, problem)
+            report(problems, graph, node, problem)
             node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = specs
-        _check_size(found, node, inputs)
+        _check_size(problems, node, inputs)
         if remarks:
             for problem in node.op.remarks(*inputs):
-                report(found, graph, node, problem)
-            _compare(found, graph, node)
-    return found.diagnostics
+                report(problems, graph, node, problem)
+            _compare(problems, graph, node)
+    return problems.diagnostics
 
 
-def _check_size(found: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
+def _check_size(problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
     """Report a tensor that no machine holds, once on its way through the graph."""
     if any(s.nbytes is not None and s.nbytes > TENSOR_BYTES for s in inputs):
         return
     for spec in node.specs or ():
         if spec.nbytes is not None and spec.nbytes > TENSOR_BYTES:
-            found.add(
+            problems.add(
                 "E602",
                 f'{node.type} "{node.name}": its output {spec} takes {spec.nbytes} bytes; the '
                 f"limit is {TENSOR_BYTES}",
@@ -67,7 +67,7 @@ def _check_size(found: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
             )
 
 
-def report(found: Collector, graph: Graph, node: Node, problem: Problem) -> None:
+def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:
     """Add an operation's problem with its layer, its place and where its inputs come from."""
     location = node.location
     if location is not None and problem.attribute is not None:
@@ -85,7 +85,7 @@ def report(found: Collector, graph: Graph, node: Node, problem: Problem) -> None
             )
     if problem.attribute is not None:
         notes = []
-    found.add(
+    problems.add(
         problem.code,
         f'{node.type} "{node.name}": {problem.message}',
         severity=problem.severity,
@@ -96,23 +96,23 @@ def report(found: Collector, graph: Graph, node: Node, problem: Problem) -> None
     )
 
 
-def _compare(found: Collector, graph: Graph, node: Node) -> None:
+def _compare(problems: Collector, graph: Graph, node: Node) -> None:
     """Warn where the file declares other shapes or element types than the inferred ones."""
     if isinstance(node.op, Opaque):
         return
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
-        _compare_one(found, node, "output", port, (said, is_))
+        _compare_one(problems, node, "output", port, (said, is_))
     for port, (said, value) in enumerate(
         zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
         # What the producer declares as well is reported there.
         source = graph.node(value.node).declared
         if value.port >= len(source) or said != source[value.port]:
-            _compare_one(found, node, "input", port, (said, graph.spec(value)))
+            _compare_one(problems, node, "input", port, (said, graph.spec(value)))
 
 
 def _compare_one(
-    found: Collector,
+    problems: Collector,
     node: Node,
     side: Literal["input", "output"],
     port: int,
@@ -122,7 +122,7 @@ def _compare_one(
     said, is_ = specs
     what, place = f"{side} {port}", node.place_of(side, port)
     if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
-        found.add(
+        problems.add(
             "W203",
             f'{node.type} "{node.name}": {what} is declared {said.dtype.precision}, but it '
             f"is {is_.dtype.precision}",
@@ -131,7 +131,7 @@ def _compare_one(
             hint="OpenVINO ignores the declaration and uses the inferred type",
         )
     if not compatible(said.shape, is_.shape):
-        found.add(
+        problems.add(
             "W202",
             f'{node.type} "{node.name}": {what} is declared {format_shape(said.shape)}, but '
             f"it is {format_shape(is_.shape)}",

@@ -26,7 +26,7 @@ from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered as Lowered
 from irdeconv.passes.records import LoweredLayer as LoweredLayer
 from irdeconv.passes.records import LoweringReport as LoweringReport
-from irdeconv.passes.rewrite import Change, remove_dead, replace_node, unique_names
+from irdeconv.passes.rewrite import Change, expand, remove_dead, replace_node, unique_names
 from irdeconv.passes.subpixel import spell_depth_to_space
 from irdeconv.suggest import did_you_mean
 
@@ -38,7 +38,7 @@ class _State:
     profile: Profile
     explain: bool = False
     targeted: bool = False
-    found: Collector = field(default_factory=Collector)
+    problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
 
@@ -61,20 +61,22 @@ def lower(
     profile = load_profile(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
-    state = _State(inferred(graph), form, profile, explain, targeted)
+    state = _State(
+        graph=inferred(graph), form=form, profile=profile, explain=explain, targeted=targeted
+    )
     dead = {n.id for n in state.graph.nodes()} - state.graph.live()
     for node in [n for n in state.graph.topological() if n.op.deconvolution]:
         _lower_one(state, node)
     _warn_of_bodies(state)
-    if state.found.errors:
-        raise LoweringError(state.found.diagnostics)
+    if state.problems.errors:
+        raise LoweringError(state.problems.diagnostics)
     remove_dead(state.graph, dead)
     _check_language(state.graph)
     unique_names(state.graph)
     infer_specs(state.graph)
     state.graph.lint()
     named = profile.name if explain else None
-    diagnostics = tuple(state.found.diagnostics)
+    diagnostics = tuple(state.problems.diagnostics)
     return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
 
 
@@ -123,17 +125,17 @@ LANGUAGE = frozenset(
 
 def _check_language(graph: Graph) -> None:
     """Raise LoweringError where a deconvolution or anything unforeseen is left."""
-    found = Collector()
+    problems = Collector()
     for node in graph.nodes():
         if node.op.deconvolution or (node.origins and node.type not in LANGUAGE):
-            found.add(
+            problems.add(
                 "E401",
                 f'{node.type} "{node.name}" does not belong in a lowered graph',
                 location=node.location,
                 layer=node.name,
             )
-    if found.errors:
-        raise LoweringError(found.diagnostics)
+    if problems.errors:
+        raise LoweringError(problems.diagnostics)
 
 
 def inferred(graph: Graph) -> Graph:
@@ -151,7 +153,7 @@ def canonicalize(graph: Graph, node: Node) -> Node:
     op = node.op
     if not isinstance(op, SugarOp):
         return node
-    change = replace_node(graph, node, lambda o, b, *inputs: o.expand(b, *inputs))
+    change = replace_node(graph, node, expand)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
@@ -160,11 +162,11 @@ def canonicalized(graph: Graph) -> Graph:
 
     The graph itself where nothing is to be done; OpError where a layer cannot be expanded.
     """
-    found = [n for n in graph.topological() if n.op.deconvolution and isinstance(n.op, SugarOp)]
-    if not found:
+    sugar = [n for n in graph.topological() if n.op.deconvolution and isinstance(n.op, SugarOp)]
+    if not sugar:
         return graph
     out = graph.copy()
-    for node in found:
+    for node in sugar:
         canonicalize(out, out.node(node.id))
     infer_specs(out)
     return out
@@ -180,9 +182,9 @@ def _lower_one(state: _State, node: Node) -> None:
         form, skipped, change = _apply(state, canonical, costs)
     except OpError as e:
         if node.id in graph:
-            report(state.found, graph, node, e.problem)
+            report(state.problems, graph, node, e.problem)
         else:
-            state.found.add(
+            state.problems.add(
                 "E400",
                 f'{source.type} "{source.name}": {e}',
                 layer=source.name,
@@ -252,7 +254,7 @@ def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str
 
 def _warn_of_target(state: _State, node: Node, message: str) -> None:
     message = f'deconvolution "{node.name}": {message}'
-    state.found.add("W402", message, location=node.location, layer=node.name)
+    state.problems.add("W402", message, location=node.location, layer=node.name)
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
@@ -265,15 +267,15 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
         )
         if bad
     ]
-    found = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
+    message = f'{node.type} "{node.name}": {" and ".join(counts)} are not finite'
     if spread.affected:
         by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
-        found += (
+        message += (
             f"; {form} spoils {spread.affected[form]} of {spread.outputs} outputs, the definition "
             f"{spread.affected[DEFINITION]} ({by_form}"
             f"{'; for sizes that stand in for unknown ones' if spread.assumed else ''})"
         )
-    state.found.add("W401", found, location=node.location, layer=node.name)
+    state.problems.add("W401", message, location=node.location, layer=node.name)
 
 
 def _rename(graph: Graph, source: Node) -> None:
@@ -294,7 +296,7 @@ def _warn_of_bodies(state: _State) -> None:
         if isinstance(node.op, Opaque) and any(
             b"ConvolutionBackpropData" in s.xml for s in node.op.sections
         ):
-            state.found.add(
+            state.problems.add(
                 "W400",
                 f'{node.type} "{node.name}": its body contains deconvolutions, which stay '
                 "as they are",

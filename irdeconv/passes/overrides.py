@@ -20,36 +20,36 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
     An input is named as when it is fed; the empty name is the only input. Raises UsageError with
     everything that does not fit.
     """
-    found, out = Collector(), {}
+    problems, out = Collector(), {}
     names = graph.input_names()
     if len(graph.parameters) == 1:
         names = {"": graph.parameters[0], **names}
-    for name, given in shapes.items():
+    for name, wanted in shapes.items():
         node = names.get(name)
         if node is None:
-            found.add(
+            problems.add(
                 "E310",
                 f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
                 hint=did_you_mean(name, names) if name else "name one of them",
             )
             continue
         try:
-            out[node.id] = _input_shape(name, node, given)
+            out[node.id] = _input_shape(name, node, wanted)
         except ValueError as e:
-            found.add("E310", str(e), layer=node.name)
-    if found.errors:
-        raise UsageError(found.diagnostics)
+            problems.add("E310", str(e), layer=node.name)
+    if problems.errors:
+        raise UsageError(problems.diagnostics)
     return out
 
 
-def _input_shape(name: str, node: Node, given: ShapeLike) -> Shape | None:
+def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
     """Return the wanted shape of an input; ValueError says why it does not fit.
 
     As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
     mistake.
     """
     try:
-        shape = parse_shape_like(given)
+        shape = parse_shape_like(wanted)
     except ValueError as e:
         raise ValueError(f'shape of input "{name}": {e}') from e
     if not isinstance(node.op, Parameter):
@@ -63,17 +63,17 @@ def _input_shape(name: str, node: Node, given: ShapeLike) -> Shape | None:
     return shape
 
 
-def parse_shape_like(given: ShapeLike) -> Shape | None:
+def parse_shape_like(wanted: ShapeLike) -> Shape | None:
     """Return a shape from a text, or from ints, None and "lo..hi"; ValueError says what is wrong.
 
     None stands for an unknown rank.
     """
-    if given is None or isinstance(given, str):
-        return None if given is None else parse_shape(given)
-    if not isinstance(given, Iterable):
-        raise ValueError(f"{given!r} is not a list of dimensions")
+    if wanted is None or isinstance(wanted, str):
+        return None if wanted is None else parse_shape(wanted)
+    if not isinstance(wanted, Iterable):
+        raise ValueError(f"{wanted!r} is not a list of dimensions")
     dims: list[Dim] = []
-    for d in given:
+    for d in wanted:
         parsed = parse_shape("?" if d is None else str(d))
         if parsed is None or len(parsed) != 1:
             raise ValueError(f'"{d}" is not a dimension')

@@ -7,17 +7,16 @@ is only a hint: the three nodes must also be what the writer makes of it.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
+from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.rewrite import replace_node, sweep
 from irdeconv.spec import Array, is_static
 
@@ -38,10 +37,10 @@ def recognise(graph: Graph) -> int:
     """Replace marked spellings in place by ZeroInsertion and Pad; returns how many."""
     count = 0
     for node in list(graph.nodes("Reshape")):
-        found = _MARKED.search(node.rt_info or "")
-        if found:
-            strides = tuple(map(int, found[1].split(",")))
-            read = _recognise_trailing if found[2] else _recognise
+        marked = _MARKED.search(node.rt_info or "")
+        if marked:
+            strides = tuple(map(int, marked[1].split(",")))
+            read = _recognise_trailing if marked[2] else _recognise
             count += read(graph, node, strides)
     for node in graph.nodes() if count else ():
         if node.specs is not None:
@@ -75,10 +74,10 @@ def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
     reshape.rt_info = None
     zeros = np.array(end).tolist() if isinstance(end, np.ndarray) else None
 
-    def insertion(op: Any, b: Builder[Any], *_: Any) -> Any:
+    def insertion(op: Reshape, b: GraphBuilder, *_: Value) -> Value:
         return b.add(core.ZeroInsertion(strides), source)
 
-    def longer(op: Any, b: Builder[Any], x: Any, begin: Any, *_: Any) -> Any:
+    def longer(op: Pad12, b: GraphBuilder, x: Value, begin: Value, *_: Value) -> Value:
         return b.add(op, x, begin, b.const(end) if isinstance(end, np.ndarray) else end)
 
     replace_node(graph, reshape, insertion)
@@ -100,15 +99,15 @@ def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Val
     if not isinstance(reshape.op, Reshape) or not isinstance(pad.op, Pad12):
         return None
     data, begin, end, *fill = graph.inputs_of(pad.id)
-    wide = graph.node(data.node)
-    if not isinstance(wide.op, Unsqueeze) or fill or pad.op.pad_mode != "constant":
+    unsqueezed = graph.node(data.node)
+    if not isinstance(unsqueezed.op, Unsqueeze) or fill or pad.op.pad_mode != "constant":
         return None
-    source, axes = graph.inputs_of(wide.id)
+    source, axes = graph.inputs_of(unsqueezed.id)
     behind = np.arange(3, 3 + 2 * len(strides), 2)
     wanted = np.zeros(2 + 2 * len(strides), np.int64)
     wanted[behind] = [s - 1 for s in strides]
-    given = ((axes, behind), (end, wanted), (begin, np.zeros_like(wanted)))
-    if not all(_equal(graph, a, b) for a, b in given):
+    pairs = ((axes, behind), (end, wanted), (begin, np.zeros_like(wanted)))
+    if not all(_equal(graph, a, b) for a, b in pairs):
         return None
     return source if _keeps_elements(graph, reshape, source, strides) else None
 
@@ -137,8 +136,8 @@ def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[i
 
 
 def _equal(graph: Graph, value: Value, wanted: Array) -> bool:
-    found = _const(graph, value)
-    return found is not None and np.array_equal(found, wanted)
+    array = _const(graph, value)
+    return array is not None and np.array_equal(array, wanted)
 
 
 def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Value | None:
@@ -161,17 +160,17 @@ def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Va
 def _upstream(graph: Graph, reshape: Node) -> set[int]:
     """Return the ids of the spelling's nodes and of what computes the target shape."""
     pad = graph.inputs_of(reshape.id)[0].node
-    found = {v.node for v in graph.inputs_of(reshape.id)} | {v.node for v in graph.inputs_of(pad)}
-    wide = graph.inputs_of(pad)[0].node
-    found.add(graph.inputs_of(wide)[1].node)
+    nodes = {v.node for v in graph.inputs_of(reshape.id)} | {v.node for v in graph.inputs_of(pad)}
+    unsqueeze = graph.inputs_of(pad)[0].node
+    nodes.add(graph.inputs_of(unsqueeze)[1].node)
     target = graph.inputs_of(reshape.id)[1].node
     stack = [target]
     while stack:
         for v in graph.inputs_of(stack.pop()):
             if graph.node(v.node).type in ("ShapeOf", "Const"):
-                found.add(v.node)
+                nodes.add(v.node)
                 stack += [v.node] if graph.node(v.node).type == "Const" else []
-    return found
+    return nodes
 
 
 def _const(graph: Graph, value: Value) -> Array | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ class LoweringReport:
     diagnostics: tuple[Diagnostic, ...] = ()
     target: str | None = None
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[LoweredLayer]:
         return iter(self.layers)
 
     def __len__(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import SugarOp
 from irdeconv.passes.builder import GraphBuilder
 
 
@@ -26,7 +26,7 @@ class Change:
     skipped: str | None = None
 
 
-def replace_node(graph: Graph, node: Node, build: Callable[..., Any]) -> Change:
+def replace_node(graph: Graph, node: Node, build: Callable[..., Value | Skip]) -> Change:
     """Replace a node with one output by what `build(op, builder, *inputs)` makes.
 
     The last new node takes over the name and the tensor names; all of them inherit place and
@@ -42,9 +42,14 @@ def replace_node(graph: Graph, node: Node, build: Callable[..., Any]) -> Change:
     if isinstance(result, Skip):
         _undo(graph, builder.made)
         return Change(node.name, skipped=result.reason)
-    assert isinstance(result, Value)
     _take_over(graph, node, result, builder.made)
     return Change(node.name, tuple(i for i in builder.made if i in graph))
+
+
+def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
+    """Build what an operation is defined by, for `replace_node`."""
+    value: Value = op.expand(b, *inputs)
+    return value
 
 
 def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from irdeconv.dtypes import i64
 from irdeconv.errors import Collector, OpError, UnsupportedError
 from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import Builder, SugarOp
+from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import ConvolutionBase
@@ -27,9 +26,10 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.unary import Negative
 from irdeconv.ops.vectors import vector
+from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.emit import pad_spatial
 from irdeconv.passes.recognise import mark
-from irdeconv.passes.rewrite import remove_dead, replace_node, unique_names
+from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, Spec, bounds, is_static
 
 
@@ -38,7 +38,7 @@ def standardize(graph: Graph) -> Graph:
 
     Raises UnsupportedError with every operation that has no such spelling.
     """
-    out, found = graph.copy(), Collector()
+    out, problems = graph.copy(), Collector()
     dead = {n.id for n in out.nodes()} - out.live()
     for node in out.topological():
         if node.id not in out or not _needs(node):
@@ -46,14 +46,14 @@ def standardize(graph: Graph) -> Graph:
         try:
             _standardize(out, node)
         except OpError as e:
-            found.add(
+            problems.add(
                 "E402",
                 f'{node.type} "{node.name}" cannot be written in standard operations: {e}',
                 location=node.location,
                 layer=node.name,
             )
-    if found.errors:
-        raise UnsupportedError(found.diagnostics)
+    if problems.errors:
+        raise UnsupportedError(problems.diagnostics)
     for node in list(out.nodes("Pad")):
         if node.origins and isinstance(node.op, Pad12) and _pads_zeros(out, node):
             _split_pad(out, node)
@@ -74,7 +74,7 @@ def _needs(node: Node) -> bool:
 def _standardize(graph: Graph, node: Node) -> None:
     op = node.op
     if isinstance(op, core.ZeroInsertion):
-        _zero_insertion(graph, node)
+        _zero_insertion(graph, node, op)
     elif isinstance(op, core.Deconvolution):
         replace_node(graph, node, _deconvolution)
     elif isinstance(op, ConvolutionBase):
@@ -83,7 +83,7 @@ def _standardize(graph: Graph, node: Node) -> None:
             raise OpError(f"OpenVINO convolves 1 to 3 spatial axes, not {rank - 2}")
         replace_node(graph, node, _empty_convolution)
     elif isinstance(op, SugarOp):
-        change = replace_node(graph, node, lambda o, b, *inputs: o.expand(b, *inputs))
+        change = replace_node(graph, node, expand)
         for made in map(graph.node, change.made):
             if made.id in graph and _needs(made):
                 _standardize(graph, made)
@@ -91,28 +91,30 @@ def _standardize(graph: Graph, node: Node) -> None:
         raise OpError("no spelling is defined")
 
 
-def _zero_insertion(graph: Graph, node: Node) -> None:
+def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
     """Spell zero-insertion; the surplus zeros at the end go into a Pad that follows."""
-    if node.op.trailing:  # type: ignore[attr-defined]
-        _mark(graph, replace_node(graph, node, _spread).made, node.op)
+    if op.trailing:
+        _mark(graph, replace_node(graph, node, _spread).made, op)
         return
     users = graph.users(Value(node.id))
-    surplus = tuple(s - 1 for s in node.op.strides)  # type: ignore[attr-defined]
+    surplus = tuple(s - 1 for s in op.strides)
     pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
     if pad is None or not isinstance(pad.op, Pad12) or not _pads_zeros(graph, pad):
         made = replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus)).made
-        _mark(graph, made, node.op)
+        _mark(graph, made, op)
         return
-    _mark(graph, replace_node(graph, node, _spread).made, node.op)
+    _mark(graph, replace_node(graph, node, _spread).made, op)
 
-    def shorter(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *value: Any) -> Any:
+    def shorter(
+        op: Pad12, b: GraphBuilder, x: Value, begin: Value, end: Value, *fill: Value
+    ) -> Value:
         less = b.const(np.array((0, 0, *surplus), np.int64))
-        return b.add(op, x, begin, b.add(Subtract(), end, less), *value)
+        return b.add(op, x, begin, b.add(Subtract(), end, less), *fill)
 
     replace_node(graph, pad, shorter)
 
 
-def _mark(graph: Graph, made: tuple[int, ...], op: Any) -> None:
+def _mark(graph: Graph, made: tuple[int, ...], op: core.ZeroInsertion) -> None:
     """Mark the spelling, so that reading it back gives ZeroInsertion again."""
     for node in map(graph.node, made):
         if isinstance(node.op, Reshape):
@@ -142,12 +144,12 @@ def _split_pad(graph: Graph, node: Node) -> None:
     if not _may_overcrop(data, begin.known, end.known):
         return
 
-    def build(op: Any, b: Builder[Any], x: Any, begin: Any, end: Any, *_: Any) -> Any:
+    def build(op: Pad12, b: GraphBuilder, x: Value, begin: Value, end: Value, *_: Value) -> Value:
         zero = b.const(np.zeros(1, np.int64))
-        wide = b.add(op, x, b.add(Maximum(), begin, zero), b.add(Maximum(), end, zero))
-        return b.add(op, wide, cropped(b, begin), cropped(b, end))
+        padded = b.add(op, x, b.add(Maximum(), begin, zero), b.add(Maximum(), end, zero))
+        return b.add(op, padded, cropped(b, begin), cropped(b, end))
 
-    def cropped(b: Builder[Any], pads: Any) -> Any:
+    def cropped(b: GraphBuilder, pads: Value) -> Value:
         return b.add(Negative(), b.add(ReLU(), b.add(Negative(), pads)))
 
     replace_node(graph, node, build)
@@ -162,44 +164,49 @@ def _may_overcrop(data: Spec, begin: Array | None, end: Array | None) -> bool:
     return False
 
 
-def _spread(op: core.ZeroInsertion, b: Builder[Any], x: Any) -> Any:
+def _spread(op: core.ZeroInsertion, b: GraphBuilder, x: Value) -> Value:
     """Unsqueeze behind each spatial axis, pad there, reshape: I*S elements, S-1 zeros too many."""
     axes = len(op.strides)
     behind = np.arange(3, 3 + 2 * axes, 2)
-    wide = b.add(Unsqueeze(), x, b.const(behind.astype(np.int64)))
+    spread = b.add(Unsqueeze(), x, b.const(behind.astype(np.int64)))
     end = np.zeros(2 + 2 * axes, np.int64)
     end[behind] = [s - 1 for s in op.strides]
-    wide = b.add(Pad12("constant"), wide, b.const(np.zeros_like(end)), b.const(end))
+    spread = b.add(Pad12("constant"), spread, b.const(np.zeros_like(end)), b.const(end))
     shape, factors = b.spec(x).shape, np.array((1, 1, *op.strides), np.int64)
     if is_static(shape):
         target = b.const(np.array(shape, np.int64) * factors)
     else:
         target = b.add(Multiply(), b.add(ShapeOf(i64), x), b.const(factors))
-    return b.add(Reshape(special_zero=False), wide, target)
+    return b.add(Reshape(special_zero=False), spread, target)
 
 
-def _empty_convolution(op: Any, b: Builder[Any], x: Any, w: Any) -> Any:
+def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value) -> Value:
     """Spell a convolution in which no window fits: one that just fits, its only output cut off."""
     data, taps = (b.spec(x).shape or ())[2:], (b.spec(w).shape or ())[2 + op.grouped :]
-    out = op.infer(b.spec(x), b.spec(w)).shape[2:]
+    out = (op.infer(b.spec(x), b.spec(w)).shape or ())[2:]
     lack, surplus = [0] * len(out), [0] * len(out)
     for axis, (o, i, k) in enumerate(zip(out, data, taps, strict=True)):
         if o == 0 and isinstance(i, int) and isinstance(k, int):
             lack[axis], surplus[axis] = geometry_conv.extent(k, op.dilations[axis]) - i, -1
     none = IntVector((0,) * len(out))
-    wide = pad_spatial(b, x, none, IntVector(tuple(lack)))
-    y = b.add(replace(op, unrestricted=False), wide, w)
+    padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
+    y = b.add(replace(op, unrestricted=False), padded, w)
     return pad_spatial(b, y, none, IntVector(tuple(surplus)))
 
 
-def _crop(b: Builder[Any], x: Any, surplus: tuple[int, ...]) -> Any:
+def _crop(b: GraphBuilder, x: Value, surplus: tuple[int, ...]) -> Value:
     zeros = IntVector((0,) * len(surplus))
     return pad_spatial(b, x, zeros, IntVector(tuple(-s for s in surplus)))
 
 
 def _deconvolution(
-    op: core.Deconvolution, b: Builder[Any], x: Any, w: Any, pads_begin: Any, pads_end: Any
-) -> Any:
+    op: core.Deconvolution,
+    b: GraphBuilder,
+    x: Value,
+    w: Value,
+    pads_begin: Value,
+    pads_end: Value,
+) -> Value:
     """Spell the canonical deconvolution: pads that only cut off natively, others by a Pad."""
     axes = len(op.strides)
     begin, end = vector(b, pads_begin), vector(b, pads_end)

@@ -146,7 +146,7 @@ def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
     """Return zeros (N, M, *(I + more)) for a residue that no tap reaches."""
     dtype = b.spec(x).dtype
     zero = b.const(np.zeros((), dtype.container if dtype else np.float32))
-    spatial: Vector = sizes(b, x, 2, len(axes)) + IntVector(tuple(a.more for a in axes))
+    spatial = sizes(b, x, 2, len(axes)) + IntVector(tuple(a.more for a in axes))
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
     return b.add(Broadcast("numpy"), zero, joined(b, sizes(b, x, 0, 1), outputs, spatial))
 
@@ -187,12 +187,12 @@ def _transposed(b: Builder[X], y: X, blocks: tuple[int, ...], inner: Vector, out
     strides = blocks[1:]
     axes = len(strides)
     batch, spatial = sizes(b, y, 0, 1), sizes(b, y, 2, axes)
-    wide = joined(b, batch, IntVector(blocks), inner, spatial)
-    y = b.add(Reshape(special_zero=False), y, wide)
+    split = joined(b, batch, IntVector(blocks), inner, spatial)
+    y = b.add(Reshape(special_zero=False), y, split)
     pairs = ((3 + axes + a, 2 + a) for a in range(axes))
     order = (0, 1, 2 + axes, *itertools.chain.from_iterable(pairs))
     y = b.add(Transpose(), y, b.const(np.array(order, np.int64)))
-    grown: Vector = spatial * IntVector(strides)
+    grown = spatial * IntVector(strides)
     return b.add(Reshape(special_zero=False), y, joined(b, batch, outputs, grown))
 
 
@@ -253,31 +253,31 @@ def stacked(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X
     """core.Deconvolution -> one convolution with a block of channels per residue, interleaved."""
     axes, shape = axes_of(op, b, w, pads_begin, pads_end), b.spec(w).shape
     assert is_static(shape)
-    wide = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
-    end = [a.more + v.span - 1 + v.low for a, v in zip(axes, wide, strict=True)]
-    data = pad_spatial(b, x, IntVector(tuple(-v.low for v in wide)), IntVector(tuple(end)))
-    y = convolve(b, data, _stack(b, w, shape, wide), (1,) * len(axes))
+    widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
+    end = [a.more + v.span - 1 + v.low for a, v in zip(axes, widened, strict=True)]
+    data = pad_spatial(b, x, IntVector(tuple(-v.low for v in widened)), IntVector(tuple(end)))
+    y = convolve(b, data, _stack(b, w, shape, widened), (1,) * len(axes))
     return interleave(b, y, w, shape[0], axes)
 
 
-def _stack(b: Builder[X], w: X, shape: tuple[int, ...], wide: list[Widened]) -> X:
+def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) -> X:
     """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them."""
-    more = IntVector(tuple(int(v.lacks) for v in wide))
+    more = IntVector(tuple(int(v.lacks) for v in widened))
     w = pad_axes(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
-    for a, v in enumerate(wide, 3):
+    for a, v in enumerate(widened, 3):
         if not v.is_filter:
             index = b.const(np.array(v.index, np.int64))
             w = b.add(Gather(), w, index, b.const(np.array(a, np.int64)))
-    residues = [len(v.taps) for v in wide]
+    residues = [len(v.taps) for v in widened]
     if math.prod(residues) == 1:
         return w
-    pairs = [n for v in wide for n in (len(v.taps), v.span)]
+    pairs = [n for v in widened for n in (len(v.taps), v.span)]
     split = (shape[0] * shape[1], shape[2], *pairs)
     w = b.add(Reshape(special_zero=False), w, b.const(np.array(split, np.int64)))
-    axes = range(len(wide))
+    axes = range(len(widened))
     order = (0, *(2 + 2 * a for a in axes), 1, *(3 + 2 * a for a in axes))
     w = b.add(Transpose(), w, b.const(np.array(order, np.int64)))
-    target = (shape[0], shape[1], math.prod(residues) * shape[2], *(v.span for v in wide))
+    target = (shape[0], shape[1], math.prod(residues) * shape[2], *(v.span for v in widened))
     return b.add(Reshape(special_zero=False), w, b.const(np.array(target, np.int64)))
 
 
