@@ -7,7 +7,6 @@ from collections.abc import Callable
 from irdeconv.graph import Graph
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import Body, Document, MapEntry, PortMap, XmlLayer
-from irdeconv.source import Anchor
 from irdeconv.suggest import did_you_mean
 
 Build = Callable[[Document, Context], Graph | None]
@@ -71,7 +70,7 @@ class _MapChecker:
         hint: str | None = None,
     ) -> None:
         layer = self._layer
-        anchor = Anchor(layer.anchor.section, layer.anchor.item, entry.sub)
+        anchor = layer.within(entry.sub)
         self._context.add(code, message, anchor, attribute=attribute, layer=layer, hint=hint)
 
     def _numbers(self, entry: MapEntry, names: tuple[str, ...]) -> dict[str, int] | None:
@@ -96,12 +95,9 @@ class _MapChecker:
         return not missing
 
     def _unknown(self, entry: MapEntry, known: tuple[str, ...]) -> None:
-        for name, _ in entry.attributes:
-            if name not in known:
-                self._add(
-                    "W100", f'<{entry.tag}> has no attribute "{name}"; OpenVINO ignores it',
-                    entry, name, did_you_mean(name, known),
-                )  # fmt: skip
+        layer, names = self._layer, dict(entry.attributes)
+        place = layer.within(entry.sub)
+        self._context.unknown_attributes(names, known, f"<{entry.tag}>", place, layer=layer)
 
     def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> XmlLayer | None:
         inner = self._inner.get(number)
@@ -227,7 +223,7 @@ class _MapChecker:
         """Report inputs of the body that nothing feeds."""
         if port_map.tag == "back_edges" or self._vague:
             return
-        anchor = Anchor(self._layer.anchor.section, self._layer.anchor.item, port_map.sub)
+        anchor = self._layer.within(port_map.sub)
         for number, inner in self._inner.items():
             if inner.type == "Parameter" and number is not None and number not in self._fed:
                 self._context.add(

@@ -39,7 +39,9 @@ class ConstantReader:
         dtype = self._element_type(data)
         shape = self._shape(data)
         offset, size = self._number(data, "offset"), self._number(data, "size")
-        self._unknown(data)
+        self._context.unknown_attributes(
+            data, _ATTRIBUTES, "Const", layer.within(layer.data_sub), layer=layer
+        )
         if dtype is None or shape is None or offset is None or size is None:
             return None
         if not self._fits(dtype, shape, offset, size):
@@ -61,16 +63,6 @@ class ConstantReader:
             layer=layer,
             hint=hint,
         )
-
-    def _unknown(self, data: dict[str, str]) -> None:
-        for name in data:
-            if name not in _ATTRIBUTES:
-                self._add(
-                    "W100",
-                    f'Const has no attribute "{name}"; OpenVINO ignores it',
-                    name,
-                    did_you_mean(name, _ATTRIBUTES),
-                )
 
     def _missing(self, name: str) -> None:
         self._add("E105", f'the attribute "{name}" is missing')

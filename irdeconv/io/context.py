@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
+from irdeconv.suggest import did_you_mean
 
 
 @dataclass
@@ -65,6 +66,32 @@ class Context:
             notes=notes,
             hint=hint,
         )
+
+    def unknown_attributes(
+        self,
+        names: Iterable[str],
+        known: Sequence[str],
+        what: str,
+        anchor: Anchor,
+        *,
+        layer: XmlLayer | None = None,
+    ) -> None:
+        """Warn of every name that is not among the known attributes of an element."""
+        for name in names:
+            if name not in known:
+                self.add(
+                    "W100",
+                    f'{what} has no attribute "{name}"; OpenVINO ignores it',
+                    anchor,
+                    attribute=name,
+                    layer=layer,
+                    hint=did_you_mean(name, known),
+                )
+
+    def stands(self, layer: XmlLayer, attribute: str | None = None, *, sub: int = 0) -> Note:
+        """Return the note where another layer, or an element inside it, stands."""
+        anchor = layer.within(sub) if sub else layer.anchor
+        return Note(f"{layer.label} stands here", self.place(anchor, attribute))
 
     def problem(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what an operation says about itself; an attribute's place is in `<data>`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.errors import Note
+from irdeconv.errors import Severity
 from irdeconv.io.context import Context
 from irdeconv.io.document import Document, XmlLayer
 from irdeconv.io.port_specs import split_names
@@ -28,7 +28,7 @@ def _layer_names(document: Document, context: Context) -> None:
                 layer.anchor,
                 attribute="name",
                 layer=layer,
-                notes=[Note(f"{other.label} stands here", context.place(other.anchor, "name"))],
+                notes=[context.stands(other, "name")],
             )
 
 
@@ -48,16 +48,17 @@ def _tensor_names(document: Document, context: Context) -> None:
                         layer.within(port.sub),
                         attribute="names",
                         layer=layer,
-                        notes=[
-                            Note(
-                                f"{other[0].label} stands here",
-                                context.place(other[0].within(other[1]), "names"),
-                            )
-                        ],
+                        notes=[context.stands(other[0], "names", sub=other[1])],
                     )
 
 
 def _variables(document: Document, context: Context) -> None:
+    def report(layer: XmlLayer, message: str, severity: Severity = "error") -> None:
+        anchor = layer.within(layer.data_sub)
+        context.add(
+            "E215", message, anchor, attribute="variable_id", layer=layer, severity=severity
+        )
+
     read: dict[str, XmlLayer] = {}
     assigned: dict[str, XmlLayer] = {}
     for layer in document.layers:
@@ -70,20 +71,11 @@ def _variables(document: Document, context: Context) -> None:
         seen = assigned if layer.type == "Assign" else read
         other = seen.setdefault(variable, layer)
         if other is not layer:
-            context.add(
-                "E215", f'the variable "{variable}" is already that of {other.label}',
-                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
-            )  # fmt: skip
+            report(layer, f'the variable "{variable}" is already that of {other.label}')
     for variable, layer in assigned.items():
         if variable not in read:
-            context.add(
-                "E215", f'no ReadValue reads the variable "{variable}"',
-                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
-            )  # fmt: skip
+            report(layer, f'no ReadValue reads the variable "{variable}"')
     for variable, layer in read.items():
         if variable not in assigned:
-            context.add(
-                "E215", f'no Assign sets the variable "{variable}": it keeps its first value',
-                layer.within(layer.data_sub), attribute="variable_id", layer=layer,
-                severity="warning",
-            )  # fmt: skip
+            message = f'no Assign sets the variable "{variable}": it keeps its first value'
+            report(layer, message, "warning")

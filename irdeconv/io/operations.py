@@ -75,13 +75,10 @@ class OperationReader:
                     "E109", f"its {name} contains a control character: {text!a}", layer.anchor,
                     attribute=name, layer=layer,
                 )  # fmt: skip
-        for name, _ in layer.extra:
-            if name not in _EXTRA_ATTRIBUTES:
-                self._context.add(
-                    "W100", f'<layer> has no attribute "{name}"; OpenVINO ignores it',
-                    layer.anchor, attribute=name, layer=layer,
-                    hint=did_you_mean(name, _LAYER_ATTRIBUTES),
-                )  # fmt: skip
+        extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
+        self._context.unknown_attributes(
+            extra, _LAYER_ATTRIBUTES, "<layer>", layer.anchor, layer=layer
+        )
 
     # Known operations --------------------------------------------------------------------------
 

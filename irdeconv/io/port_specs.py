@@ -76,11 +76,8 @@ def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> 
         )
     for number, dim in enumerate(port.dims):
         _check_dim(dim, Anchor(anchor.section, anchor.item, port.sub + 1 + number), layer, context)
-    for name, _ in port.extra:
-        context.add(
-            "W100", f'<port> has no attribute "{name}"; OpenVINO ignores it', anchor,
-            attribute=name, layer=layer, hint=did_you_mean(name, ("id", "precision", "names")),
-        )  # fmt: skip
+    known = ("id", "precision", "names")
+    context.unknown_attributes(dict(port.extra), known, "<port>", anchor, layer=layer)
 
 
 def _type_hint(text: str) -> str | None:

@@ -9,7 +9,6 @@ from irdeconv.errors import Note
 from irdeconv.graph import Value
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import Document, Edge, XmlLayer, XmlPort
-from irdeconv.suggest import did_you_mean
 
 Positions = dict[int, int]
 _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
@@ -114,7 +113,7 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
             layer.anchor,
             attribute="id",
             layer=layer,
-            notes=[Note(f"{other.label} stands here", context.place(other.anchor, "id"))],
+            notes=[context.stands(other, "id")],
             hint="OpenVINO silently drops the first of the two",
         )
 
@@ -178,11 +177,7 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
             context.add("E106", f'{name}="{text}" is not an integer', edge.anchor, attribute=name)
         else:
             out.append(number)
-    for name, _ in edge.extra:
-        context.add(
-            "W100", f'<edge> has no attribute "{name}"; OpenVINO ignores it', edge.anchor,
-            attribute=name, hint=did_you_mean(name, _ENDS),
-        )  # fmt: skip
+    context.unknown_attributes(dict(edge.extra), _ENDS, "<edge>", edge.anchor)
     if len(out) == 4:
         return out[0], out[1], out[2], out[3]
     # Whoever the edge was meant for lacks an input because of it.
@@ -262,7 +257,7 @@ def _end(
         message = f"no {'output' if start else 'input'} port {port} (there are: {have})"
     context.add(
         "E202", message, edge.anchor, attribute=f"{side}-port", layer=layer,
-        notes=[Note(f"{layer.label} stands here", context.place(layer.anchor))],
+        notes=[context.stands(layer)],
     )  # fmt: skip
     if not start:
         wiring.doubtful.add(index)
