@@ -15,6 +15,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, infer_op
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.generate import Identity
 from irdeconv.ops.shape import Reshape, ShapeOf
 from irdeconv.passes.builder import GraphBuilder
@@ -168,6 +169,19 @@ class ImportBuilder(GraphBuilder):
         if axis == 1:
             return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
         raise Refusal(f"flattening at axis {axis} of an open shape")
+
+    def convolution(self, x: Value, w: Value, groups: int, **lists: Any) -> Value:
+        """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
+        if groups == 1:
+            return self.add(Convolution(**lists), x, w)
+        m, *rest = self.static(w, "the filter")
+        if groups < 1 or m % groups:
+            raise Refusal(f"{m} output channels do not divide into {groups} groups")
+        return self.add(GroupConvolution(**lists), x, self.reshape(w, (groups, m // groups, *rest)))
+
+    def per_channel(self, values: Value, axes: int) -> Value:
+        """Return one value for each channel as it broadcasts to data of so many spatial axes."""
+        return self.reshape(values, (1, -1, *(1,) * axes))
 
     # Names -------------------------------------------------------------------------------------
 

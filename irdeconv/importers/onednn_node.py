@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from irdeconv.dtypes import ElementType
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.reader import SourceNode
 
 
-@dataclass
-class DumpNode:
-    """An operation: kind, attributes, inputs; `target` is the element type of its first output.
+@dataclass(kw_only=True)
+class DumpNode(SourceNode):
+    """An operation: its kind; `target` is the element type of its output.
 
-    `modern` says that the dump was written by oneDNN 3 or later. Attributes that no rule asks for
-    are refused.
+    `modern` says that the dump was written by oneDNN 3 or later.
     """
 
     kind: str
-    name: str
-    attributes: dict[str, Any]
-    inputs: tuple[Value, ...]
-    outputs: int
-    modern: bool = True
-    semantics: Any = "runtime"
-    target: Any = None
-    asked: set[str] = field(default_factory=set)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.attributes
-
-    def __getitem__(self, at: int) -> Value:
-        if at >= len(self.inputs):
-            raise Refusal(f"input {at} is missing")
-        return self.inputs[at]
+    modern: bool
+    target: ElementType
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return an attribute; without a default it is required."""

@@ -15,7 +15,6 @@ from irdeconv.ops import activation as act
 from irdeconv.ops import elementwise as el
 from irdeconv.ops import reduction as red
 from irdeconv.ops import unary as un
-from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.normalization import BatchNormInference
@@ -77,16 +76,9 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     layout = n.word(name, "XIO", "XIO OIX")
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
     w = permute(b, n[1], order)
-    lists = _windows(n, axes)
-    if groups == 1:
-        y = b.add(Convolution(**lists), x, w)
-    else:
-        m, *rest = b.static(w, "the filter")
-        if groups < 1 or m % groups:
-            raise Refusal(f"{m} output channels do not divide into {groups} groups")
-        y = b.add(GroupConvolution(**lists), x, b.reshape(w, (groups, m // groups, *rest)))
+    y = b.convolution(x, w, groups, **_windows(n, axes))
     if len(n.inputs) > 2:
-        y = b.add(el.Add(), y, b.reshape(n[2], (1, -1, *(1,) * axes)))
+        y = b.add(el.Add(), y, b.per_channel(n[2], axes))
     return from_ncx(n, b, y)
 
 
@@ -115,7 +107,7 @@ def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
         semantics=n.semantics,
         **layout,
     )
-    return b.outputs(op, *n.inputs)[0]
+    return b.outputs(op, *n.given)[0]
 
 
 @rule("MaxPool AvgPool")
@@ -144,8 +136,8 @@ def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
     """Add one value for each channel."""
     rank = b.rank(n[0])
     last = n.word("data_format", "NXC", "NXC NCX") == "NXC"
-    shape = (1,) * (rank - 1) + (-1,) if last else (1, -1, *(1,) * (rank - 2))
-    return b.add(el.Add(), n[0], b.reshape(n[1], shape))
+    bias = b.reshape(n[1], (*(1,) * (rank - 1), -1)) if last else b.per_channel(n[1], rank - 2)
+    return b.add(el.Add(), n[0], bias)
 
 
 @rule("BatchNormInference")
@@ -270,7 +262,7 @@ def softmax(n: DumpNode, b: ImportBuilder) -> Value:
 @rule("Concat")
 def concat(n: DumpNode, b: ImportBuilder) -> Value:
     """Join along an axis."""
-    return b.add(Concat(int(n.get("axis"))), *n.inputs)
+    return b.add(Concat(int(n.get("axis"))), *n.given)
 
 
 @rule("MatMul")

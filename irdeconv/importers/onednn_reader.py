@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.errors import Diagnostic, FileAccessError, OpError
+from irdeconv.errors import Diagnostic, FileAccessError
 from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph, Info, Value
+from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
-from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.imported import MISFITS, Imported, Report, malformed, misused
+from irdeconv.importers.builder import Refusal
+from irdeconv.importers.imported import Imported, malformed, misused
 from irdeconv.importers.onednn_node import RULES, DumpNode
+from irdeconv.importers.reader import ModelReader
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec
 from irdeconv.suggest import did_you_mean
@@ -63,10 +64,10 @@ def read_onednn(
     dump = _parse(data, location)
     arrays = None if weights is None or weights == "random" else _arrays(weights)
     reader = DumpReader(
-        dump=dump,
         location=location,
-        semantics=semantics,
         shapes=dict(shapes or {}),
+        semantics=semantics,
+        dump=dump,
         arrays=arrays,
         seed=seed if weights == "random" else None,
     )
@@ -102,13 +103,10 @@ def _arrays(path: str | PathLike[str]) -> dict[str, Array]:
 
 
 @dataclass
-class DumpReader:
+class DumpReader(ModelReader):
     """Builds the graph of one dump."""
 
     dump: Any
-    location: Location
-    semantics: Semantics
-    shapes: dict[str, Shape | None]
     arrays: dict[str, Array] | None
     seed: int | None
     values: dict[int, Value | None] = field(default_factory=dict)
@@ -117,12 +115,9 @@ class DumpReader:
 
     def read(self) -> Imported:
         """Import all operations; raise everything that is wrong at once."""
-        self.out = Report(location=self.location)
-        self.graph = Graph(Info(name="onednn_graph", file=self.location.file))
-        self.builder = ImportBuilder.of(self.graph, self.location)
         version = str(self.dump.get("version", "unknown"))
         self.modern = not version.startswith(("0.", "1.", "2."))
-        done = Imported(self.graph, f"oneDNN Graph {version}")
+        done = self.start("onednn_graph", f"oneDNN Graph {version}")
         nodes = self._nodes()
         if not self.out.errors:
             self._sources(nodes)
@@ -131,10 +126,7 @@ class DumpReader:
                 self._node(node)
             self._outputs(nodes)
             self._unused()
-        self.out.finish()
-        self.builder.finish()
-        done.diagnostics = self.out.diagnostics
-        return done
+        return self.finish(done)
 
     # Structure ---------------------------------------------------------------------------------
 
@@ -280,39 +272,24 @@ class DumpReader:
         known = tuple(v for v in inputs if v is not None)
         if len(known) < len(inputs):
             return
-        self.builder.begin(name)
-        try:
-            self._build(node, name, known)
-        except Refusal as e:
-            self.out.uncovered(name, f"{title}: {e}")
-        except OpError as e:
-            self.out.problem(name, title, e.problem)
-        except MISFITS as e:
-            message = f"{title}: its inputs do not fit: {e}"
-            self.out.add("E300", message, location=self.location, layer=name)
-        else:
-            return
-        self.builder.undo()
+        self.attempt(name, title, lambda: self._build(node, name, known))
 
     def _build(self, node: Any, name: str, inputs: tuple[Value, ...]) -> None:
         attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}
         spec = self._spec(node["outputs"][0]) if node["outputs"] else Spec(None, None)
+        if spec.dtype is None or len(node["outputs"]) != 1:
+            raise Refusal(f"{len(node['outputs'])} outputs are not covered")
         view = DumpNode(
             kind=node["kind"],
             name=name,
             attributes=attributes,
             inputs=inputs,
-            outputs=len(node["outputs"]),
             modern=self.modern,
             semantics=self.semantics,
             target=spec.dtype,
         )
-        if view.outputs != 1:
-            raise Refusal(f"{view.outputs} outputs are not covered")
         value = RULES[view.kind](view, self.builder)
-        left = sorted(set(attributes) - view.asked)
-        if left:
-            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+        view.refuse_rest()
         if self.builder.dtype(value) != spec.dtype:
             raise Refusal(f"the output is {spec.dtype}, but its inputs give {value}")
         self.builder.own(value, layer=name)

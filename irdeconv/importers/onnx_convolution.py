@@ -8,7 +8,6 @@ from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import NHWC, OnnxNode, Outputs, rule
 from irdeconv.op import REGISTRY
-from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
@@ -55,24 +54,10 @@ def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     kernel = n.ints("kernel_shape")
     if kernel and kernel != shape[2:]:
         raise Refusal(f"kernel_shape is {list(kernel)}, the filter's kernel {list(shape[2:])}")
-    lists = _lists(n, axes)
-    if groups < 1 or shape[0] % groups:
-        raise Refusal(f"{shape[0]} output channels do not divide into {groups} groups")
     # The runtime convolves one to three spatial axes; more are irdeconv's own.
-    lists |= {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
-    if groups == 1:
-        y = b.add(Convolution(**lists), x, w)
-    else:
-        split = b.reshape(w, (groups, shape[0] // groups, *shape[1:]))
-        y = b.add(GroupConvolution(**lists), x, split)
-    return _biased(n, b, y, axes)
-
-
-def _biased(n: OnnxNode, b: ImportBuilder, y: Value, axes: int) -> Value:
-    bias = n.input(2)
-    if bias is None:
-        return y
-    return b.add(Add(), y, b.reshape(bias, (1, -1, *(1,) * axes)))
+    lists = _lists(n, axes) | {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
+    y, bias = b.convolution(x, w, groups, **lists), n.input(2)
+    return y if bias is None else b.add(Add(), y, b.per_channel(bias, axes))
 
 
 _TRANSPOSE_LISTS = (

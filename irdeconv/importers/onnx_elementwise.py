@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
@@ -91,12 +90,8 @@ def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
     return reduce(lambda x, y: b.add(op, x, y), values)
 
 
-def _several(n: OnnxNode) -> tuple[Value, ...]:
-    return tuple(n[i] for i in range(len(n.inputs)))
-
-
 def _variadic(type: str, versions: str, op: Op) -> None:
-    rule(type, versions)(lambda n, b: _fold(b, op, _several(n)))
+    rule(type, versions)(lambda n, b: _fold(b, op, n.given))
 
 
 _variadic("Sum", "6 8 13", el.Add())
@@ -107,7 +102,7 @@ _variadic("Min", "6 8 12 13", el.Minimum())
 @rule("Mean", "6 8 13")
 def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sum / count, broadcast."""
-    total = _fold(b, el.Add(), _several(n))
+    total = _fold(b, el.Add(), n.given)
     if len(n.inputs) == 1:
         return total
     return b.add(el.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
@@ -204,11 +199,8 @@ def thresholded_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Gelu", "20")
 def gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x * Phi(x), exactly or by tanh."""
-    modes: dict[str, Any] = {"none": "ERF", "tanh": "TANH"}
-    approximate = n.text("approximate", "none")
-    if approximate not in modes:
-        raise Refusal(f"approximate={approximate} is not covered")
-    return b.add(act.Gelu(modes[approximate]), n[0])
+    mode = n.meaning("approximate", "none", {"none": "ERF", "tanh": "TANH"})
+    return b.add(act.Gelu(mode), n[0])
 
 
 @rule("Swish", "24")
@@ -265,7 +257,7 @@ def cast_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return _cast(b, n[0], b.dtype(n[1]))
 
 
-def _cast(b: ImportBuilder, x: Value, target: Any) -> Value:
+def _cast(b: ImportBuilder, x: Value, target: ElementType) -> Value:
     source = b.dtype(x)
     for t in (source, target):
         if t not in CASTS:

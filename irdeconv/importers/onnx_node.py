@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.reader import SourceNode
 from irdeconv.spec import Array
 
 Outputs = Value | tuple[Value, ...]
 NHWC = "com.ms.internal.nhwc"
 
 
-@dataclass
-class OnnxNode:
-    """A node: type, version of the operation, attributes, inputs (None: left out), output names.
-
-    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused,
-    `remarks` become warnings.
-    """
+@dataclass(kw_only=True)
+class OnnxNode(SourceNode):
+    """A node: type, version of the operation, output names; `remarks` become warnings."""
 
     type: str
-    name: str
     version: int
-    attributes: dict[str, Any]
-    inputs: tuple[Value | None, ...]
     outputs: tuple[str, ...]
-    semantics: Any = "runtime"
-    asked: set[str] = field(default_factory=set)
     remarks: list[str] = field(default_factory=list)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.attributes
 
     def _take(self, name: str, default: Any, want: Any) -> Any:
         self.asked.add(name)
@@ -44,7 +33,10 @@ class OnnxNode:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; without a default it is required."""
-        return int(self._required(name, self._take(name, default, int)))
+        value = self._take(name, default, int)
+        if value is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return int(value)
 
     def number(self, name: str, default: float) -> float:
         """Return a floating-point attribute."""
@@ -54,6 +46,13 @@ class OnnxNode:
         """Return a text attribute."""
         return str(self._take(name, default, str))
 
+    def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
+        """Return what a text attribute stands for; refuse every other word."""
+        text = self.text(name, default)
+        if text not in words:
+            raise Refusal(f"{name}={text} is not covered")
+        return words[text]
+
     def ints(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Return a list of integers."""
         return tuple(self._take(name, default, tuple))
@@ -62,11 +61,6 @@ class OnnxNode:
         """Return an attribute of any type; None where it is missing."""
         self.asked.add(name)
         return self.attributes.get(name)
-
-    def _required(self, name: str, value: Any) -> Any:
-        if value is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return value
 
     def only(self, name: str, value: Any, why: str = "") -> None:
         """Refuse every other value of an attribute than its default `value`."""
@@ -78,16 +72,6 @@ class OnnxNode:
     def axis(self, b: ImportBuilder, x: Value, name: str = "axis", default: int = 0) -> int:
         """Return an axis attribute counted from 0."""
         return wrap(self.integer(name, default), b.rank(x), name)
-
-    def input(self, at: int) -> Value | None:
-        """Return an optional input."""
-        return self.inputs[at] if at < len(self.inputs) else None
-
-    def __getitem__(self, at: int) -> Value:
-        found = self.input(at)
-        if found is None:
-            raise Refusal(f"input {at} is missing")
-        return found
 
     def known(self, b: ImportBuilder, at: int, what: str) -> Array | None:
         """Return the value of an optional input that must be a constant; None without it."""

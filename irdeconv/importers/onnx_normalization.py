@@ -37,10 +37,6 @@ def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.convert(y, types[0])
 
 
-def _per_channel(b: ImportBuilder, value: Value, axes: int) -> Value:
-    return b.reshape(value, (1, -1, *(1,) * axes))
-
-
 def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:
     y = b.add(Multiply(), y, scale)
     return y if bias is None else b.add(Add(), y, bias)
@@ -52,7 +48,7 @@ def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, rank = n[0], b.rank(n[0])
     op = MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
     y = b.add(op, x, b.ints(*range(2, rank)))
-    return _scaled(b, y, _per_channel(b, n[1], rank - 2), _per_channel(b, n[2], rank - 2))
+    return _scaled(b, y, b.per_channel(n[1], rank - 2), b.per_channel(n[2], rank - 2))
 
 
 def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:

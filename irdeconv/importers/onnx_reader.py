@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph, Info, Value
+from irdeconv.graph import Value
 from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
     onnx_convolution,
     onnx_elementwise,
@@ -18,10 +17,11 @@ from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
     onnx_resize,
     onnx_shape,
 )
-from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.imported import MISFITS, Imported, Report, malformed
+from irdeconv.importers.builder import Refusal
+from irdeconv.importers.imported import Imported, malformed
 from irdeconv.importers.onnx_node import NHWC, RULES, OnnxNode
 from irdeconv.importers.onnx_tensors import declared_shape, element_type, onnx_module, to_array
+from irdeconv.importers.reader import ModelReader
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
@@ -45,7 +45,7 @@ def read_onnx(
     """
     location = Location(SourceFile(path, b""))
     model, files = _load(path, data, location)
-    done = OnnxReader(model, location, dict(shapes or {}), semantics).read()
+    done = OnnxReader(location, dict(shapes or {}), semantics, model).read()
     done.files = files
     return done
 
@@ -85,34 +85,26 @@ def _external(model: Any, folder: Path) -> tuple[Path, ...]:
 
 
 @dataclass
-class OnnxReader:
-    """Builds the graph of one model."""
+class OnnxReader(ModelReader):
+    """Builds the graph of one ONNX model."""
 
     model: Any
-    location: Location
-    shapes: dict[str, Shape | None]
-    semantics: Semantics
     values: dict[str, Value | None] = field(default_factory=dict)
     tensors: dict[str, Any] = field(default_factory=dict)
 
     def read(self) -> Imported:
         """Import inputs, nodes and outputs; raise everything that is wrong at once."""
-        self.out = Report(location=self.location)
-        self.graph = Graph(Info(name=self.model.graph.name or "model", file=self.location.file))
-        self.builder = ImportBuilder.of(self.graph, self.location)
-        self.results = [o.name for o in self.model.graph.output]
+        graph = self.model.graph
+        self.results = [o.name for o in graph.output]
         self.opsets = {i.domain or "ai.onnx": i.version for i in self.model.opset_import}
-        done = Imported(self.graph, f"ONNX, operation set {self._opset('')}")
+        done = self.start(graph.name or "model", f"ONNX, operation set {self._opset('')}")
         if self._check_opsets():
             self._inputs()
-            for node in self.model.graph.node:
+            for node in graph.node:
                 done.kinds[self._label(node)] += 1
                 self._node(node)
             self._outputs()
-        self.out.finish()
-        self.builder.finish()
-        done.diagnostics = self.out.diagnostics
-        return done
+        return self.finish(done)
 
     def _opset(self, domain: str) -> int:
         return int(self.opsets.get(domain or "ai.onnx", 0))
@@ -203,23 +195,7 @@ class OnnxReader:
         view = self._view(node, name, tuple(inputs))
         if view is None or any(i and v is None for i, v in zip(node.input, inputs, strict=True)):
             return
-        self.builder.begin(name)
-        try:
-            self._build(node, view)
-        except Refusal as e:
-            self.out.uncovered(name, f"{self._title(node)}: {e}")
-        except OpError as e:
-            self.out.problem(name, self._title(node), e.problem)
-        except MISFITS as e:
-            self.out.add(
-                "E300",
-                f"{self._title(node)}: its inputs do not fit: {e}",
-                location=self.location,
-                layer=name,
-            )
-        else:
-            return
-        self.builder.undo()
+        self.attempt(name, self._title(node), lambda: self._build(node, view))
 
     def _title(self, node: Any) -> str:
         name = node.name or next((o for o in node.output if o), "")
@@ -268,9 +244,7 @@ class OnnxReader:
         coverage = RULES["" if node.domain == "ai.onnx" else node.domain, node.op_type]
         made = coverage.rule(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
-        left = sorted(set(view.attributes) - view.asked)
-        if left:
-            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+        view.refuse_rest()
         if any(view.wants(i) for i in range(len(results), len(view.outputs))):
             raise Refusal(f"more outputs than {len(results)} are not covered")
         for text in view.remarks:

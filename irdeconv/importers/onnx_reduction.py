@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from irdeconv.dtypes import i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
-from irdeconv.op import Op
 from irdeconv.ops import reduction as red
 from irdeconv.ops.elementwise import Add, Multiply, Select, Subtract
 from irdeconv.ops.indexing import GatherElements, ScatterElementsUpdate, ScatterNDUpdate
@@ -52,26 +52,12 @@ def _reduce(n: OnnxNode, b: ImportBuilder, op: Any, x: Value | None = None) -> V
     return x if axes is None else b.add(op(keep_dims=keep), x, axes)
 
 
-def _plain(type: str, versions: str, op: Any) -> None:
-    rule(type, versions)(lambda n, b: _reduce(n, b, op))
-
-
-_plain("ReduceSum", "1 11 13", red.ReduceSum)
-_plain("ReduceMean", ALL, red.ReduceMean)
-_plain("ReduceProd", ALL, red.ReduceProd)
-
-
-def _norm(type: str, op: Any) -> None:
-    def reduce(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        if _axes(n, b) is None:
-            raise Refusal("noop_with_empty_axes=1 without axes")
-        return _reduce(n, b, op)
-
-    rule(type, ALL)(reduce)
-
-
-_norm("ReduceL1", red.ReduceL1)
-_norm("ReduceL2", red.ReduceL2)
+for _type, _versions, _op in (
+    ("ReduceSum", "1 11 13", red.ReduceSum),
+    ("ReduceMean", ALL, red.ReduceMean),
+    ("ReduceProd", ALL, red.ReduceProd),
+):
+    rule(_type, _versions)(partial(_reduce, op=_op))
 
 
 @rule("ReduceMax ReduceMin", "1 11 12 13 18 20")
@@ -87,7 +73,7 @@ def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _around(type: str, versions: str, build: Callable[[OnnxNode, ImportBuilder], Outputs]) -> None:
-    """Register a reduction that does something before or after it."""
+    """Register a reduction that changes every element, so that there is none without axes."""
 
     def reduce(n: OnnxNode, b: ImportBuilder) -> Outputs:
         if _axes(n, b) is None:
@@ -120,6 +106,8 @@ def _log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Add(), y, top)
 
 
+_around("ReduceL1", ALL, partial(_reduce, op=red.ReduceL1))
+_around("ReduceL2", ALL, partial(_reduce, op=red.ReduceL2))
 _around("ReduceSumSquare", ALL, _sum_square)
 _around("ReduceLogSum", f"{ALL} 28", _log_sum)
 _around("ReduceLogSumExp", f"{ALL} 28", _log_sum_exp)
@@ -194,23 +182,19 @@ def gather_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(GatherNDOp(n.integer("batch_dims", 0)), n[0], n[1])
 
 
-def _scatter(n: OnnxNode) -> Any:
-    modes = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
-    given = n.text("reduction", "none")
-    if given not in modes:
-        raise Refusal(f"reduction={given} is not covered")
-    return modes[given]
+REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
 @rule("Scatter", "9 11")
 @rule("ScatterElements", "11 13 16 18")
 def scatter_elements(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Write or combine single elements along an axis."""
-    op: Op = ScatterElementsUpdate(_scatter(n))
+    op = ScatterElementsUpdate(n.meaning("reduction", "none", REDUCTIONS))
     return b.add(op, n[0], n[1], n[2], b.scalar(n.axis(b, n[0])))
 
 
 @rule("ScatterND", "11 13 16 18")
 def scatter_nd(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Write or combine parts by index tuples."""
-    return b.add(ScatterNDUpdate(_scatter(n)), n[0], n[1], n[2])
+    op = ScatterNDUpdate(n.meaning("reduction", "none", REDUCTIONS))
+    return b.add(op, n[0], n[1], n[2])

@@ -16,15 +16,18 @@ from irdeconv.ops.interpolate import SCALE_SLACK, Interpolate11
 from irdeconv.ops.slicing import Gather
 from irdeconv.spec import dims
 
-MODES: dict[str, Any] = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
-TRANSFORMATIONS = (
-    "half_pixel",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-)
-NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
+# Attributes whose words mean the same in both; the first one is the default.
+CHOICES = {
+    "coordinate_transformation_mode": (
+        "half_pixel",
+        "pytorch_half_pixel",
+        "align_corners",
+        "asymmetric",
+        "tf_half_pixel_for_nn",
+    ),
+    "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,29 +56,18 @@ def _resize10(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _plain(n: OnnxNode) -> dict[str, Any]:
-    mode = n.text("mode", "nearest")
-    if mode == "bilinear":
-        mode = "linear"
+    modes = {"nearest": "nearest", "linear": "linear_onnx", "bilinear": "linear_onnx"}
     return {
-        "mode": _mode(mode, ("nearest", "linear")),
+        "mode": n.meaning("mode", "nearest", modes),
         "coordinate_transformation_mode": "asymmetric",
         "nearest_mode": "simple",
     }
 
 
-def _mode(mode: str, allowed: tuple[str, ...]) -> Any:
-    if mode not in allowed:
-        raise Refusal(f"mode={mode} is not covered")
-    return MODES[mode]
-
-
 def _attributes(n: OnnxNode) -> dict[str, Any]:
-    transformation = n.text("coordinate_transformation_mode", "half_pixel")
-    if transformation not in TRANSFORMATIONS:
-        raise Refusal(f"coordinate_transformation_mode={transformation} is not covered")
-    nearest = n.text("nearest_mode", "round_prefer_floor")
-    if nearest not in NEAREST:
-        raise Refusal(f"nearest_mode={nearest} is not covered")
+    out = {
+        name: n.meaning(name, words[0], {w: w for w in words}) for name, words in CHOICES.items()
+    }
     n.only("antialias", 0)
     n.only("keep_aspect_ratio_policy", "stretch")
     n.number("extrapolation_value", 0.0)  # it belongs to tf_crop_and_resize
@@ -83,11 +75,7 @@ def _attributes(n: OnnxNode) -> dict[str, Any]:
     if mode == "cubic":
         n.only("exclude_outside", 0)
     n.integer("exclude_outside", 0)
-    out = {
-        "mode": _mode(mode, tuple(MODES)),
-        "coordinate_transformation_mode": transformation,
-        "nearest_mode": nearest,
-    }
+    out["mode"] = n.meaning("mode", "nearest", MODES)
     coefficient = n.number("cubic_coeff_a", -0.75)
     return out | {"cube_coeff": coefficient} if mode == "cubic" else out
 

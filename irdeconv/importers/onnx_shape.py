@@ -24,6 +24,8 @@ from irdeconv.ops.slicing import Slice
 from irdeconv.ops.splitting import Split, VariadicSplit
 from irdeconv.spec import bounds
 
+BLOCKS = {"DCR": "blocks_first", "CRD": "depth_first"}
+
 
 @rule("Reshape", "5 13 14 19 21 23 24 25")
 def reshape(n: OnnxNode, b: ImportBuilder) -> Outputs:
@@ -74,8 +76,7 @@ def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Concat", "4 11 13")
 def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Join along an axis."""
-    parts = tuple(n[i] for i in range(len(n.inputs)))
-    return b.add(Concat(n.axis(b, parts[0])), *parts)
+    return b.add(Concat(n.axis(b, n[0])), *n.given)
 
 
 @rule("Split", "2 11 13 18")
@@ -157,21 +158,13 @@ def tile(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("DepthToSpace", "1 11 13 28")
 def depth_to_space(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Blocks of channels become pixels; DCR has the block's place first, CRD the channel."""
-    return b.add(DepthToSpace(_block_mode(n), n.integer("blocksize")), n[0])
-
-
-def _block_mode(n: OnnxNode) -> Any:
-    modes = {"DCR": "blocks_first", "CRD": "depth_first"}
-    mode = n.text("mode", "DCR")
-    if mode not in modes:
-        raise Refusal(f"mode={mode} is not covered")
-    return modes[mode]
+    return b.add(DepthToSpace(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
 
 
 @rule("SpaceToDepth", "1 13 28")
 def space_to_depth(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Blocks of pixels become channels; DCR has the block's place first, CRD the channel."""
-    return b.add(SpaceToDepth(_block_mode(n), n.integer("blocksize")), n[0])
+    return b.add(SpaceToDepth(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
 
 
 @rule("Constant", "1 9 11 12 13 19 21 23 24 25")
@@ -235,26 +228,21 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))
 
 
-MODES: dict[str, Any] = {"constant": "constant", "reflect": "reflect", "edge": "edge"}
-
-
 @rule("Pad", "2 11 13 18 19 21 23 24 25")
 def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Extend axes; negative pads crop."""
-    x, mode = n[0], n.text("mode", "constant")
-    if mode not in MODES:
-        raise Refusal(f"mode={mode} is not covered")
+    x = n[0]
+    mode = n.meaning("mode", "constant", {m: m for m in ("constant", "reflect", "edge")})
     if n.version < 11:
         pads: Value = b.ints(*n.ints("pads"))
         value: Value | None = b.like(n.number("value", 0.0), x)
     else:
         pads, value = n[1], n.input(2)
     begin, end = _pads(n, b, pads, b.rank(x))
-    op = Pad12(MODES[mode])
+    op = Pad12(mode)
     if mode != "constant":
         _check_mirror(b, x, begin, end, mode)
-        return b.add(op, x, begin, end)
-    if value is None:
+    if mode != "constant" or value is None:
         return b.add(op, x, begin, end)
     return b.add(op, x, begin, end, b.as_scalar(value))
 

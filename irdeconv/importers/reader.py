@@ -1,0 +1,92 @@
+"""What the readers of other formats share: a node as rules see it, and how one is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.errors import OpError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.imported import MISFITS, Imported, Report
+from irdeconv.source import Location
+from irdeconv.spec import Shape
+
+
+@dataclass(kw_only=True)
+class SourceNode:
+    """A node of another format: attributes, inputs (None: left out).
+
+    `semantics` is the reading of deconvolutions. Attributes that no rule asks for are refused.
+    """
+
+    name: str
+    attributes: dict[str, Any]
+    inputs: tuple[Value | None, ...]
+    semantics: Semantics = "runtime"
+    asked: set[str] = field(default_factory=set)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.attributes
+
+    def input(self, at: int) -> Value | None:
+        """Return an optional input."""
+        return self.inputs[at] if at < len(self.inputs) else None
+
+    def __getitem__(self, at: int) -> Value:
+        found = self.input(at)
+        if found is None:
+            raise Refusal(f"input {at} is missing")
+        return found
+
+    @property
+    def given(self) -> tuple[Value, ...]:
+        """All inputs, none of which may be left out."""
+        return tuple(self[i] for i in range(len(self.inputs)))
+
+    def refuse_rest(self) -> None:
+        """Refuse attributes that no rule has asked for."""
+        left = sorted(set(self.attributes) - self.asked)
+        if left:
+            raise Refusal(f"the attribute {', '.join(left)} is not covered")
+
+
+@dataclass
+class ModelReader:
+    """Builds the graph of one model; `shapes` are given for inputs by name."""
+
+    location: Location
+    shapes: dict[str, Shape | None]
+    semantics: Semantics
+
+    def start(self, name: str, format: str) -> Imported:
+        """Return an empty graph with what it is made of."""
+        self.out = Report(location=self.location)
+        self.graph = Graph(Info(name=name, file=self.location.file))
+        self.builder = ImportBuilder.of(self.graph, self.location)
+        return Imported(self.graph, format)
+
+    def finish(self, done: Imported) -> Imported:
+        """Raise everything that is wrong at once, or return the model."""
+        self.out.finish()
+        self.builder.finish()
+        done.diagnostics = self.out.diagnostics
+        return done
+
+    def attempt(self, name: str, title: str, build: Callable[[], None]) -> None:
+        """Build the nodes of one layer; where that fails, record why and leave none of them."""
+        self.builder.begin(name)
+        try:
+            build()
+        except Refusal as e:
+            self.out.uncovered(name, f"{title}: {e}")
+        except OpError as e:
+            self.out.problem(name, title, e.problem)
+        except MISFITS as e:
+            message = f"{title}: its inputs do not fit: {e}"
+            self.out.add("E300", message, location=self.location, layer=name)
+        else:
+            return
+        self.builder.undo()
