@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.verify.proof.attributes import Attributes
 from irdeconv.verify.proof.certificate import Certificate, certify, check, probe_layers
+from irdeconv.verify.proof.evaluator import ARITHMETIC, FIRST_VECTOR, MOVEMENTS
+from irdeconv.verify.proof.walk import ACTIVATIONS, STEPS
 from support.deconv_chain import chain
 from support.layers import Layer, build, constant, parameter, random_layer, result
 from support.mutants import mutants
@@ -284,6 +288,31 @@ def test_every_kind_of_fault_is_among_the_mutants() -> None:
 
 
 # Independence and cost ---------------------------------------------------------------------------
+
+
+def plain(hint: Any) -> set[type]:
+    """The classes of a type: of Literal["a"] str, of tuple[int, ...] | None tuple and NoneType."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {type(a) for a in args}
+    if origin in (Union, UnionType):
+        return {c for a in args for c in plain(a)}
+    return {origin or hint}
+
+
+@pytest.mark.parametrize("name", sorted(set(get_type_hints(Attributes)) - {"data"}))
+def test_the_attributes_that_it_reads_are_those_of_the_operations(name: str) -> None:
+    """The proof imports no operation, so that the type checker cannot tell."""
+    known = {*FIRST_VECTOR, *MOVEMENTS, *ARITHMETIC, *STEPS, *ACTIVATIONS, "Const", "Parameter"}
+    known |= {"ConvTranspose", "Deconvolution"}
+    classes = {c for c in REGISTRY.values() if c.type in known or "BackpropData" in c.type}
+    hints = [get_type_hints(c)[name] for c in classes if name in c.__dataclass_fields__]
+    said = plain(get_type_hints(Attributes)[name])
+    if name in ("version", "versions"):
+        assert all(isinstance(getattr(c, name), tuple(said)) for c in classes)
+    else:
+        assert hints
+        assert set().union(*map(plain, hints)) == said
 
 
 def test_large_layers_are_proved_without_computing_them() -> None:

@@ -131,7 +131,7 @@ def test_movements_keep_products_or_take_all_elements() -> None:
     from irdeconv.ops.movement import Transpose
     from irdeconv.ops.padding import Pad12
     from irdeconv.ops.shape import Reshape, Squeeze1
-    from irdeconv.verify.proof.arrays import MOVEMENTS
+    from irdeconv.verify.proof.evaluator import MOVEMENTS
 
     cases: list[tuple[Any, tuple[Any, ...], bool]] = [
         (Pad12("constant"), (np.array([0, 0, -1, 2]), np.array([0, 0, 3, -1])), True),

@@ -19,20 +19,20 @@ from irdeconv.graph import Graph, Node
 from irdeconv.plural import count
 from irdeconv.spec import Array
 from irdeconv.verify.proof import sizes
-from irdeconv.verify.proof.arrays import Constants
 from irdeconv.verify.proof.checker import prove
 from irdeconv.verify.proof.definition import Unproved, exact_shape, is_defined
-from irdeconv.verify.proof.layer import Layer, Place, region, source_layer
+from irdeconv.verify.proof.evaluator import Constants
+from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region, source_layer
 from irdeconv.verify.proof.matching import Matching, match
-from irdeconv.verify.proof.probe import TRIALS, error_probability, probe
+from irdeconv.verify.proof.probe import RANDOM_POINTS, error_probability, probe
 
 CERTIFICATE_SCHEMA = "irdeconv/certificate/1"
 MOST_PROBED = 10  # sizes of one layer
 LISTED = 64  # longer vectors are given by their hash
-SHOWN = 80  # characters of a value in a message
+LONGEST_VALUE = 80  # characters of a value in a message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """One rewritten layer.
 
@@ -71,12 +71,17 @@ class Certificate:
         if unknown:
             raise ValueError(f"a certificate has no field {', '.join(sorted(map(str, unknown)))}")
         try:
-            layer, type, form = (str(content[k]) for k in ("layer", "type", "form"))
-            source, nodes = dict(content["source"]), tuple(dict(n) for n in content["nodes"])
+            return Certificate(
+                layer=str(content["layer"]),
+                type=str(content["type"]),
+                form=str(content["form"]),
+                source=dict(content["source"]),
+                nodes=tuple(dict(n) for n in content["nodes"]),
+                holds_for=content.get("holds_for"),
+                reason=content.get("reason"),
+            )
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"the certificate is incomplete: {e}") from None
-        holds_for, reason = content.get("holds_for"), content.get("reason")
-        return Certificate(layer, type, form, source, nodes, holds_for, reason)
 
     def __str__(self) -> str:
         if self.holds_for is None:
@@ -86,10 +91,10 @@ class Certificate:
 
     def differs(self, other: Certificate) -> str | None:
         """Return the first field that it states differently from the other one, both values."""
-        found = _unlike("", self.to_dict(), other.to_dict())
-        if found is None:
+        unlike = _unlike("", self.to_dict(), other.to_dict())
+        if unlike is None:
             return None
-        name, here, there = found
+        name, here, there = unlike
         return f"the certificate states another {name}: {_short(here)} instead of {_short(there)}"
 
 
@@ -114,10 +119,10 @@ def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any]
 
 def _short(value: Any) -> str:
     text = json.dumps(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerCheck:
     """The verdict on one layer: `proved` says for which sizes, `reason` why it is not."""
 
@@ -134,8 +139,14 @@ class LayerCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        names = ("layer", "type", "form", "passed", "proved", "reason")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "layer": self.layer,
+            "type": self.type,
+            "form": self.form,
+            "passed": self.passed,
+            "proved": self.proved,
+            "reason": self.reason,
+        }
 
     def __str__(self) -> str:
         if not self.passed:
@@ -143,7 +154,7 @@ class LayerCheck:
         return f"ok   {self.layer}: {self.type} = {self.form} for {self.proved}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckReport:
     """The verdict on a lowered graph.
 
@@ -192,13 +203,13 @@ def certify(source: Graph, lowered: Graph) -> list[Certificate]:
     out = []
     for node, place in _rewritten(source, matching):
         if isinstance(place, str):
-            out.append(Certificate(node.name, node.type, "unknown", {}, (), None, place))
+            out.append(_unknown(node, place))
             continue
         try:
             layer = source_layer(source, node, constants, matching.biases.get(node.id))
             made = _describe(layer, lowered, place)
         except Unproved as e:
-            out.append(Certificate(node.name, node.type, "unknown", {}, (), None, str(e)))
+            out.append(_unknown(node, str(e)))
             continue
         try:
             made = replace(made, holds_for=prove(layer, lowered, place))
@@ -206,6 +217,12 @@ def certify(source: Graph, lowered: Graph) -> list[Certificate]:
             made = replace(made, reason=str(e))
         out.append(made)
     return out
+
+
+def _unknown(node: Node, reason: str) -> Certificate:
+    return Certificate(
+        layer=node.name, type=node.type, form="unknown", source={}, nodes=(), reason=reason
+    )
 
 
 def check(
@@ -218,24 +235,31 @@ def check(
     """
     matching, made = match(source, lowered), certify(source, lowered)
     problems = list(matching.problems)
-    given: dict[str, list[Certificate]] | None = None
+    by_layer: dict[str, list[Certificate]] | None = None
     if certificates is not None:
-        given = {c.layer: [] for c in (*made, *certificates)}
+        by_layer = {c.layer: [] for c in (*made, *certificates)}
         for c in certificates:
-            given[c.layer].append(c)
+            by_layer[c.layer].append(c)
     layers = []
     for c in made:
         reason = c.reason
-        if given is not None:
-            stated = given[c.layer]
+        if by_layer is not None:
+            stated = by_layer[c.layer]
             differs = stated.pop(0).differs(c) if stated else "it has no certificate"
             reason = reason or differs
-        layers.append(LayerCheck(c.layer, c.type, c.form, c.holds_for, reason))
-    more = [name for name, left in (given or {}).items() if left]
+        layers.append(
+            LayerCheck(layer=c.layer, type=c.type, form=c.form, proved=c.holds_for, reason=reason)
+        )
+    more = [name for name, left in (by_layer or {}).items() if left]
     problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
     if problems and not made and not matching.kept:
         problems = [*_swapped(lowered), *problems]
-    return CheckReport(tuple(layers), tuple(problems), tuple(matching.kept), matching.others)
+    return CheckReport(
+        layers=tuple(layers),
+        problems=tuple(problems),
+        kept=tuple(matching.kept),
+        others=matching.others,
+    )
 
 
 def _swapped(lowered: Graph) -> list[str]:
@@ -247,7 +271,7 @@ def _swapped(lowered: Graph) -> list[str]:
 
 
 def probe_layers(
-    source: Graph, lowered: Graph, *, seed: int = 0, trials: int = TRIALS
+    source: Graph, lowered: Graph, *, seed: int = 0, trials: int = RANDOM_POINTS
 ) -> CheckReport:
     """Evaluate every rewritten layer of both graphs modulo a prime on random data and compare.
 
@@ -264,18 +288,20 @@ def probe_layers(
                 proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
             except Unproved as e:
                 reason = str(e)
-        layers.append(LayerCheck(node.name, node.type, "probe", proved, reason))
+        layers.append(
+            LayerCheck(layer=node.name, type=node.type, form="probe", proved=proved, reason=reason)
+        )
     return CheckReport(
-        tuple(layers),
-        tuple(matching.problems),
-        tuple(matching.kept),
-        matching.others,
-        error_probability(axes, trials),
+        layers=tuple(layers),
+        problems=tuple(matching.problems),
+        kept=tuple(matching.kept),
+        others=matching.others,
+        error_probability=error_probability(axes, trials),
     )
 
 
 def _probe_sizes(
-    layer: Layer, lowered: Graph, place: Place, seed: tuple[int, ...], trials: int
+    layer: SourceLayer, lowered: Graph, place: LayerPlace, seed: tuple[int, ...], trials: int
 ) -> str:
     """Probe at every chosen size; returns how many there were."""
     done = 0
@@ -291,25 +317,25 @@ def _probe_sizes(
     return f"{count(trials, 'random point')} at {count(done, 'size')}"
 
 
-def _rewritten(source: Graph, matching: Matching) -> Iterator[tuple[Node, Place | str]]:
+def _rewritten(source: Graph, matching: Matching) -> Iterator[tuple[Node, LayerPlace | str]]:
     for node in source.topological():
         if node.id in matching.places:
             yield node, matching.places[node.id]
 
 
-def _describe(layer: Layer, lowered: Graph, place: Place) -> Certificate:
+def _describe(layer: SourceLayer, lowered: Graph, place: LayerPlace) -> Certificate:
     node = layer.definition.node
     nodes = region(lowered, place)
     return Certificate(
-        node.name,
-        node.type,
-        _form(layer, lowered, nodes),
-        _parameters(layer),
-        tuple(_emitted(lowered, n) for n in nodes),
+        layer=node.name,
+        type=node.type,
+        form=_form(layer, lowered, nodes),
+        source=_parameters(layer),
+        nodes=tuple(_emitted(lowered, n) for n in nodes),
     )
 
 
-def _parameters(layer: Layer) -> dict[str, Any]:
+def _parameters(layer: SourceLayer) -> dict[str, Any]:
     """Return the canonical parameters; None where they follow at run time."""
     d = layer.definition
     shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
@@ -357,7 +383,7 @@ def _emitted(graph: Graph, node: Node) -> dict[str, Any]:
     return {"name": node.name, "type": node.type, "attributes": attributes, "constants": constants}
 
 
-def _form(layer: Layer, graph: Graph, nodes: Sequence[Node]) -> str:
+def _form(layer: SourceLayer, graph: Graph, nodes: Sequence[Node]) -> str:
     """Tell the form by the nodes; a single convolution of stride 1 inserts no zeros."""
     types = [n.type for n in nodes]
     if "Interpolate" in types:

@@ -18,16 +18,17 @@ import numpy as np
 
 from irdeconv.graph import Graph
 from irdeconv.spec import Array
-from irdeconv.verify.proof.definition import Ints, Unproved, exact_shape
-from irdeconv.verify.proof.layer import Layer, Place
+from irdeconv.verify.proof.attributes import Ints
+from irdeconv.verify.proof.definition import Unproved, exact_shape
+from irdeconv.verify.proof.layer import LayerPlace, SourceLayer
 from irdeconv.verify.proof.relation import Comparer, Expected
-from irdeconv.verify.proof.sizes import Sizes, choices, repeats_from
+from irdeconv.verify.proof.sizes import ExactSizes, choices, repeats_from
 from irdeconv.verify.proof.walk import Boundary, Walk
 
 ROUNDED = ", up to the rounding of sums of filter elements"
 
 
-def prove(layer: Layer, graph: Graph, place: Place) -> str:
+def prove(layer: SourceLayer, graph: Graph, place: LayerPlace) -> str:
     """Prove a layer; returns for which sizes. Raises Unproved with the reason and sizes."""
     done: set[tuple[object, ...]] = set()
     margin = repeats_from(layer, graph, place)
@@ -38,7 +39,9 @@ def prove(layer: Layer, graph: Graph, place: Place) -> str:
             continue
         try:
             view = Walk(graph, _boundary(layer, place, sizes)).view(place.output)
-            comparer = Comparer(expected, view, done)
+            if view.base is None:
+                raise Unproved("no convolution was found")
+            comparer = Comparer(expected, view, view.base, done)
             comparer.compare()
             rounded |= comparer.rounded
         except Unproved as e:
@@ -49,12 +52,12 @@ def prove(layer: Layer, graph: Graph, place: Place) -> str:
     return _claim(layer, walked, margin) + (ROUNDED if rounded else "")
 
 
-def _at(layer: Layer, sizes: Sizes) -> str:
+def _at(layer: SourceLayer, sizes: ExactSizes) -> str:
     open_sizes = exact_shape(layer.data) is None or layer.computed_output
     return f" (data {list(sizes.data)})" if open_sizes else ""
 
 
-def _claim(layer: Layer, walked: int, margin: int | None) -> str:
+def _claim(layer: SourceLayer, walked: int, margin: int | None) -> str:
     """Say for which sizes a layer is proved."""
     shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
     if shape and filter_shape and not layer.computed_output:
@@ -67,7 +70,7 @@ def _claim(layer: Layer, walked: int, margin: int | None) -> str:
     )
 
 
-def _expected(layer: Layer, sizes: Sizes) -> Expected | None:
+def _expected(layer: SourceLayer, sizes: ExactSizes) -> Expected | None:
     """Return the definition at exact sizes; None where the layer has no output at them."""
     d = layer.definition
     filter = layer.filter
@@ -84,7 +87,14 @@ def _expected(layer: Layer, sizes: Sizes) -> Expected | None:
         bias = _numbers((canonical.shape[0] * canonical.shape[2],))
     if sizes.data[d.data_axes[1]] != canonical.shape[0] * canonical.shape[1]:
         raise Unproved("data and filter of the source layer do not fit")
-    return Expected(d, sizes.data, canonical, windows, bias, layer.filter is None)
+    return Expected(
+        definition=d,
+        shape=sizes.data,
+        filter=canonical,
+        windows=windows,
+        bias=bias,
+        numbered=layer.filter is None,
+    )
 
 
 def _numbers(shape: Ints) -> Array:
@@ -92,7 +102,7 @@ def _numbers(shape: Ints) -> Array:
     return np.arange(1, math.prod(shape) + 1).reshape(shape)
 
 
-def _boundary(layer: Layer, place: Place, sizes: Sizes) -> Boundary:
+def _boundary(layer: SourceLayer, place: LayerPlace, sizes: ExactSizes) -> Boundary:
     numbered = {}
     if layer.filter is None:
         if place.filter is None:
@@ -103,7 +113,13 @@ def _boundary(layer: Layer, place: Place, sizes: Sizes) -> Boundary:
             raise Unproved("the bias is computed, but not found in the lowered graph")
         count = layer.definition.canonical_shape(sizes.filter)
         numbered["bias"] = (place.bias, _numbers((count[0] * count[2],)))
-    given = None
+    computed = None
     if sizes.output_shape is not None and place.output_shape is not None:
-        given = (place.output_shape, sizes.output_shape)
-    return Boundary(place.data, sizes.data, layer.definition.data_axes, numbered, given)
+        computed = (place.output_shape, sizes.output_shape)
+    return Boundary(
+        data=place.data,
+        shape=sizes.data,
+        data_axes=layer.definition.data_axes,
+        numbered=numbered,
+        output_shape=computed,
+    )

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node
 from irdeconv.spec import Array, Shape
+from irdeconv.verify.proof.attributes import Ints, attributes_of
 
-Ints = tuple[int, ...]
 Activation = tuple[str, tuple[float, ...]]
 
 
@@ -48,7 +47,7 @@ class Extent:
         return self.stride * (self.size - 1) + self.reach
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """A deconvolution layer, independent of sizes.
 
@@ -56,6 +55,7 @@ class Definition:
     layout. `filter_axes` lists the filter's axes as [g,] C, M/g, *K, without g for `splits` (then C
     is cut into groups). `window(axis, extent)` returns (begin, O). `bias` and `output_shape` are
     input ports or None. `activation` is the operation applied last, with its parameters.
+    `is_sized` says that the output's size is an attribute: `begin` changes with the input's size.
     """
 
     node: Node
@@ -68,6 +68,7 @@ class Definition:
     bias: int | None = None
     output_shape: int | None = None
     activation: Activation | None = None
+    is_sized: bool = False
 
     @property
     def axes(self) -> int:
@@ -87,12 +88,17 @@ class Definition:
 
     def windows(self, size: Ints, kernel: Ints, wanted: Ints | None) -> list[tuple[int, int]]:
         """Return (begin, O) of every axis for exact sizes."""
-        found = []
+        windows = []
         for a in range(self.axes):
-            want = None if wanted is None else wanted[a]
-            extent = Extent(size[a], self.strides[a], self.dilations[a], kernel[a], want)
-            found.append(self.window(a, extent))
-        return found
+            extent = Extent(
+                size=size[a],
+                stride=self.strides[a],
+                dilation=self.dilations[a],
+                kernel=kernel[a],
+                wanted=None if wanted is None else wanted[a],
+            )
+            windows.append(self.window(a, extent))
+        return windows
 
 
 def define(graph: Graph, node: Node) -> Definition:
@@ -132,7 +138,7 @@ def _halves(total: int, small_first: bool) -> int:
 
 
 def _openvino(graph: Graph, node: Node, axes: int) -> Definition:
-    op: Any = node.op
+    op = attributes_of(node)
     begin, end = _filled(op.pads_begin, axes, 0), _filled(op.pads_end, axes, 0)
     extra = _filled(op.output_padding, axes, 0)
     mode, document = op.auto_pad, op.semantics == "document"
@@ -150,19 +156,19 @@ def _openvino(graph: Graph, node: Node, axes: int) -> Definition:
 
     grouped = node.type.startswith("Group")
     return Definition(
-        node,
-        _filled(op.strides, axes, 1),
-        _filled(op.dilations, axes, 1),
-        None if grouped else 1,
-        tuple(range(axes + 2)),
-        tuple(range(axes + 3 if grouped else axes + 2)),
-        window,
+        node=node,
+        strides=_filled(op.strides, axes, 1),
+        dilations=_filled(op.dilations, axes, 1),
+        groups=None if grouped else 1,
+        data_axes=tuple(range(axes + 2)),
+        filter_axes=tuple(range(axes + 3 if grouped else axes + 2)),
+        window=window,
         output_shape=2 if len(graph.inputs_of(node.id)) > 2 else None,
     )
 
 
 def _onednn(graph: Graph, node: Node, axes: int) -> Definition:
-    op: Any = node.op
+    op = attributes_of(node)
     extra = _filled(op.output_padding, axes, 0)
 
     def window(a: int, e: Extent) -> tuple[int, int]:
@@ -184,13 +190,13 @@ def _onednn(graph: Graph, node: Node, axes: int) -> Definition:
         at += len(places[letter])
     last = op.data_format == "NXC"
     return Definition(
-        node,
-        op.strides,
-        op.dilations,
-        op.groups,
-        _data_axes(axes, last),
-        (*places["I"], *places["O"], *places["X"]),
-        window,
+        node=node,
+        strides=op.strides,
+        dilations=op.dilations,
+        groups=op.groups,
+        data_axes=_data_axes(axes, last),
+        filter_axes=(*places["I"], *places["O"], *places["X"]),
+        window=window,
         bias=_bias(graph, node),
     )
 
@@ -214,7 +220,7 @@ _ACTIVATIONS = {
 
 
 def _onnx(graph: Graph, node: Node, axes: int) -> Definition:
-    op: Any = node.op
+    op = attributes_of(node)
     pads, extra = _filled(op.pads, 2 * axes, 0), _filled(op.output_padding, axes, 0)
     nhwc = _family(node) == "com.ms.internal.nhwc"
     old = nhwc or op.version == "onnx_opset1"
@@ -231,23 +237,24 @@ def _onnx(graph: Graph, node: Node, axes: int) -> Definition:
         b, q = (0, 0) if op.auto_pad == "VALID" else (pads[a], pads[axes + a])
         return b, longest - b - q
 
-    name = getattr(op, "activation", None)
+    name = op.activation if nhwc else None
     parameters = () if name in (None, "Relu") else tuple(op.activation_params)
     return Definition(
-        node,
-        _filled(op.strides, axes, 1),
-        _filled(op.dilations, axes, 1),
-        op.group,
-        _data_axes(axes, nhwc),
-        tuple(range(axes + 2)),
-        window,
+        node=node,
+        strides=_filled(op.strides, axes, 1),
+        dilations=_filled(op.dilations, axes, 1),
+        groups=op.group,
+        data_axes=_data_axes(axes, nhwc),
+        filter_axes=tuple(range(axes + 2)),
+        window=window,
         bias=_bias(graph, node),
         activation=None if name is None else (_ACTIVATIONS[name], parameters),
+        is_sized=bool(op.output_shape),
     )
 
 
 def _tensorrt(graph: Graph, node: Node, axes: int) -> Definition:
-    op: Any = node.op
+    op = attributes_of(node)
     both = _filled(op.padding, axes, 0)
     pre, post = op.pre_padding or both, op.post_padding or both
     mode = op.padding_mode.removeprefix("k")
@@ -259,19 +266,19 @@ def _tensorrt(graph: Graph, node: Node, axes: int) -> Definition:
         return _halves(total, mode == "SAME_UPPER"), e.full - total
 
     return Definition(
-        node,
-        _filled(op.stride, axes, 1),
-        _filled(op.dilation, axes, 1),
-        op.num_groups,
-        _data_axes(axes, channels_last=False),
-        tuple(range(axes + 2)),
-        window,
+        node=node,
+        strides=_filled(op.stride, axes, 1),
+        dilations=_filled(op.dilation, axes, 1),
+        groups=op.num_groups,
+        data_axes=_data_axes(axes, channels_last=False),
+        filter_axes=tuple(range(axes + 2)),
+        window=window,
         bias=_bias(graph, node),
     )
 
 
 def _canonical(graph: Graph, node: Node, axes: int) -> Definition:
-    op: Any = node.op
+    op = attributes_of(node)
     pads = [graph.spec(v).known for v in graph.inputs_of(node.id)[2:4]]
     if pads[0] is None or pads[1] is None:
         raise Unproved("the pads of the source layer are known only at run time")
@@ -280,9 +287,15 @@ def _canonical(graph: Graph, node: Node, axes: int) -> Definition:
     def window(a: int, e: Extent) -> tuple[int, int]:
         return begin[a], e.full - begin[a] - end[a]
 
-    order = tuple(range(axes + 3))
-    data = tuple(range(axes + 2))
-    return Definition(node, op.strides, op.dilations, None, data, order, window)
+    return Definition(
+        node=node,
+        strides=op.strides,
+        dilations=op.dilations,
+        groups=None,
+        data_axes=tuple(range(axes + 2)),
+        filter_axes=tuple(range(axes + 3)),
+        window=window,
+    )
 
 
 _RULES: dict[tuple[str, str], Callable[[Graph, Node, int], Definition]] = {

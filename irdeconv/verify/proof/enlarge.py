@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 
 from irdeconv.spec import Array
+from irdeconv.verify.proof.attributes import Attributes
 from irdeconv.verify.proof.definition import Unproved
 
 HALF = Fraction(1, 2)
@@ -33,7 +33,7 @@ _ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
 }
 
 
-def resize_inputs(op: Any, count: int) -> tuple[int, int | None, bool]:
+def resize_inputs(op: Attributes, count: int) -> tuple[int, int | None, bool]:
     """Return the ports of sizes or scales and of axes (None: an attribute), whether scales."""
     first = op.versions[0]
     if first == "opset1":
@@ -44,19 +44,19 @@ def resize_inputs(op: Any, count: int) -> tuple[int, int | None, bool]:
     return 1, (2 if count > 2 else None), scales
 
 
-def resize_axes(op: Any, rank: int) -> list[int]:
+def resize_axes(op: Attributes, rank: int) -> list[int]:
     """Return the axes of an Interpolate that gets none as an input."""
     return sorted(op.axes) if op.versions[0] == "opset1" else list(range(rank))
 
 
-def resize_places(op: Any, size: int, given: float, scales: bool) -> Array:
+def resize_places(op: Attributes, size: int, target: float, scales: bool) -> Array:
     """Return which element stands at each position of a resized axis.
 
-    `given` is the size or the scale. Unproved where it is no nearest enlargement by whole factors.
+    `target` is the size or the scale. Unproved where it is no nearest enlargement by whole factors.
     """
     if op.mode != "nearest" or any(op.pads_begin) or any(op.pads_end):
         raise Unproved("an Interpolate that pads or mixes elements is not followed")
-    factor = Fraction(given) if scales else Fraction(int(given), max(size, 1))
+    factor = Fraction(target) if scales else Fraction(int(target), max(size, 1))
     if factor.denominator != 1 or factor < 1:
         raise Unproved(f"an Interpolate by the factor {factor} is not followed")
     whole = int(factor)
@@ -73,10 +73,11 @@ def resize_places(op: Any, size: int, given: float, scales: bool) -> Array:
     return np.clip(np.array(at, np.int64), 0, max(size - 1, 0))
 
 
-def same_pads(op: Any, axis: int, span: int) -> tuple[int, int]:
+def same_pads(op: Attributes, axis: int, span: int) -> tuple[int, int]:
     """Return the pads of a convolution on an axis; `span` is D(K-1). Unproved for strides."""
     if op.auto_pad == "explicit":
-        return tuple(v[axis] if v else 0 for v in (op.pads_begin, op.pads_end))  # type: ignore[return-value]
+        begin, end = (v[axis] if v else 0 for v in (op.pads_begin, op.pads_end))
+        return begin, end
     if op.auto_pad == "valid":
         return 0, 0
     if any(s != 1 for s in op.strides):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.spec import Array, ints
-from irdeconv.verify.proof.arrays import Constants
-from irdeconv.verify.proof.definition import Definition, Ints, Unproved, define
+from irdeconv.spec import Array, Shape, ints
+from irdeconv.verify.proof.attributes import Ints
+from irdeconv.verify.proof.definition import Definition, Unproved, define
+from irdeconv.verify.proof.evaluator import Constants
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlace:
     """Where a source layer lies in the lowered graph: its data, filter, bias, output_shape, output.
 
     None stands for an input that is a constant or absent.
@@ -27,22 +27,22 @@ class Place:
     output_shape: Value | None = None
 
 
-@dataclass(frozen=True)
-class Layer:
+@dataclass(frozen=True, kw_only=True)
+class SourceLayer:
     """A source layer: its definition and what its inputs are known to be.
 
     `filter` and `bias` are constants, or None where they are computed; shapes may be open.
     """
 
     definition: Definition
-    data: tuple[Any, ...]
-    filter_shape: tuple[Any, ...]
+    data: Shape
+    filter_shape: Shape
     filter: Array | None
     bias: Array | None
     has_bias: bool
     output_shape: Ints | None
     computed_output: bool
-    container: np.dtype[Any] = np.dtype(np.float32)
+    container: np.dtype[np.generic] = np.dtype(np.float32)
 
     def output(self, data: Ints, filter: Ints, wanted: Ints | None) -> Ints:
         """Return the output's spatial sizes for exact sizes."""
@@ -52,7 +52,9 @@ class Layer:
         return tuple(o for _, o in windows)
 
 
-def source_layer(graph: Graph, node: Node, constants: Constants, add: int | None = None) -> Layer:
+def source_layer(
+    graph: Graph, node: Node, constants: Constants, add: int | None = None
+) -> SourceLayer:
     """Read a source layer, with the bias that node `add` puts on it; Unproved without a rank."""
     d = define(graph, node)
     inputs = graph.inputs_of(node.id)
@@ -65,21 +67,21 @@ def source_layer(graph: Graph, node: Node, constants: Constants, add: int | None
         raise Unproved("the rank of data or filter is unknown")
     wanted = None if d.output_shape is None else ints(graph.spec(inputs[d.output_shape]))
     if wanted is None and d.output_shape is not None:
-        found = constants.get(inputs[d.output_shape])
-        wanted = None if found is None else tuple(int(v) for v in found.reshape(-1))
+        sizes = constants.get(inputs[d.output_shape])
+        wanted = None if sizes is None else tuple(int(v) for v in sizes.reshape(-1))
     bias = None if d.bias is None else constants.get(inputs[d.bias])
     if add is not None:
         bias = _added(graph, node, add, constants)
-    return Layer(
-        d,
-        shape,
-        filter_shape,
-        filter,
-        bias,
-        d.bias is not None or add is not None,
-        wanted,
-        d.output_shape is not None and wanted is None,
-        dtype.container if dtype else np.dtype(np.float32),
+    return SourceLayer(
+        definition=d,
+        data=shape,
+        filter_shape=filter_shape,
+        filter=filter,
+        bias=bias,
+        has_bias=d.bias is not None or add is not None,
+        output_shape=wanted,
+        computed_output=d.output_shape is not None and wanted is None,
+        container=dtype.container if dtype else np.dtype(np.float32),
     )
 
 
@@ -93,31 +95,31 @@ def _added(graph: Graph, node: Node, add: int, constants: Constants) -> Array:
     groups, _, each = d.canonical_shape(filter.shape)[:3]
     channels = groups * each
     shape = (1,) * (d.axes + 2 - array.ndim) + array.shape
-    wide = [a for a, n in enumerate(shape) if n != 1]
-    if len(shape) != d.axes + 2 or wide not in ([], [d.data_axes[1]]):
+    along = [a for a, n in enumerate(shape) if n != 1]
+    if len(shape) != d.axes + 2 or along not in ([], [d.data_axes[1]]):
         raise Unproved("what is added to the source layer is no bias")
     return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
 
 
-def region(graph: Graph, place: Place) -> list[Node]:
+def region(graph: Graph, place: LayerPlace) -> list[Node]:
     """Return the nodes between a layer's inputs and its output, constants left out, in order."""
     ends = {place.data, place.filter, place.bias, place.output_shape}
-    found: set[int] = set()
+    inside: set[int] = set()
     stack = [place.output]
     while stack:
         value = stack.pop()
-        if value in ends or value.node in found:
+        if value in ends or value.node in inside:
             continue
-        found.add(value.node)
+        inside.add(value.node)
         stack += graph.inputs_of(value.node)
     rank: dict[int, int] = {}
-    waiting = sorted(found)
+    waiting = sorted(inside)
     while waiting:
         # Producers first; ids alone do not say so where a node was replaced.
         ready = [
             i
             for i in waiting
-            if all(v.node not in found or v.node in rank for v in graph.inputs_of(i))
+            if all(v.node not in inside or v.node in rank for v in graph.inputs_of(i))
         ]
         for i in ready:
             rank[i] = len(rank)

@@ -9,9 +9,10 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import ints
-from irdeconv.verify.proof.arrays import Constants
+from irdeconv.verify.proof.attributes import attributes_of
 from irdeconv.verify.proof.definition import Unproved, define, is_defined
-from irdeconv.verify.proof.layer import Place
+from irdeconv.verify.proof.evaluator import Constants
+from irdeconv.verify.proof.layer import LayerPlace
 from irdeconv.verify.proof.relation import same
 
 SUFFIX = "BackpropData"
@@ -28,7 +29,7 @@ class Matching:
     lowered graph adds the bias somewhere inside.
     """
 
-    places: dict[int, Place | str] = field(default_factory=dict)
+    places: dict[int, LayerPlace | str] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     others: int = 0
     problems: list[str] = field(default_factory=list)
@@ -180,7 +181,7 @@ class Matcher:
         if node.type != other.type:
             return f"is a {other.type} in the lowered graph"
         if node.type == "Parameter":
-            same_type = node.op.element_type == other.op.element_type  # type: ignore[attr-defined]
+            same_type = attributes_of(node).element_type == attributes_of(other).element_type
             return None if same_type else "has another element type"
         if node.op.to_attributes() != other.op.to_attributes():
             return "has other attributes in the lowered graph"
@@ -211,7 +212,7 @@ class Matcher:
             return
         self.out.places[node.id] = self._place(node, Value(found))
 
-    def _place(self, node: Node, output: Value) -> Place | str:
+    def _place(self, node: Node, output: Value) -> LayerPlace | str:
         inputs = self.source.inputs_of(node.id)
         try:
             d = define(self.source, node)
@@ -226,7 +227,7 @@ class Matcher:
             return "its data is not in the lowered graph"
         ports = (1, d.bias, d.output_shape)
         rest = (found.get(inputs[p]) if p is not None else None for p in ports)
-        return Place(output, data, *rest)
+        return LayerPlace(output, data, *rest)
 
     def _results(self) -> None:
         own, other = self.source.results, self.lowered.results

@@ -11,24 +11,25 @@ hides a difference with probability 1/p. The draws of several trials are indepen
 
 The convolutions are evaluated here, in integers; neither the walk of the proof nor a kernel of the
 runtime has a part in it. Shared with the proof are the definition of the source layer and the
-movements of arrays.py.
+movements of evaluator.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
-from irdeconv.verify.proof.arrays import Constants, Evaluator, padded
-from irdeconv.verify.proof.definition import Definition, Ints, Unproved
+from irdeconv.verify.proof.attributes import Attributes, Ints
+from irdeconv.verify.proof.definition import Definition, Unproved
 from irdeconv.verify.proof.enlarge import resize_axes, resize_inputs, resize_places, same_pads
-from irdeconv.verify.proof.layer import Layer, Place, region
+from irdeconv.verify.proof.evaluator import Constants, Evaluator, padded
+from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region
 from irdeconv.verify.proof.product import (
     PRIME,
     Product,
@@ -40,15 +41,15 @@ from irdeconv.verify.proof.product import (
     scattered,
     windows_of,
 )
-from irdeconv.verify.proof.sizes import Sizes
+from irdeconv.verify.proof.sizes import ExactSizes
 
-TRIALS = 2
+RANDOM_POINTS = 2
 REPEATING = ("Interpolate", "Tile")  # behind them filter elements add up
-BLOCK = 2**15  # elements that are mixed at once, so that they stay in the cache
+MIXED_AT_ONCE = 2**15  # elements that are mixed at once, so that they stay in the cache
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 
 
-def error_probability(axes: int, trials: int = TRIALS) -> float:
+def error_probability(axes: int, trials: int = RANDOM_POINTS) -> float:
     """Return a bound of the probability that a layer that differs passes.
 
     It is ((axes + 4)/p) to the trials: N, C, the spatial axes and the weight make the degree, one
@@ -76,8 +77,8 @@ class Draw:
     def mix(self, bits: Array) -> Array:
         """Return a pseudo-random number in 0..p-1 for every 64-bit one."""
         flat = bits.astype(np.uint64).reshape(-1)
-        for at in range(0, flat.size, BLOCK):
-            z = flat[at : at + BLOCK]
+        for at in range(0, flat.size, MIXED_AT_ONCE):
+            z = flat[at : at + MIXED_AT_ONCE]
             z ^= self.key
             for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
                 z ^= z >> np.uint64(shift)
@@ -109,7 +110,11 @@ class Field(Evaluator):
     """Evaluates a lowered layer modulo the prime; `bound` are its inputs' elements."""
 
     def __init__(
-        self, graph: Graph, draw: Draw, bound: dict[Value, Any], vectors: dict[Value, Ints]
+        self,
+        graph: Graph,
+        draw: Draw,
+        bound: dict[Value, Array | Product],
+        vectors: dict[Value, Ints],
     ) -> None:
         super().__init__(graph)
         self.draw = draw
@@ -128,11 +133,10 @@ class Field(Evaluator):
     def leaf(self, value: Value, role: str) -> Array | None:
         """Return an input of the layer, or a converted constant."""
         if role == "vector":
-            given = self.vectors.get(value)
-            return None if given is None else np.array(given, np.int64)
+            vector = self.vectors.get(value)
+            return None if vector is None else np.array(vector, np.int64)
         if value in self.bound:
-            found: Array = self.bound[value]
-            return found
+            return cast(Array, self.bound[value])  # a Product moves like an array
         if self.graph.node(value.node).type == "Convert":
             converted = self.constants.get(value)
             return None if converted is None else self.draw.constant(converted)
@@ -163,10 +167,10 @@ class Field(Evaluator):
             stack += self.graph.inputs_of(value.node)
         return False
 
-    def _activation(self, kind: str) -> Any:
+    def _activation(self, kind: str) -> Callable[..., Array]:
         return lambda op, x, *parameters: self.draw.activation(kind, x, parameters)
 
-    def _clamp(self, op: Any, x: Array) -> Array:
+    def _clamp(self, op: Attributes, x: Array) -> Array:
         bounds = [self.draw.constant(np.array(v, np.float64)) for v in (op.min, op.max)]
         return self.draw.activation("Clamp", x, bounds)
 
@@ -184,18 +188,18 @@ def residues(array: Array) -> Array:
     return np.asarray(whole * powers[exponent - 53 + 1200] % PRIME)
 
 
-def _enlarge(op: Any, x: Array, *rest: Array) -> Array:
+def _enlarge(op: Attributes, x: Array, *rest: Array) -> Array:
     """Return a nearest enlargement."""
     port, axes_port, scales = resize_inputs(op, len(rest) + 1)
     axes = resize_axes(op, x.ndim)
     if axes_port is not None:
         axes = [int(a) % x.ndim for a in rest[axes_port - 1].reshape(-1)]
-    for a, given in zip(axes, rest[port - 1].reshape(-1), strict=True):
-        x = x.take(resize_places(op, x.shape[a], float(given), scales), a)
+    for a, target in zip(axes, rest[port - 1].reshape(-1), strict=True):
+        x = x.take(resize_places(op, x.shape[a], float(target), scales), a)
     return x
 
 
-def _convolve(op: Any, x: Array | Product, w: Array) -> Array:
+def _convolve(op: Attributes, x: Array | Product, w: Array) -> Array:
     """Return the convolution of x (N, C, *I) with w (g, M/g, C/g, *K)."""
     groups, _, inner, *kernel = w.shape
     n = len(kernel)
@@ -243,12 +247,14 @@ def scatter(d: Definition, x: Product, w: Array, windows: Sequence[tuple[int, in
     return contract(x, w.swapaxes(1, 2), [scattered(*row) for row in rows])
 
 
-def probe(layer: Layer, graph: Graph, place: Place, sizes: Sizes, seed: Sequence[int]) -> None:
+def probe(
+    layer: SourceLayer, graph: Graph, place: LayerPlace, sizes: ExactSizes, seed: Sequence[int]
+) -> None:
     """Compare once at exact sizes; Unproved where source and lowered layer differ."""
     repeats = any(n.type in REPEATING for n in region(graph, place))
     draw, d = Draw(seed, exact=repeats), layer.definition
     x = draw.product(sizes.data)
-    bound: dict[Value, Any] = {place.data: x}
+    bound: dict[Value, Array | Product] = {place.data: x}
     vectors = {}
     if layer.filter is not None:
         w = draw.constant(layer.filter)
@@ -271,22 +277,22 @@ def probe(layer: Layer, graph: Graph, place: Place, sizes: Sizes, seed: Sequence
     if d.activation is not None:
         y = draw.activation(d.activation[0], y, _parameters(layer, draw))
     y = y.transpose(np.argsort(d.data_axes))
-    given = dense(Field(graph, draw, bound, vectors).value(place.output, "tensor"))
-    if given.shape != y.shape:
-        raise Unproved(f"the output is {list(given.shape)}, not {list(y.shape)}")
-    if not np.array_equal(given, y):
-        at = [int(v) for v in np.argwhere(given != y)[0]]
+    lowered = dense(Field(graph, draw, bound, vectors).value(place.output, "tensor"))
+    if lowered.shape != y.shape:
+        raise Unproved(f"the output is {list(lowered.shape)}, not {list(y.shape)}")
+    if not np.array_equal(lowered, y):
+        at = [int(v) for v in np.argwhere(lowered != y)[0]]
         perhaps = ", perhaps because sums of filter elements are rounded" if repeats else ""
         raise Unproved(f"the outputs differ on random data, first at {at}{perhaps}")
 
 
-def _bias(layer: Layer, draw: Draw, channels: int) -> Array | None:
+def _bias(layer: SourceLayer, draw: Draw, channels: int) -> Array | None:
     if not layer.has_bias:
         return None
     return draw.data((channels,)) if layer.bias is None else draw.constant(layer.bias)
 
 
-def _parameters(layer: Layer, draw: Draw) -> list[Array]:
+def _parameters(layer: SourceLayer, draw: Draw) -> list[Array]:
     """Return the activation's parameters as the lowered graph holds them."""
     kind, values = layer.definition.activation or ("", ())
     dtype = np.dtype(np.float64) if kind == "Clamp" else layer.container

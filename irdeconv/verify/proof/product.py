@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.spec import Array
-from irdeconv.verify.proof.arrays import MOVEMENTS, padded, reshape_target
-from irdeconv.verify.proof.definition import Ints
+from irdeconv.verify.proof.attributes import Attributes, Ints
+from irdeconv.verify.proof.evaluator import MOVEMENTS, padded, reshape_target
 
 PRIME = 2**31 - 1
 BITS = 31
@@ -115,18 +115,18 @@ class Product:
         return Product(tuple(factors))
 
 
-def dense(x: Any) -> Array:
+def dense(x: Array | Product) -> Array:
     """Return the elements of a tensor of either kind."""
     return x.dense() if isinstance(x, Product) else np.asarray(x)
 
 
-def _pad(op: Any, x: Product, begin: Array, end: Array, *fill: Array) -> Product:
+def _pad(op: Attributes, x: Product, begin: Array, end: Array, *fill: Array) -> Product:
     rows = zip(x.factors, begin.reshape(-1), end.reshape(-1), strict=True)
     rule = MOVEMENTS["Pad"]
     return Product(tuple(rule(op, f, np.array([b]), np.array([e]), *fill) for f, b, e in rows))
 
 
-def _spread(op: Any, x: Product) -> Product:
+def _spread(op: Attributes, x: Product) -> Product:
     factors = list(x.factors)
     for a, s in enumerate(op.strides, 2):
         size = factors[a].size
@@ -136,21 +136,21 @@ def _spread(op: Any, x: Product) -> Product:
     return Product(tuple(factors))
 
 
-def _transpose(op: Any, x: Product, order: Array) -> Product:
+def _transpose(op: Attributes, x: Product, order: Array) -> Product:
     axes = [int(a) % x.ndim for a in order.reshape(-1)] or list(range(x.ndim))[::-1]
     if sorted(axes) != list(range(x.ndim)):
         raise ValueError(f"{axes} is no order of {x.ndim} axes")
     return x.transposed(axes)
 
 
-def _reshape(op: Any, x: Product, pattern: Array) -> Product | None:
+def _reshape(op: Attributes, x: Product, pattern: Array) -> Product | None:
     return x.reshaped(tuple(reshape_target(op, x.shape, [int(v) for v in pattern])))
 
 
 def _ones(name: str) -> Callable[..., Product | None]:
     """Return the rule of an operation that adds or removes axes of size 1."""
 
-    def rule(op: Any, x: Product, *axes: Array) -> Product | None:
+    def rule(op: Attributes, x: Product, *axes: Array) -> Product | None:
         return x.reshaped(MOVEMENTS[name](op, np.broadcast_to(False, x.shape), *axes).shape)
 
     return rule
@@ -170,7 +170,7 @@ def product_aware(name: str, rule: Callable[..., Array]) -> Callable[..., Any]:
     """Return an operation's rule that keeps a Product where it can."""
     move = MOVES.get(name)
 
-    def apply(op: Any, *inputs: Any) -> Any:
+    def apply(op: Attributes, *inputs: Array | Product) -> Array | Product:
         if move is not None and isinstance(inputs[0], Product):
             moved = move(op, *inputs)
             if moved is not None:

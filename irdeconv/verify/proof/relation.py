@@ -15,15 +15,15 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from irdeconv.spec import Array
-from irdeconv.verify.proof.axes import EVERYWHERE, View
-from irdeconv.verify.proof.definition import Definition, Ints, Unproved
+from irdeconv.verify.proof.attributes import Ints
+from irdeconv.verify.proof.definition import Definition, Unproved
+from irdeconv.verify.proof.stack import ConvolutionBlock, Stack
 from irdeconv.verify.proof.sums import compare_sums
-from irdeconv.verify.proof.walk import Block, Stack
+from irdeconv.verify.proof.views import EVERYWHERE, TensorView
 
 NO_TAP = -1
 UNUSED = -2
@@ -70,7 +70,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Class:
+class OutputClass:
     """Outputs of one axis that take the same block: their places, reading positions and digits."""
 
     digits: dict[int, int]
@@ -79,7 +79,7 @@ class Class:
 
 
 @dataclass(frozen=True)
-class Taps:
+class TapMatch:
     """What the emitted taps of one axis stand for in one class: k, NO_TAP or UNUSED.
 
     `empty` says that no output of the class has a tap at all.
@@ -105,18 +105,20 @@ class Taps:
 
 @dataclass
 class Comparer:
-    """Compares; `done` remembers comparisons of weights, which do not depend on sizes."""
+    """Compares what a view shows of the convolutions in `stack`.
+
+    `done` remembers comparisons of weights, which do not depend on sizes.
+    """
 
     expected: Expected
-    view: View
+    view: TensorView
+    stack: Stack
     done: set[tuple[object, ...]] = field(default_factory=set)
     rounded: bool = False
 
     def compare(self) -> None:
         """Raise Unproved with the first difference."""
         expected, view = self.expected, self.view
-        if not isinstance(view.base, Stack):
-            raise Unproved("no convolution was found")
         if view.shape != expected.output:
             raise Unproved(f"the output is {list(view.shape)}, not {list(expected.output)}")
         order = expected.definition.data_axes
@@ -130,48 +132,47 @@ class Comparer:
             raise Unproved("output channels are padded")
         axes = range(expected.definition.axes)
         classes = [list(self._classes(a)) for a in axes]
-        taps: dict[tuple[int, int, int], Taps] = {}
+        taps: dict[tuple[int, int, int], TapMatch] = {}
         for combination in itertools.product(*(range(len(c)) for c in classes)):
             chosen = [classes[a][i] for a, i in enumerate(combination)]
             for block, rows, local in self._rows(chosen):
-                found = []
+                matches = []
                 for a, i in enumerate(combination):
                     key = (id(block), a, i)
                     if key not in taps:
                         taps[key] = self._taps(a, block, chosen[a])
-                    found.append(taps[key])
-                self._compare_block(block, rows, local, found)
+                    matches.append(taps[key])
+                self._compare_block(block, rows, local, matches)
 
     def _compare_bias(self, axis: int) -> None:
-        given, wanted = self.view.bias, self.expected.bias
-        if self.view.base.bias is not None and not given and wanted is not None:
+        added, wanted = self.view.bias, self.expected.bias
+        if self.stack.bias is not None and not added and wanted is not None:
             if 0 not in self.view.shape and not all(a.valid.all() for a in self.view.axes):
                 raise Unproved("zeros are put beside what has got a bias")
             return  # _rows compares it channel by channel
-        if wanted is None and not given and self.view.base.bias is None:
+        if wanted is None and not added and self.stack.bias is None:
             return
-        if wanted is None or not given:
-            raise Unproved("there is a bias too many" if given else "the bias is missing")
-        at, values = given[0]
-        if len(given) > 1 or at not in (axis, EVERYWHERE) or not same(values, wanted).all():
+        if wanted is None or not added:
+            raise Unproved("there is a bias too many" if added else "the bias is missing")
+        at, values = added[0]
+        if len(added) > 1 or at not in (axis, EVERYWHERE) or not same(values, wanted).all():
             raise Unproved("the bias is another one")
 
     def _compare_activation(self) -> None:
-        wanted, given = self.expected.definition.activation, self.view.activation
-        kind = wanted[0] if wanted else None
-        if kind != (given[0] if given else None):
-            raise Unproved(f"the activation is {given[0] if given else None}, not {kind}")
-        if wanted is None:
+        wanted, applied = self.expected.definition.activation, self.view.activation
+        kind, kind_applied = (a[0] if a else None for a in (wanted, applied))
+        if kind != kind_applied:
+            raise Unproved(f"the activation is {kind_applied}, not {kind}")
+        if wanted is None or applied is None:
             return
-        parameters = given[1:]
+        parameters = applied[1]
         equal = len(parameters) == len(wanted[1]) and all(
-            p == np.asarray(v).astype(np.asarray(p).dtype)
-            for p, v in zip(parameters, wanted[1], strict=True)
+            p == np.asarray(v).astype(p.dtype) for p, v in zip(parameters, wanted[1], strict=True)
         )
         if not equal:
             raise Unproved(f"the parameters of {kind} are {[float(p) for p in parameters]}")
 
-    def _classes(self, axis: int) -> Iterator[Class]:
+    def _classes(self, axis: int) -> Iterator[OutputClass]:
         """Yield the outputs of an axis by the digits of the channels that they carry."""
         at = self.expected.definition.data_axes[2 + axis]
         seen = self.view.axes[at]
@@ -181,8 +182,8 @@ class Comparer:
             o = outside[int(np.flatnonzero(missed.any(1))[0])]
             raise Unproved(f"axis {axis}: output {o} is padded with zero, but taps reach it")
         places = self.view.coordinate(2 + axis, at, alone=False)
-        own = self.view.components[2 + axis].digits
-        others = [i for i, d in enumerate(seen.digits) if d not in own]
+        spatial = self.view.components[2 + axis].digits
+        others = [i for i, d in enumerate(seen.digits) if d not in spatial]
         if any(seen.digits[i] not in self.view.components[1].digits for i in others):
             raise Unproved(f"axis {axis} of the output mixes with another axis")
         outputs = np.flatnonzero(seen.valid)
@@ -194,18 +195,18 @@ class Comparer:
         for key in np.unique(keys, axis=1).T:
             chosen = outputs[(keys == key[:, None]).all(0)]
             digits = {seen.digits[i]: int(v) for i, v in zip(others, key, strict=False)}
-            yield Class(digits, chosen, places[chosen])
+            yield OutputClass(digits, chosen, places[chosen])
 
     def _repeats(self, axis: int) -> bool:
         """Whether an element is read through several taps, or several times, on an axis."""
-        found = False
-        for block in self.view.base.blocks:
+        for block in self.stack.blocks:
             for along in range(2) if block.weights is not None else ():
                 s = np.sort(block.reading[axis], along).swapaxes(0, along)
-                found |= bool(((s[1:] == s[:-1]) & (s[1:] >= 0)).any())
-        return found
+                if ((s[1:] == s[:-1]) & (s[1:] >= 0)).any():
+                    return True
+        return False
 
-    def _rows(self, classes: list[Class]) -> Iterator[tuple[Block, Array, Array]]:
+    def _rows(self, classes: list[OutputClass]) -> Iterator[tuple[ConvolutionBlock, Array, Array]]:
         """Yield blocks, the output channels that they make for these classes, the own channels."""
         component = self.view.components[1]
         seen = self.view.axes[self.expected.definition.data_axes[1]]
@@ -216,21 +217,21 @@ class Comparer:
             raise Unproved("a part of the channels is on no axis of the output")
         index = tuple(digits[d] for d in component.digits)
         channels = np.broadcast_to(component.table[index], seen.size)
-        inner, bias = self.view.base.bias, self.expected.bias
+        inner, bias = self.stack.bias, self.expected.bias
         if inner is not None and bias is not None and not same(inner[channels], bias).all():
             raise Unproved("the bias is another one")
-        ends = self.view.base.ends
+        ends = self.stack.ends
         owner = np.searchsorted(ends, channels, "right")
         for i in np.unique(owner):
-            block, rows = self.view.base.blocks[i], np.flatnonzero(owner == i)
+            block, rows = self.stack.blocks[i], np.flatnonzero(owner == i)
             yield block, rows, channels[rows] - (ends[i] - block.count)
 
-    def _taps(self, axis: int, block: Block, outputs: Class) -> Taps:
+    def _taps(self, axis: int, block: ConvolutionBlock, outputs: OutputClass) -> TapMatch:
         """Find the tap that every emitted tap of an axis stands for; Unproved where none does."""
         wanted = self.expected.pairs(axis, outputs.outputs) >= 0
         silent = self.expected.silent[axis]
         if block.weights is None:
-            return Taps(np.zeros(0, np.int64), not (wanted & ~silent).any())
+            return TapMatch(np.zeros(0, np.int64), not (wanted & ~silent).any())
         d, kernel = self.expected.definition, self.expected.filter.shape[3 + axis]
         s = block.reading[axis][outputs.places]
         rest = outputs.outputs[:, None] + self.expected.windows[axis][0] - s * d.strides[axis]
@@ -252,10 +253,10 @@ class Comparer:
         wanted &= ~silent | np.isin(np.arange(kernel), stands_for)
         empty = not wanted.any()
         self._complete(axis, empty, stands_for, wanted, read & meets, outputs)
-        return Taps(stands_for, empty)
+        return TapMatch(stands_for, empty)
 
     def _complete(
-        self, axis: int, empty: bool, taps: Array, wanted: Array, read: Array, outputs: Class
+        self, axis: int, empty: bool, taps: Array, wanted: Array, read: Array, outputs: OutputClass
     ) -> None:
         """Raise Unproved where a pair of the definition is not read, or read twice."""
         real = taps[taps >= 0]
@@ -276,13 +277,15 @@ class Comparer:
                 f"but reads {count[at]}"
             )
 
-    def _compare_block(self, block: Block, rows: Array, local: Array, taps: list[Taps]) -> None:
+    def _compare_block(
+        self, block: ConvolutionBlock, rows: Array, local: Array, taps: list[TapMatch]
+    ) -> None:
         """Compare the weights of some output channels with the filter's elements."""
         nothing = any(t.empty for t in taps)
         if block.weights is None or block.channels is None:
             _, _, outputs, *_ = self.expected.filter.shape
-            own = self.expected.filter[rows // outputs, :, rows % outputs]
-            if not nothing and (own != 0).any():
+            filters = self.expected.filter[rows // outputs, :, rows % outputs]
+            if not nothing and (filters != 0).any():
                 raise Unproved(f"output channel {rows[0]} is zero where taps reach it")
             return
         met = (t.stands_for.tobytes() for t in taps)
@@ -290,13 +293,13 @@ class Comparer:
         if key in self.done:
             return
         outputs = block.weights.shape[1]
-        given = block.weights[local // outputs, local % outputs]
+        emitted = block.weights[local // outputs, local % outputs]
         channels = self._inputs(block, local)
         if any(t.repeats for t in taps):
-            differs = self._sums_differ(given, rows, channels, taps, nothing)
+            differs = self._sums_differ(emitted, rows, channels, taps, nothing)
         else:
             wanted = self._elements(rows, channels, taps)
-            differs = ~same(given, np.zeros_like(wanted) if nothing else wanted)
+            differs = ~same(emitted, np.zeros_like(wanted) if nothing else wanted)
         for a, t in enumerate(() if any(t.repeats for t in taps) else taps):
             free = (t.stands_for == UNUSED).reshape(-1, *(1,) * (len(taps) - 1 - a))
             differs &= ~free
@@ -309,38 +312,37 @@ class Comparer:
         self.done.add(key)
 
     def _sums_differ(
-        self, given: Array, rows: Array, channels: Array, taps: list[Taps], nothing: bool
+        self, emitted: Array, rows: Array, channels: Array, taps: list[TapMatch], nothing: bool
     ) -> Array:
         """Return where emitted taps that read the same element do not add up to the filter's."""
         groups = [t.groups() for t in taps]
         first = [
-            Taps(t.stands_for[[g[0] for g in row]], t.empty)
+            TapMatch(t.stands_for[[g[0] for g in row]], t.empty)
             for t, row in zip(taps, groups, strict=True)
         ]
         wanted = self._elements(rows, channels, first)
         differs = np.zeros(wanted.shape, bool)
         for at in itertools.product(*(range(len(row)) for row in groups)):
             members = itertools.product(*(row[i] for row, i in zip(groups, at, strict=True)))
-            every: Any = (slice(None), slice(None))
-            parts = [given[every + m] for m in members]
-            where = every + at
+            parts = [emitted[_taps_at(m)] for m in members]
+            where = _taps_at(at)
             good, rounded = compare_sums(parts, wanted[where] * (not nothing))
             differs[where] = ~good
             self.rounded |= rounded
         return differs
 
-    def _inputs(self, block: Block, local: Array) -> Array:
+    def _inputs(self, block: ConvolutionBlock, local: Array) -> Array:
         """Return the data channels that output channels of a block meet: [rows, C/g]."""
         assert block.channels is not None
         assert block.weights is not None
         return np.asarray(block.channels[local // block.weights.shape[1]])
 
-    def _elements(self, rows: Array, channels: Array, taps: list[Taps]) -> Array:
+    def _elements(self, rows: Array, channels: Array, taps: list[TapMatch]) -> Array:
         """Return the filter's elements for output channels, data channels and taps."""
         g, inner, outputs, *kernel = self.expected.filter.shape
-        own = channels - (rows // outputs)[:, None] * inner
-        inside = (own >= 0) & (own < inner) & (channels >= 0)
-        met = np.sort(np.where(inside, own, inner), axis=1)[:, :inner]
+        local = channels - (rows // outputs)[:, None] * inner
+        inside = (local >= 0) & (local < inner) & (channels >= 0)
+        met = np.sort(np.where(inside, local, inner), axis=1)[:, :inner]
         if not np.array_equal(met, np.broadcast_to(np.arange(inner), (rows.size, inner))):
             raise Unproved("an output channel does not meet each input of its group once")
         padded = np.zeros(
@@ -349,12 +351,17 @@ class Comparer:
         padded[(slice(None), slice(inner), slice(None), *map(slice, kernel))] = self.expected.filter
         n = len(taps)
         lead = (slice(None), slice(None), *(None,) * n)
-        index = [(rows // outputs)[:, None][lead], np.where(inside, own, inner)[lead]]
+        index = [(rows // outputs)[:, None][lead], np.where(inside, local, inner)[lead]]
         index.append((rows % outputs)[:, None][lead])
         for a, t in enumerate(taps):
             k = np.where(t.stands_for >= 0, t.stands_for, kernel[a])
             index.append(k.reshape(1, 1, *(1,) * a, -1, *(1,) * (n - 1 - a)))
         return np.asarray(padded[tuple(index)])
+
+
+def _taps_at(taps: Ints) -> tuple[int | slice, ...]:
+    """Return the index of some taps' weights for all channels."""
+    return (slice(None), slice(None), *taps)
 
 
 def same(a: Array, b: Array) -> Array:

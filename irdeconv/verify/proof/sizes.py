@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Interval, Spec, bounds
-from irdeconv.verify.proof.arrays import FIRST_VECTOR, Constants
-from irdeconv.verify.proof.definition import Ints, Unproved, exact_shape
-from irdeconv.verify.proof.layer import Layer, Place, region
+from irdeconv.verify.proof.attributes import Ints, attributes_of
+from irdeconv.verify.proof.definition import Unproved, exact_shape
+from irdeconv.verify.proof.evaluator import FIRST_VECTOR, Constants
+from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region
 
 REPRESENTATIVE = (1, 2, 3, 5, 8)
 TOTALS = (0, 1, 2, 3, -1)
@@ -22,7 +22,7 @@ AFFINE = ("Add", "Concat", "Convert", "Gather", "Multiply", "ShapeOf", "Subtract
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ExactSizes:
     """One choice of exact sizes: the data's and filter's shape, a computed output_shape."""
 
     data: Ints
@@ -30,15 +30,13 @@ class Sizes:
     output_shape: Ints | None
 
 
-def is_fixed(layer: Layer, graph: Graph, place: Place) -> bool:
+def is_fixed(layer: SourceLayer, graph: Graph, place: LayerPlace) -> bool:
     """Whether nothing but targets of Reshape and Broadcast depends on sizes, and these are affine.
 
     Then a proof for the sizes that `choices` yields is one for all sizes.
     """
-    if layer.output_shape is not None or layer.computed_output:
+    if layer.output_shape is not None or layer.computed_output or layer.definition.is_sized:
         return False
-    if getattr(layer.definition.node.op, "output_shape", ()):
-        return False  # the begin of the window changes with the input's size
     if exact_shape(layer.filter_shape) is None:
         return False
     for node in region(graph, place):
@@ -73,7 +71,7 @@ def _is_affine(graph: Graph, value: Value, allowed: tuple[str, ...]) -> bool:
     return all(_is_affine(graph, v, allowed) for v in inputs)
 
 
-def repeats_from(layer: Layer, graph: Graph, place: Place) -> int | None:
+def repeats_from(layer: SourceLayer, graph: Graph, place: LayerPlace) -> int | None:
     """Return a size from which on everything repeats; None where no such size is known or small.
 
     It adds up how far from the ends of an axis each node on the longest way makes a difference.
@@ -94,7 +92,7 @@ def repeats_from(layer: Layer, graph: Graph, place: Place) -> int | None:
     return total if small else None
 
 
-def choices(layer: Layer, margin: int | None = None) -> Iterator[Sizes]:
+def choices(layer: SourceLayer, margin: int | None = None) -> Iterator[ExactSizes]:
     """Yield the sizes to walk: all up to behind `margin`, some without one.
 
     Raises Unproved where data and filter do not fit.
@@ -106,16 +104,16 @@ def choices(layer: Layer, margin: int | None = None) -> Iterator[Sizes]:
     )
     canonical = d.canonical_shape(filter)
     channels, kernel = canonical[0] * canonical[1], canonical[3:]
-    given = exact_shape(layer.data)
-    if given is not None and given[d.data_axes[1]] != channels:
+    exact = exact_shape(layer.data)
+    if exact is not None and exact[d.data_axes[1]] != channels:
         raise Unproved("data and filter of the source layer do not fit")
     for shape in _shapes(layer, margin):
         shape[d.data_axes[1]] = channels
         for wanted in _outputs(layer, tuple(shape), kernel):
-            yield Sizes(tuple(shape), filter, wanted)
+            yield ExactSizes(data=tuple(shape), filter=filter, output_shape=wanted)
 
 
-def _shapes(layer: Layer, margin: int | None) -> Iterator[list[int]]:
+def _shapes(layer: SourceLayer, margin: int | None) -> Iterator[list[int]]:
     """Yield data shapes: all open axes alike, then each of them a little longer than the others."""
 
     def shape(wish: int, longer: int | None = None) -> list[int]:
@@ -137,7 +135,7 @@ def _inside(size: int | Interval, wish: int) -> int:
     return max(low, wish) if high is None else min(max(low, wish), high)
 
 
-def _outputs(layer: Layer, shape: Ints, kernel: Ints) -> Iterator[Ints | None]:
+def _outputs(layer: SourceLayer, shape: Ints, kernel: Ints) -> Iterator[Ints | None]:
     """Yield output shapes for one that is computed: some totals cut off or added."""
     if not layer.computed_output:
         yield None
@@ -154,7 +152,7 @@ def _outputs(layer: Layer, shape: Ints, kernel: Ints) -> Iterator[Ints | None]:
 
 def _distance(graph: Graph, node: Node, constants: Constants) -> int:
     """Return how far from the ends of an axis a node makes a difference."""
-    inputs, op = graph.inputs_of(node.id), node.op
+    inputs = graph.inputs_of(node.id)
     if node.type in ("Pad", "Slice", "StridedSlice"):
         vectors = [constants.get(v) for v in inputs[1:3]]
         # Larger numbers stand for the end of an axis.
@@ -162,8 +160,7 @@ def _distance(graph: Graph, node: Node, constants: Constants) -> int:
         return sum(n for n in near if n < 2**31)
     if node.type in ("Convolution", "GroupConvolution"):
         filter = constants.get(inputs[1])
-        shape: Any = graph.spec(inputs[1]).shape if filter is None else filter.shape
-        kernel = [k for k in (shape or ())[2:] if isinstance(k, int)]
-        dilations: tuple[int, ...] = op.dilations  # type: ignore[attr-defined]
-        return max(dilations, default=1) * max(kernel, default=1)
+        shape = (graph.spec(inputs[1]).shape or ()) if filter is None else filter.shape
+        kernel = [k for k in shape[2:] if isinstance(k, int)]
+        return max(attributes_of(node).dilations, default=1) * max(kernel, default=1)
     return 0

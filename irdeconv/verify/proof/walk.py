@@ -1,24 +1,24 @@
 """Walk a lowered layer backwards from its output to its data, and know every element on the way.
 
-The data's way is followed as a `View` (axes.py); weights and bias as arrays, where a filter that is
-no constant is followed as an array of element numbers (1, 2, ...; 0 is a zero).
+The data's way is followed as a `TensorView` (views.py); weights and bias as arrays, where a filter
+that is no constant is followed as an array of element numbers (1, 2, ...; 0 is a zero).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
-from irdeconv.verify.proof import axes, enlarge
-from irdeconv.verify.proof.arrays import FIRST_VECTOR, Evaluator, constant_array, convert
-from irdeconv.verify.proof.axes import EVERYWHERE, NOTHING, View
-from irdeconv.verify.proof.definition import Ints, Unproved
+from irdeconv.verify.proof import enlarge, views
+from irdeconv.verify.proof.attributes import Attributes, Ints, attributes_of
+from irdeconv.verify.proof.definition import Unproved
+from irdeconv.verify.proof.evaluator import FIRST_VECTOR, Evaluator, constant_array, convert
+from irdeconv.verify.proof.stack import ConvolutionBlock, Stack
+from irdeconv.verify.proof.views import EVERYWHERE, NOTHING, TensorView
 
 
 @dataclass(frozen=True)
@@ -37,39 +37,10 @@ class Boundary:
     output_shape: tuple[Value, Ints] | None = None
 
 
-@dataclass(frozen=True)
-class Block:
-    """Output channels that one convolution makes, or zeros (`weights` None).
-
-    `weights` [g, M/g, C/g, *T]; `channels` [g, C/g] are the data's channels they meet;
-    `reading[a][q, t]` is the data's position on spatial axis a that output q reads through tap t,
-    -1 for a zero.
-    """
-
-    node: int
-    count: int
-    weights: Array | None = None
-    channels: Array | None = None
-    reading: tuple[Array, ...] = ()
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Blocks behind one another along the channels; `bias` has a value for each channel."""
-
-    blocks: tuple[Block, ...]
-    bias: Array | None = None
-
-    @cached_property
-    def ends(self) -> Array:
-        """The channel behind each block."""
-        return np.cumsum([b.count for b in self.blocks])
-
-
-class Weights(Evaluator):
+class WeightEvaluator(Evaluator):
     """Follows filter, bias and vectors; `view_shape` gives shapes of what depends on the data."""
 
-    def __init__(self, graph: Graph, boundary: Boundary, view_shape: Callable[[Value], Any]):
+    def __init__(self, graph: Graph, boundary: Boundary, view_shape: Callable[[Value], Ints]):
         super().__init__(graph)
         self.boundary = boundary
         self.view_shape = view_shape
@@ -79,8 +50,8 @@ class Weights(Evaluator):
         """Return element numbers, or a computed output_shape."""
         bound = self.boundary
         if role == "vector":
-            given = bound.output_shape
-            return np.array(given[1], np.int64) if given and given[0] == value else None
+            computed = bound.output_shape
+            return np.array(computed[1], np.int64) if computed and computed[0] == value else None
         numbered = bound.numbered.get(role)
         return numbered[1] if numbered and numbered[0] == value else None
 
@@ -92,14 +63,14 @@ class Weights(Evaluator):
             raise Unproved(f"a constant that is not zero joins a computed {role}")
         return np.zeros(array.shape, np.int64)
 
-    def shape(self, value: Value) -> Any:
+    def shape(self, value: Value) -> Ints:
         """Return the shape of the data, of a part of the layer, or of weights."""
         for at, numbers in self.boundary.numbered.values():
             if at == value:
                 return numbers.shape
         return self.view_shape(value)
 
-    def _convert(self, op: Any, x: Array) -> Array:
+    def _convert(self, op: Attributes, x: Array) -> Array:
         if self.boundary.numbered:
             raise Unproved("a Convert of a computed filter or bias is not followed")
         return convert(op, x)
@@ -111,15 +82,15 @@ class Walk:
     def __init__(self, graph: Graph, boundary: Boundary) -> None:
         self.graph = graph
         self.boundary = boundary
-        self.weights = Weights(graph, boundary, self._shape)
-        self.views: dict[Value, View] = {}
+        self.weights = WeightEvaluator(graph, boundary, self._shape)
+        self.views: dict[Value, TensorView] = {}
         self.reached: dict[Value, bool] = {}
 
-    def view(self, value: Value) -> View:
+    def view(self, value: Value) -> TensorView:
         """Return what a value is, element for element; Unproved where that cannot be followed."""
         if value not in self.views:
             if value == self.boundary.data:
-                self.views[value] = View.of(None, self.boundary.shape)
+                self.views[value] = TensorView.of(None, self.boundary.shape)
             else:
                 self.views[value] = self._step(value)
         return self.views[value]
@@ -136,12 +107,12 @@ class Walk:
             self.reached[value] = any(self.depends(v) for v in used)
         return self.reached[value]
 
-    def _shape(self, value: Value) -> Any:
+    def _shape(self, value: Value) -> Ints:
         if self.depends(value):
             return self.view(value).shape
         return self.weights.value(value, "filter").shape
 
-    def _step(self, value: Value) -> View:
+    def _step(self, value: Value) -> TensorView:
         node = self.graph.node(value.node)
         inputs = self.graph.inputs_of(node.id)
         if not self.depends(value):
@@ -156,7 +127,7 @@ class Walk:
         except (ValueError, IndexError, TypeError) as e:
             raise Unproved(f'{node.type} "{node.name}" does not fit its inputs: {e}') from None
 
-    def _zeros(self, node: Node, value: Value) -> View:
+    def _zeros(self, node: Node, value: Value) -> TensorView:
         """Return zeros that stand for outputs without taps."""
         if node.type == "Broadcast":
             data, target = self.graph.inputs_of(node.id)[:2]
@@ -168,21 +139,21 @@ class Walk:
             raise Unproved(f'{node.type} "{node.name}" does not come from the data')
         if np.any(zero != 0) or len(shape) < 2:
             raise Unproved(f'{node.type} "{node.name}" is not zero')
-        return View.of(Stack((Block(node.id, shape[1]),)), shape)
+        return TensorView.of(Stack((ConvolutionBlock(node=node.id, count=shape[1]),)), shape)
 
-    def _activate(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _activate(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
         if view.activation:
             raise Unproved("there are two activations")
         if node.type == "Clamp":
-            op: Any = node.op
-            parameters: list[Any] = [np.float64(op.min), np.float64(op.max)]
+            op = attributes_of(node)
+            parameters = [np.asarray(limit, np.float64) for limit in (op.min, op.max)]
         else:
             arrays = [self.weights.value(v, "vector") for v in inputs[1:]]
             if any(a.size != 1 for a in arrays):
                 raise Unproved(f'the parameters of {node.type} "{node.name}" are no scalars')
-            parameters = [a.reshape(())[()] for a in arrays]
-        return View(view.base, view.components, view.axes, view.bias, (node.type, *parameters))
+            parameters = [a.reshape(()) for a in arrays]
+        return replace(view, activation=(node.type, tuple(parameters)))
 
     def _vectors(self, values: tuple[Value, ...]) -> list[Ints]:
         return [self.weights.vector(v) for v in values]
@@ -190,76 +161,77 @@ class Walk:
     def _chosen(self, value: Value, rank: int) -> list[int]:
         return [v % rank for v in self.weights.vector(value)]
 
-    def _movable(self, value: Value) -> View:
+    def _movable(self, value: Value) -> TensorView:
         """Return a value whose elements are moved next: a bias goes into the base."""
         view = self.view(value)
         plain = replace(view, bias=())
         if len(view.bias) != 1 or view.bias[0][0] not in (1, EVERYWHERE) or not plain.is_plain:
             return view
-        if not isinstance(view.base, Stack) or view.base.bias is not None:
+        if view.base is None or view.base.bias is not None:
             return view
         values = np.broadcast_to(view.bias[0][1], (view.shape[1],))
-        return View.of(replace(view.base, bias=values), view.shape)
+        return TensorView.of(replace(view.base, bias=values), view.shape)
 
-    def _pad(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        op: Any = node.op
+    def _pad(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        op = attributes_of(node)
         fill = [self.weights.value(v, "vector") for v in inputs[3:]]
         if op.pad_mode != "constant" or any(np.any(f != 0) for f in fill):
             raise Unproved(f'Pad "{node.name}" does not fill with zeros')
         begin, end = self._vectors(inputs[1:3])
-        return axes.pad(self._movable(inputs[0]), begin, end)
+        return views.pad(self._movable(inputs[0]), begin, end)
 
-    def _transpose(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _transpose(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
         rank = len(view.axes)
         order = self._chosen(inputs[1], rank) or list(reversed(range(rank)))
         if sorted(order) != list(range(rank)):
             raise Unproved(f'Transpose "{node.name}" has the order {order}')
-        return axes.transpose(view, order)
+        return views.transpose(view, order)
 
-    def _reshape(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        return axes.reshape(self._movable(inputs[0]), node.op, self.weights.vector(inputs[1]))
+    def _reshape(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        pattern = self.weights.vector(inputs[1])
+        return views.reshape(self._movable(inputs[0]), attributes_of(node), pattern)
 
-    def _unsqueeze(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _unsqueeze(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
         places = self.weights.vector(inputs[1])
         rank = len(view.axes) + len(places)
-        return axes.unsqueeze(view, [p % rank for p in places])
+        return views.unsqueeze(view, [p % rank for p in places])
 
-    def _squeeze(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _squeeze(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
         if len(inputs) < 2:
             raise Unproved(f'Squeeze "{node.name}" names no axes')
-        return axes.squeeze(view, self._chosen(inputs[1], len(view.axes)))
+        return views.squeeze(view, self._chosen(inputs[1], len(view.axes)))
 
-    def _slice(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _slice(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self._movable(inputs[0])
         rows = list(zip(*self._vectors(inputs[1:4]), strict=True))
         chosen = list(range(len(rows)))
         if len(inputs) > 4:
             chosen = self._chosen(inputs[4], len(view.axes))
-        return axes.cut(view, chosen, rows)
+        return views.cut(view, chosen, rows)
 
-    def _strided(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _strided(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         begin, end, *step = self._vectors(inputs[1:])
         steps = step[0] if step else (1,) * len(begin)
-        return axes.strided(self._movable(inputs[0]), node.op, begin, end, steps)
+        return views.strided(self._movable(inputs[0]), attributes_of(node), begin, end, steps)
 
-    def _spread(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        op: Any = node.op
-        return axes.spread(self.view(inputs[0]), op.strides, op.trailing)
+    def _spread(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        op = attributes_of(node)
+        return views.spread(self.view(inputs[0]), op.strides, op.trailing)
 
-    def _depth_to_space(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        return axes.depth_to_space(self._movable(inputs[0]), node.op)
+    def _depth_to_space(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        return views.depth_to_space(self._movable(inputs[0]), attributes_of(node))
 
-    def _concat(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        op: Any = node.op
-        if any(self.depends(v) and not isinstance(self.view(v).base, Stack) for v in inputs):
+    def _concat(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        op = attributes_of(node)
+        if any(self.depends(v) and self.view(v).base is None for v in inputs):
             return self._joined(node, inputs)
         parts = [self.view(v) for v in inputs]
         ranks = {len(p.axes) for p in parts}
-        plain = (isinstance(p.base, Stack) and p.is_plain and p.base.bias is None for p in parts)
-        if not all(plain) or len(ranks) > 1:
+        stacks = [p.base for p in parts if p.base is not None and p.base.bias is None]
+        if len(stacks) < len(parts) or not all(p.is_plain for p in parts) or len(ranks) > 1:
             raise Unproved(f'Concat "{node.name}" joins more than outputs of convolutions')
         if op.axis % ranks.pop() != 1:
             raise Unproved(f'Concat "{node.name}" runs along axis {op.axis}, not the channels')
@@ -268,71 +240,71 @@ class Walk:
             raise Unproved(f'Concat "{node.name}" joins the sizes {sorted(shapes)}')
         batch, *spatial = shapes.pop()
         channels = sum(p.shape[1] for p in parts)
-        blocks = tuple(b for p in parts for b in p.base.blocks)
-        return View.of(Stack(blocks), (batch, channels, *spatial))
+        blocks = tuple(b for stack in stacks for b in stack.blocks)
+        return TensorView.of(Stack(blocks), (batch, channels, *spatial))
 
-    def _joined(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _joined(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         """Join the data with zeros or with itself."""
-        op: Any = node.op
-        own = next(v for v in inputs if self.depends(v))
-        view = self.view(own)
+        op = attributes_of(node)
+        data = next(v for v in inputs if self.depends(v))
+        view = self.view(data)
         at = op.axis % len(view.axes)
         places = []
         for v in inputs:
             size = view.shape[at]
-            if v != own:
+            if v != data:
                 other = self.weights.value(v, "vector")
                 if np.any(other != 0) or other.ndim != len(view.axes):
                     raise Unproved(f'Concat "{node.name}" joins the data with something else')
                 size = other.shape[at]
-            places.append(np.arange(size) if v == own else np.full(size, NOTHING))
+            places.append(np.arange(size) if v == data else np.full(size, NOTHING))
         every = [np.arange(n) for n in view.shape]
         every[at] = np.concatenate(places)
-        return axes.read(view, every)
+        return views.read(view, every)
 
-    def _interpolate(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _interpolate(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self._movable(inputs[0])
-        port, axes_port, scales = enlarge.resize_inputs(node.op, len(inputs))
+        op = attributes_of(node)
+        port, axes_port, scales = enlarge.resize_inputs(op, len(inputs))
         rank = len(view.axes)
-        chosen = enlarge.resize_axes(node.op, rank)
+        chosen = enlarge.resize_axes(op, rank)
         if axes_port is not None:
             chosen = self._chosen(inputs[axes_port], rank)
-        given = self.weights.value(inputs[port], "vector").reshape(-1)
+        targets = self.weights.value(inputs[port], "vector").reshape(-1)
         places = [np.arange(n) for n in view.shape]
-        for a, number in zip(chosen, given, strict=True):
-            places[a] = enlarge.resize_places(node.op, places[a].size, float(number), scales)
-        return axes.read(view, places)
+        for a, target in zip(chosen, targets, strict=True):
+            places[a] = enlarge.resize_places(op, places[a].size, float(target), scales)
+        return views.read(view, places)
 
-    def _broadcast(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        op: Any = node.op
+    def _broadcast(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        op = attributes_of(node)
         view = self._movable(inputs[0])
         if op.mode not in ("numpy", "bidirectional"):
             raise Unproved(f"a Broadcast of mode {op.mode} is not followed")
-        return axes.read(view, enlarge.repeat_places(view.shape, self.weights.vector(inputs[1])))
+        return views.read(view, enlarge.repeat_places(view.shape, self.weights.vector(inputs[1])))
 
-    def _tile(self, node: Node, inputs: tuple[Value, ...]) -> View:
+    def _tile(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view, repeats = self._movable(inputs[0]), self.weights.vector(inputs[1])
         if len(repeats) != len(view.axes):
             raise Unproved("a Tile to another rank is not followed")
         rows = zip(view.shape, repeats, strict=True)
-        return axes.read(view, [np.tile(np.arange(n), r) for n, r in rows])
+        return views.read(view, [np.tile(np.arange(n), r) for n, r in rows])
 
-    def _add(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        own, other = inputs if self.depends(inputs[0]) else inputs[::-1]
-        view, bias = self.view(own), self.weights.value(other, "bias")
+    def _add(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        summed, other = inputs if self.depends(inputs[0]) else inputs[::-1]
+        view, bias = self.view(summed), self.weights.value(other, "bias")
         rank = len(view.axes)
         shape = (1,) * (rank - bias.ndim) + bias.shape
-        wide = [a for a, n in enumerate(shape) if n != 1]
-        if view.activation or len(wide) > 1 or len(shape) > rank:
+        along = [a for a, n in enumerate(shape) if n != 1]
+        if view.activation or len(along) > 1 or len(shape) > rank:
             raise Unproved(f'Add "{node.name}" is no bias')
-        at = wide[0] if wide else EVERYWHERE
-        if wide and shape[at] != view.shape[at]:
+        at = along[0] if along else EVERYWHERE
+        if along and shape[at] != view.shape[at]:
             raise Unproved(f'Add "{node.name}" adds {shape[at]} values to {view.shape[at]}')
-        added = (*view.bias, (at, bias.reshape(-1)))
-        return View(view.base, view.components, view.axes, added)
+        return replace(view, bias=(*view.bias, (at, bias.reshape(-1))))
 
-    def _convolution(self, node: Node, inputs: tuple[Value, ...]) -> View:
-        op: Any = node.op
+    def _convolution(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        op = attributes_of(node)
         view, w = self.view(inputs[0]), self.weights.value(inputs[1], "filter")
         if node.type == "Convolution":
             w = w[None]
@@ -346,13 +318,18 @@ class Walk:
         if not np.array_equal(where[0], np.arange(view.shape[0])):
             raise Unproved("the batch is not kept as it is")
         reading = tuple(_reading(op, a, where[2 + a], w.shape[3 + a]) for a in range(n))
-        channels = where[1].reshape(groups, inner)
-        block = Block(node.id, groups * outputs, w, channels, reading)
+        block = ConvolutionBlock(
+            node=node.id,
+            count=groups * outputs,
+            weights=w,
+            channels=where[1].reshape(groups, inner),
+            reading=reading,
+        )
         sizes = (len(r) for r in reading)
-        return View.of(Stack((block,)), (view.shape[0], block.count, *sizes))
+        return TensorView.of(Stack((block,)), (view.shape[0], block.count, *sizes))
 
 
-def _reading(op: Any, axis: int, where: Array, taps: int) -> Array:
+def _reading(op: Attributes, axis: int, where: Array, taps: int) -> Array:
     """Return what each output of a convolution reads along an axis: [Q, T], -1 for a zero."""
     stride, dilation = (v[axis] if v else 1 for v in (op.strides, op.dilations))
     begin, end = enlarge.same_pads(op, axis, dilation * (taps - 1))
@@ -367,7 +344,7 @@ def _reading(op: Any, axis: int, where: Array, taps: int) -> Array:
 
 
 ACTIVATIONS = frozenset(["Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Tanh"])
-STEPS: dict[str, Callable[[Walk, Node, tuple[Value, ...]], View]] = {
+STEPS: dict[str, Callable[[Walk, Node, tuple[Value, ...]], TensorView]] = {
     "Add": Walk._add,
     "Broadcast": Walk._broadcast,
     "Concat": Walk._concat,

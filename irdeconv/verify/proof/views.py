@@ -1,8 +1,8 @@
 """Tensors whose elements are known by where they come from, axis by axis.
 
-A `View` says of every element of a tensor which element of a base tensor it is, or that it is 0.
-The base is the data of a layer, or the outputs of convolutions. Each axis is described on its own,
-so the cost of every step is the sum over the axes, not their product.
+A `TensorView` says of every element of a tensor which element of a base tensor it is, or that it
+is 0. The base is the data of a layer, or the outputs of convolutions. Each axis is described on its
+own, so the cost of every step is the sum over the axes, not their product.
 
 A coordinate of the base is a function of `digits`: a base axis starts with one digit, and an axis
 that a Reshape takes apart gives several. An axis of the view lists, for each of its positions, the
@@ -13,20 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from irdeconv.spec import Array
-from irdeconv.verify.proof.arrays import reshape_target, slice_places, strided_places, window_places
-from irdeconv.verify.proof.definition import Ints, Unproved
+from irdeconv.verify.proof.attributes import Attributes, Ints
+from irdeconv.verify.proof.definition import Unproved
+from irdeconv.verify.proof.evaluator import (
+    reshape_target,
+    slice_places,
+    strided_places,
+    window_places,
+)
+from irdeconv.verify.proof.stack import Stack
 
 NOTHING = -1
 EVERYWHERE = -1  # the axis of a bias of one value
 
 
 @dataclass(frozen=True)
-class Axis:
+class ViewAxis:
     """One axis of a view.
 
     `digits` are the digits that it carries, `index[d, p]` the value of the d-th of them at position
@@ -38,29 +44,29 @@ class Axis:
     valid: Array
 
     @staticmethod
-    def whole(digit: int, size: int) -> Axis:
+    def whole(digit: int, size: int) -> ViewAxis:
         """Return an axis that shows a digit as it is; an axis of size 1 needs none."""
         if size == 1:
-            return Axis.single()
-        return Axis((digit,), np.arange(size)[None], np.ones(size, bool))
+            return ViewAxis.single()
+        return ViewAxis((digit,), np.arange(size)[None], np.ones(size, bool))
 
     @staticmethod
-    def single() -> Axis:
+    def single() -> ViewAxis:
         """Return an axis of size 1 that carries nothing."""
-        return Axis((), np.zeros((0, 1), np.int64), np.ones(1, bool))
+        return ViewAxis((), np.zeros((0, 1), np.int64), np.ones(1, bool))
 
     @property
     def size(self) -> int:
         """Number of positions."""
         return int(self.valid.size)
 
-    def take(self, places: Array) -> Axis:
+    def take(self, places: Array) -> ViewAxis:
         """Return the axis read at `places`; -1 reads a zero."""
         if not self.size:
             blank = np.zeros((len(self.digits), places.size), np.int64)
-            return Axis(self.digits, blank, np.zeros(places.size, bool))
+            return ViewAxis(self.digits, blank, np.zeros(places.size, bool))
         valid = np.where(places >= 0, self.valid[places], False)
-        return Axis(self.digits, self.index[:, places], valid)
+        return ViewAxis(self.digits, self.index[:, places], valid)
 
 
 @dataclass(frozen=True)
@@ -72,29 +78,30 @@ class Component:
 
 
 @dataclass(frozen=True)
-class View:
-    """A tensor by its axes. `components` are the coordinates of the base, `base` the base itself.
+class TensorView:
+    """A tensor by its axes. `components` are the coordinates of the base.
 
+    `base` are the outputs of convolutions, None the layer's data.
     `bias` are vectors added along one axis each: (axis, values), one value along EVERYWHERE.
     `activation` comes after them.
     """
 
-    base: Any
+    base: Stack | None
     components: tuple[Component, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[ViewAxis, ...]
     bias: tuple[tuple[int, Array], ...] = ()
-    activation: tuple[Any, ...] = ()
+    activation: tuple[str, tuple[Array, ...]] | None = None
 
     @staticmethod
-    def of(base: Any, shape: Sequence[int]) -> View:
+    def of(base: Stack | None, shape: Sequence[int]) -> TensorView:
         """Return a tensor that is its own base."""
-        return View(
+        return TensorView(
             base,
             tuple(
                 Component((a,), np.arange(n)) if n != 1 else Component((), np.array(0))
                 for a, n in enumerate(shape)
             ),
-            tuple(Axis.whole(a, n) for a, n in enumerate(shape)),
+            tuple(ViewAxis.whole(a, n) for a, n in enumerate(shape)),
         )
 
     @property
@@ -113,7 +120,9 @@ class View:
         whole = (np.arange(a.size) for a in self.axes)
         return all(np.array_equal(self.coordinate(b, b), p) for b, p in enumerate(whole))
 
-    def moved(self, axes: Sequence[Axis], components: Sequence[Component] | None = None) -> View:
+    def moved(
+        self, axes: Sequence[ViewAxis], components: Sequence[Component] | None = None
+    ) -> TensorView:
         """Return the same base with other axes; Unproved behind a bias or an activation."""
         if self.bias or self.activation:
             raise Unproved("elements are moved after bias or activation")
@@ -134,24 +143,24 @@ class View:
         return np.where(seen.valid, component.table[tuple(rows)], NOTHING)
 
 
-def transpose(view: View, order: Sequence[int]) -> View:
+def transpose(view: TensorView, order: Sequence[int]) -> TensorView:
     """Permute the axes; bias vectors follow their axis."""
     places = {a: i for i, a in enumerate(order)} | {EVERYWHERE: EVERYWHERE}
     bias = tuple((places[a], v) for a, v in view.bias)
     return replace(view, axes=tuple(view.axes[i] for i in order), bias=bias)
 
 
-def read(view: View, places: Sequence[Array]) -> View:
+def read(view: TensorView, places: Sequence[Array]) -> TensorView:
     """Read every axis at the given places; -1 gives zeros."""
     return view.moved([a.take(p) for a, p in zip(view.axes, places, strict=True)])
 
 
-def pad(view: View, begin: Sequence[int], end: Sequence[int]) -> View:
+def pad(view: TensorView, begin: Sequence[int], end: Sequence[int]) -> TensorView:
     """Pad with zeros; negative pads crop. A window on the endlessly extended tensor."""
     return read(view, [window_places(*r) for r in zip(view.shape, begin, end, strict=True)])
 
 
-def cut(view: View, axes: Sequence[int], bounds: Sequence[Sequence[int]]) -> View:
+def cut(view: TensorView, axes: Sequence[int], bounds: Sequence[Sequence[int]]) -> TensorView:
     """Take start:stop:step of some axes."""
     places = [np.arange(n) for n in view.shape]
     for a, row in zip(axes, bounds, strict=True):
@@ -160,13 +169,13 @@ def cut(view: View, axes: Sequence[int], bounds: Sequence[Sequence[int]]) -> Vie
 
 
 def strided(
-    view: View, op: Any, begin: Sequence[int], end: Sequence[int], step: Sequence[int]
-) -> View:
+    view: TensorView, op: Attributes, begin: Sequence[int], end: Sequence[int], step: Sequence[int]
+) -> TensorView:
     """Take the part that a StridedSlice takes."""
     return read(view, strided_places(op, view.shape, begin, end, step))
 
 
-def spread(view: View, strides: Sequence[int], trailing: bool) -> View:
+def spread(view: TensorView, strides: Sequence[int], trailing: bool) -> TensorView:
     """Put S-1 zeros between the neighbours of every spatial axis; `trailing`: behind each."""
     places = [np.arange(n) for n in view.shape[:2]]
     for n, s in zip(view.shape[2:], strides, strict=True):
@@ -175,14 +184,14 @@ def spread(view: View, strides: Sequence[int], trailing: bool) -> View:
     return read(view, places)
 
 
-def unsqueeze(view: View, places: Sequence[int]) -> View:
+def unsqueeze(view: TensorView, places: Sequence[int]) -> TensorView:
     """Insert axes of size 1 at the given places of the result."""
     old = iter(view.axes)
     rank = len(view.axes) + len(places)
-    return view.moved([Axis.single() if i in places else next(old) for i in range(rank)])
+    return view.moved([ViewAxis.single() if i in places else next(old) for i in range(rank)])
 
 
-def squeeze(view: View, places: Sequence[int]) -> View:
+def squeeze(view: TensorView, places: Sequence[int]) -> TensorView:
     """Remove axes of size 1; Unproved where one of them carries a digit."""
     target = [n for i, n in enumerate(view.shape) if i not in places]
     if any(view.shape[p] != 1 for p in places):
@@ -190,20 +199,20 @@ def squeeze(view: View, places: Sequence[int]) -> View:
     return regroup(view, target)
 
 
-def reshape(view: View, op: Any, pattern: Sequence[int]) -> View:
+def reshape(view: TensorView, op: Attributes, pattern: Sequence[int]) -> TensorView:
     """Merge and split axes as a Reshape does."""
     return regroup(view, reshape_target(op, view.shape, pattern))
 
 
-def regroup(view: View, target: Sequence[int]) -> View:
+def regroup(view: TensorView, target: Sequence[int]) -> TensorView:
     """Bring a view into another shape of as many elements.
 
     Neighbouring axes are merged where the shapes part, then split where they meet again.
     """
     if 0 in target:
-        return view.moved([Axis.whole(NOTHING, n).take(np.full(n, NOTHING)) for n in target])
+        return view.moved([ViewAxis.whole(NOTHING, n).take(np.full(n, NOTHING)) for n in target])
     components = list(view.components)
-    made: list[Axis] = []
+    made: list[ViewAxis] = []
     i = j = 0
     while i < len(view.axes) or j < len(target):
         first, start = i, j
@@ -222,29 +231,29 @@ def regroup(view: View, target: Sequence[int]) -> View:
     return view.moved(made, components)
 
 
-def merge(axes: Sequence[Axis]) -> Axis:
+def merge(axes: Sequence[ViewAxis]) -> ViewAxis:
     """Return one axis that runs through several, the last one fastest."""
-    out = axes[0] if axes else Axis.single()
+    out = axes[0] if axes else ViewAxis.single()
     for a in axes[1:]:
         index = np.concatenate(
             [np.repeat(out.index, a.size, axis=1), np.tile(a.index, (1, out.size))]
         )
         valid = np.repeat(out.valid, a.size) & np.tile(a.valid, out.size)
-        out = Axis(out.digits + a.digits, index, valid)
+        out = ViewAxis(out.digits + a.digits, index, valid)
     return out
 
 
-def split(axis: Axis, sizes: Sequence[int], components: list[Component]) -> list[Axis]:
+def split(axis: ViewAxis, sizes: Sequence[int], components: list[Component]) -> list[ViewAxis]:
     """Return the axes into which one axis falls apart.
 
     A digit that more than one of them decides is replaced by one digit for each; `components` is
     updated accordingly.
     """
-    wide = [i for i, n in enumerate(sizes) if n != 1]
-    if len(wide) < 2:
-        out = [Axis.single() for _ in sizes]
-        if wide or (sizes and axis.digits):
-            out[wide[0] if wide else 0] = axis
+    long = [i for i, n in enumerate(sizes) if n != 1]
+    if len(long) < 2:
+        out = [ViewAxis.single() for _ in sizes]
+        if long or (sizes and axis.digits):
+            out[long[0] if long else 0] = axis
         elif axis.digits:
             raise Unproved("an axis vanishes that decides a coordinate")
         return out
@@ -255,7 +264,7 @@ def split(axis: Axis, sizes: Sequence[int], components: list[Component]) -> list
         values = row.reshape(tuple(sizes))
         deciding = [i for i in range(len(sizes)) if _varies(values, i)]
         if len(deciding) < 2:
-            at = deciding[0] if deciding else wide[0]
+            at = deciding[0] if deciding else long[0]
             owners[at].append((digit, _along(values, at)))
             continue
         fresh = _replace_digit(components, digit, values, deciding)
@@ -276,9 +285,9 @@ def _along(values: Array, axis: int) -> Array:
     return values[tuple(slice(None) if i == axis else 0 for i in range(values.ndim))]
 
 
-def _axis(size: int, rows: Sequence[tuple[int, Array]]) -> Axis:
+def _axis(size: int, rows: Sequence[tuple[int, Array]]) -> ViewAxis:
     index = np.array([r for _, r in rows], np.int64).reshape(len(rows), size)
-    return Axis(tuple(d for d, _ in rows), index, np.ones(size, bool))
+    return ViewAxis(tuple(d for d, _ in rows), index, np.ones(size, bool))
 
 
 def _replace_digit(
@@ -296,7 +305,7 @@ def _replace_digit(
     return fresh
 
 
-def depth_to_space(view: View, op: Any) -> View:
+def depth_to_space(view: TensorView, op: Attributes) -> TensorView:
     """Move blocks of channels into space."""
     n, c, *space = view.shape
     axes, b = len(space), op.block_size
@@ -305,9 +314,10 @@ def depth_to_space(view: View, op: Any) -> View:
         raise Unproved(f"DepthToSpace of {c} channels in blocks of {b} on {axes} axes")
     first = op.mode == "blocks_first"
     blocks = [b] * axes
-    wide = regroup(view, [n, *(blocks if first else []), inner, *([] if first else blocks), *space])
+    channels = [*blocks, inner] if first else [inner, *blocks]
+    apart = regroup(view, [n, *channels, *space])
     at, channel = (1, 1 + axes) if first else (2, 1)
     order = [0, channel]
     for a in range(axes):
         order += [2 + axes + a, at + a]
-    return regroup(transpose(wide, order), [n, inner, *(d * b for d in space)])
+    return regroup(transpose(apart, order), [n, inner, *(d * b for d in space)])

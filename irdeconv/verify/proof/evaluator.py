@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
+from irdeconv.verify.proof.attributes import Attributes, Ints, attributes_of
 from irdeconv.verify.proof.definition import Unproved
 
 # From this input port on, the operation takes vectors; all others only have tensors.
@@ -54,7 +54,7 @@ class Evaluator:
         """Return what stands for the elements of a constant."""
         return array
 
-    def shape(self, value: Value) -> Sequence[int]:
+    def shape(self, value: Value) -> Ints:
         """Return the shape of a value."""
         return self.value(value, "tensor").shape
 
@@ -66,7 +66,7 @@ class Evaluator:
             self.found[key] = self._compute(value, role) if bound is None else bound
         return self.found[key]
 
-    def vector(self, value: Value) -> tuple[int, ...]:
+    def vector(self, value: Value) -> Ints:
         """Return an integer vector as Python ints."""
         return tuple(int(v) for v in self.value(value, "vector").reshape(-1))
 
@@ -92,22 +92,21 @@ class Evaluator:
 
 def constant_array(node: Node) -> Array:
     """Return the data of a constant; Unproved where its file is missing."""
-    data: Any = node.op.data  # type: ignore[attr-defined]
+    data = attributes_of(node).data
     if not data.available:
         raise Unproved(f'the data of constant "{node.name}" is missing')
-    array: Array = data.array()
-    return array
+    return data.array()
 
 
 def _axes(values: Array, rank: int) -> list[int]:
     return [int(a) % rank for a in values.reshape(-1)]
 
 
-def _transpose(op: Any, x: Array, order: Array) -> Array:
+def _transpose(op: Attributes, x: Array, order: Array) -> Array:
     return x.transpose(_axes(order, x.ndim) if order.size else None)
 
 
-def reshape_target(op: Any, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
+def reshape_target(op: Attributes, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
     """Return the exact target of a Reshape; ValueError where the elements do not fill it."""
     out = [shape[i] if v == 0 and op.special_zero else v for i, v in enumerate(pattern)]
     size = math.prod(shape)
@@ -119,16 +118,16 @@ def reshape_target(op: Any, shape: Sequence[int], pattern: Sequence[int]) -> lis
     return out
 
 
-def _reshape(op: Any, x: Array, pattern: Array) -> Array:
+def _reshape(op: Attributes, x: Array, pattern: Array) -> Array:
     return x.reshape(reshape_target(op, x.shape, [int(v) for v in pattern]))
 
 
-def _squeeze(op: Any, x: Array, axes: Array | None = None) -> Array:
+def _squeeze(op: Attributes, x: Array, axes: Array | None = None) -> Array:
     gone = None if axes is None or not axes.size else tuple(_axes(axes, x.ndim))
     return x.squeeze(gone)
 
 
-def _unsqueeze(op: Any, x: Array, axes: Array) -> Array:
+def _unsqueeze(op: Attributes, x: Array, axes: Array) -> Array:
     return np.expand_dims(x, tuple(_axes(axes, x.ndim + axes.size)))
 
 
@@ -139,7 +138,7 @@ def slice_places(size: int, start: int, stop: int, step: int) -> Array:
     return np.arange(size)[slice(start, stop, step)]
 
 
-def _slice(op: Any, x: Array, start: Array, stop: Array, step: Array, *axes: Array) -> Array:
+def _slice(op: Attributes, x: Array, start: Array, stop: Array, step: Array, *axes: Array) -> Array:
     chosen = _axes(axes[0], x.ndim) if axes else list(range(start.size))
     for a, *bounds in zip(chosen, start, stop, step, strict=True):
         x = x.take(slice_places(x.shape[a], *(int(v) for v in bounds)), a)
@@ -147,7 +146,11 @@ def _slice(op: Any, x: Array, start: Array, stop: Array, step: Array, *axes: Arr
 
 
 def strided_places(
-    op: Any, shape: Sequence[int], begin: Sequence[int], end: Sequence[int], step: Sequence[int]
+    op: Attributes,
+    shape: Sequence[int],
+    begin: Sequence[int],
+    end: Sequence[int],
+    step: Sequence[int],
 ) -> list[Array]:
     """Return the positions that each axis of a StridedSlice keeps; Unproved for new axes."""
     if any(map(any, (op.new_axis_mask, op.shrink_axis_mask, op.ellipsis_mask))):
@@ -160,7 +163,7 @@ def strided_places(
     return places
 
 
-def _strided_slice(op: Any, x: Array, begin: Array, end: Array, *step: Array) -> Array:
+def _strided_slice(op: Attributes, x: Array, begin: Array, end: Array, *step: Array) -> Array:
     steps = step[0] if step else np.ones_like(begin)
     rows = ([int(v) for v in values] for values in (begin, end, steps))
     for a, kept in enumerate(strided_places(op, x.shape, *rows)):
@@ -176,7 +179,7 @@ def window_places(size: int, begin: int, end: int) -> Array:
     return np.where((at >= 0) & (at < size), at, -1)
 
 
-def _pad(op: Any, x: Array, begin: Array, end: Array, *fill: Array) -> Array:
+def _pad(op: Attributes, x: Array, begin: Array, end: Array, *fill: Array) -> Array:
     if op.pad_mode != "constant" or (fill and fill[0].any()):
         raise Unproved(f"a Pad of mode {op.pad_mode} does not fill with zeros")
     return padded(x, [int(v) for v in begin], [int(v) for v in end])
@@ -193,23 +196,23 @@ def padded(x: Array, begin: Sequence[int], end: Sequence[int]) -> Array:
     return x
 
 
-def _concat(op: Any, *parts: Array) -> Array:
+def _concat(op: Attributes, *parts: Array) -> Array:
     return np.concatenate(parts, op.axis)
 
 
-def _gather(op: Any, x: Array, indices: Array, axis: Array) -> Array:
-    if getattr(op, "batch_dims", 0):
+def _gather(op: Attributes, x: Array, indices: Array, axis: Array) -> Array:
+    if op.versions[0] != "opset1" and op.batch_dims:
         raise Unproved("a Gather with batch dimensions is not followed")
     return np.take(x, indices, int(axis.reshape(-1)[0]))
 
 
-def _broadcast(op: Any, x: Array, shape: Array, *mapping: Array) -> Array:
+def _broadcast(op: Attributes, x: Array, shape: Array, *mapping: Array) -> Array:
     if op.mode != "numpy":
         raise Unproved(f"a Broadcast of mode {op.mode} is not followed")
     return np.broadcast_to(x, tuple(int(v) for v in shape))
 
 
-def _zero_insertion(op: Any, x: Array) -> Array:
+def _zero_insertion(op: Attributes, x: Array) -> Array:
     rows = zip(x.shape[2:], op.strides, strict=True)
     sizes = [s * i if op.trailing or not i else s * (i - 1) + 1 for i, s in rows]
     out = np.zeros((*x.shape[:2], *sizes), x.dtype)
@@ -218,7 +221,7 @@ def _zero_insertion(op: Any, x: Array) -> Array:
     return out
 
 
-def _depth_to_space(op: Any, x: Array) -> Array:
+def _depth_to_space(op: Attributes, x: Array) -> Array:
     n, c, *space = x.shape
     axes, b = len(space), op.block_size
     inner = c // b**axes
@@ -232,7 +235,7 @@ def _depth_to_space(op: Any, x: Array) -> Array:
     return x.transpose(order).reshape(n, inner, *(d * b for d in space))
 
 
-def convert(op: Any, x: Array) -> Array:
+def convert(op: Attributes, x: Array) -> Array:
     """Change the element type; Unproved for packed ones."""
     target = op.destination_type
     if target.is_packed or target.kind not in ("float", "int", "uint"):
@@ -257,7 +260,7 @@ MOVEMENTS: dict[str, Callable[..., Array]] = {
 }
 
 
-def _toward_zero(op: Any, a: Array, b: Array) -> Array:
+def _toward_zero(op: Attributes, a: Array, b: Array) -> Array:
     quotient = np.abs(a) // np.abs(b)
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
