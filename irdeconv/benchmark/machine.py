@@ -18,11 +18,11 @@ from irdeconv.kernels.shared.team import Space, Team, processors
 from irdeconv.runtime.blas import blas_name, blas_threads
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
-REPEATS = 12
+CEILING_RUNS = 12
 COPIED = 1 << 26  # bytes, more than a cache holds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conditions:
     """What a measurement depends on besides the program.
 
@@ -62,7 +62,7 @@ class Conditions:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ceilings:
     """What the machine reaches: float32 matrix products (GF/s) and copying (GB/s).
 
@@ -120,7 +120,12 @@ def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
         every = one if count == 1 else _gemm_seconds(clock, count)
         copy = _copy_seconds(clock)
     macs = SIDE**3
-    return Ceilings(gflops(macs, one), gflops(count * macs, every), rate(2 * COPIED, copy), count)
+    return Ceilings(
+        gemm=gflops(macs, one),
+        gemm_all=gflops(count * macs, every),
+        copy=rate(2 * COPIED, copy),
+        cores=count,
+    )
 
 
 def _gemm_seconds(clock: Clock, threads: int) -> float:
@@ -141,7 +146,8 @@ def _gemm_seconds(clock: Clock, threads: int) -> float:
 
     once()
     # Rarely do all threads get their cores at once where others work as well.
-    samples = [timed(once, clock) for _ in range(REPEATS if threads == 1 else 4 * REPEATS)]
+    runs = CEILING_RUNS if threads == 1 else 4 * CEILING_RUNS
+    samples = [timed(once, clock) for _ in range(runs)]
     return min(s.cpu if threads == 1 else s.wall for s in samples)
 
 
@@ -160,4 +166,4 @@ def _copy_seconds(clock: Clock) -> float:
         np.copyto(target, source)
 
     once()  # the first touch of fresh memory is slow
-    return min(timed(once, clock).cpu for _ in range(REPEATS // 2))
+    return min(timed(once, clock).cpu for _ in range(CEILING_RUNS // 2))

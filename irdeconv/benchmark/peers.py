@@ -114,11 +114,11 @@ def _relative(a: Array, b: Array) -> float:
         return 0.0
     if a.dtype == object or b.dtype == object:
         return math.inf
-    wide, other = a.astype(np.float64), b.astype(np.float64)
-    same = (wide == other) | (np.isnan(wide) & np.isnan(other))
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
     with np.errstate(invalid="ignore"):
-        gap = float(np.abs(np.where(same, 0, wide - other)).max())
-    scale = float(np.abs(other[np.isfinite(other)]).max(initial=0))
+        gap = float(np.abs(np.where(same, 0, x - y)).max())
+    scale = float(np.abs(y[np.isfinite(y)]).max(initial=0))
     return math.inf if math.isnan(gap) else gap / scale if scale else gap
 
 
@@ -126,9 +126,9 @@ def _in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Arr
     """Return the inputs for a peer's ports, by name where all names are known, else in order."""
     if len(ends) != len(inputs):
         raise _Impossible(f"it reads {len(ends)} inputs from the file, irdeconv {len(inputs)}")
-    found = [next((inputs[n] for n in names if n in inputs), None) for names in ends]
-    known = [a for a in found if a is not None]
-    return known if len(known) == len(found) else list(inputs.values())
+    named = [next((inputs[n] for n in names if n in inputs), None) for names in ends]
+    known = [a for a in named if a is not None]
+    return known if len(known) == len(ends) else list(inputs.values())
 
 
 def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outputs:

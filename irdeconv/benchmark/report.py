@@ -16,7 +16,7 @@ BENCH_SCHEMA = "irdeconv/bench/1"
 TOP = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """Bytes.
 
@@ -33,7 +33,7 @@ class Memory:
     outputs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PeerReport:
     """Another runtime on the same inputs, one thread.
 
@@ -44,9 +44,9 @@ class PeerReport:
 
     name: str
     version: str
-    timing: Timing | None
-    ratio: float | None
-    difference: float | None
+    timing: Timing | None = None
+    ratio: float | None = None
+    difference: float | None = None
     problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class PeerReport:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BenchReport:
     """What was measured; `str()` is a table.
 

@@ -42,8 +42,8 @@ def bench(
     timer = StepTimer(plan, inputs, clock)
     calls = _calls(plan, inputs, timer, peers)
     warm_up = {STEPS: calls[OWN]}
-    found = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
-    network, program = Timing.of(found[OWN]), plan.program(inputs)
+    samples = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
+    network, program = Timing.of(samples[OWN]), plan.program(inputs)
     return BenchReport(
         name=plan.graph.info.name,
         form=form,
@@ -56,7 +56,7 @@ def bench(
         network=network,
         steps=tuple(report_steps(program.graph, program.steps, timer.samples)),
         memory=_memory(program),
-        peers=tuple(_compared(p, outputs, network, found.get(p.name)) for p in peers),
+        peers=tuple(_compared(p, outputs, network, samples.get(p.name)) for p in peers),
     )
 
 
@@ -81,16 +81,13 @@ def require_measurable(rounds: int, seconds: float, peers: Sequence[str], thread
 
 
 def _memory(program: Program) -> Memory:
-    outputs = sum(one.nbytes for one in program.fresh)
-    largest = max((s.scratch for s in program.steps), default=0)
-    used = program.team.peak
     return Memory(
         tensors=program.arena,
         most_alive=program.most_alive,
         evaluated=program.evaluated,
-        scratch=largest,
-        scratch_used=used,
-        outputs=outputs,
+        scratch=max((s.scratch for s in program.steps), default=0),
+        scratch_used=program.team.peak,
+        outputs=sum(one.nbytes for one in program.fresh),
     )
 
 
@@ -98,16 +95,14 @@ def _compared(
     peer: Peer, outputs: dict[str, Array], network: Timing, samples: list[Sample] | None
 ) -> PeerReport:
     if peer.run is None or not samples:
-        return PeerReport(
-            name=peer.name,
-            version=peer.version,
-            timing=None,
-            ratio=None,
-            difference=None,
-            problem=peer.problem,
-        )
+        return PeerReport(name=peer.name, version=peer.version, problem=peer.problem)
     timing = Timing.of(samples)
     other = timing.cpu.minimum
     ratio = network.cpu.minimum / other if other > 0 else None
-    gap = difference(outputs.values(), peer.run())
-    return PeerReport(peer.name, peer.version, timing, ratio, gap)
+    return PeerReport(
+        name=peer.name,
+        version=peer.version,
+        timing=timing,
+        ratio=ratio,
+        difference=difference(outputs.values(), peer.run()),
+    )

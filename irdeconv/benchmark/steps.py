@@ -16,7 +16,7 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.runtime.program import Step, Values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepReport:
     """One step of a plan.
 

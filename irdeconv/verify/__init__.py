@@ -1,1 +1,1 @@
-"""Checking results: comparison of graphs, layer by layer."""
+"""Checking results: proof that a lowering is right, comparison of what graphs compute."""

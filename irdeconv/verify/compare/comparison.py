@@ -15,7 +15,7 @@ from irdeconv.verify.compare.follow import Follower
 from irdeconv.verify.compare.partner import Partner
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Every tensor that both sides have, in the order of the first graph's execution.
 
@@ -98,4 +98,9 @@ def compare_plan(
         warnings = partner.warnings()
     finally:
         partner.close()
-    return Comparison(tuple(follower.tensors), tuple(missing), follower.alone, tuple(warnings))
+    return Comparison(
+        tensors=tuple(follower.tensors),
+        missing=tuple(missing),
+        alone=follower.alone,
+        diagnostics=tuple(warnings),
+    )

@@ -23,7 +23,7 @@ class Allowed:
     rule: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TensorDifference:
     """One tensor of both models.
 
@@ -117,7 +117,7 @@ def difference(
 
     Non-finite values must be equal (NaN to NaN) in the same places.
     """
-    want = a if expected is None else expected
+    (name, type_a, type_b), want = names, a if expected is None else expected
     if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
         return _incomparable(names, a, b, allowed, output)
     x, y = a.astype(np.float64), b.astype(np.float64)
@@ -128,7 +128,9 @@ def difference(
     at = _closest(own, limit)
     failed = not within(float(own[at]), float(limit[at]))
     return TensorDifference(
-        *names,
+        name=name,
+        type_a=type_a,
+        type_b=type_b,
         shape_a=a.shape,
         shape_b=b.shape,
         max_abs=float(apart[worst]),
@@ -154,13 +156,16 @@ def within(own: float, limit: float) -> bool:
 def _incomparable(
     names: tuple[str, str, str], a: Array, b: Array, allowed: Allowed, output: bool
 ) -> TensorDifference:
+    (name, type_a, type_b) = names
     same = a.shape == b.shape and bool(np.array_equal(a, b))
     numbers = _numeric(a) and _numeric(b)
     limit = float(np.max(allowed.limit, initial=0.0))
     kind = kind_of(a, b, limit) if numbers and not same else None
     apart = 0.0 if same else np.inf
     return TensorDifference(
-        *names,
+        name=name,
+        type_a=type_a,
+        type_b=type_b,
         shape_a=a.shape,
         shape_b=b.shape,
         max_abs=apart,

@@ -23,14 +23,13 @@ from irdeconv.verify.compare.rounding import evaluate, floats, is_real
 
 
 def with_filter_mistake(
-    found: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
+    seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
 ) -> TensorDifference:
     """Add the kind to a difference where a mistake of the filter or the groups gives `b`."""
     groups = filter_groups(op, inputs)
-    if found.kind is not None or groups is None or found.shape_a != found.shape_b:
-        return found
-    wide = floats(inputs, lambda v: v.astype(np.float64))
-    x, w, *rest = wide
+    if seen.kind is not None or groups is None or seen.shape_a != seen.shape_b:
+        return seen
+    x, w, *rest = floats(inputs, lambda v: v.astype(np.float64))
     limit = np.asarray(allowed.limit)
     # Another filter has other magnitudes: of the same order, but not the same ones.
     slack = 4 * float(limit[np.isfinite(limit)].max(initial=0.0))
@@ -41,7 +40,7 @@ def with_filter_mistake(
     kind = filter_mistake(compute, w.reshape(groups), b, slack)
     if kind is None and groups[0] > 1:
         kind = group_mistake(lambda v: evaluate(op, [v, w, *rest])[0], x, groups[0], b, slack)
-    return found if kind is None else replace(found, kind=kind)
+    return seen if kind is None else replace(seen, kind=kind)
 
 
 def filter_groups(op: Op, inputs: list[Array]) -> tuple[int, ...] | None:

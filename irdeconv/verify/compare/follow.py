@@ -46,16 +46,16 @@ class Follower:
 
     def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
         """Compare one layer and remember what the next ones read."""
-        found = self.partner.fetch(step.node)
-        self.alone += found is None
+        fetched = self.partner.fetch(step.node)
+        self.alone += fetched is None
         inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
         judge = Judge.of(step.node.op, inputs, arrays, outs)
         for port, slot in enumerate(step.outputs[: len(outs)]):
-            theirs = None if found is None or port >= len(found.arrays) else found.arrays[port]
-            if found is None or theirs is None:
+            theirs = fetched.arrays[port] if fetched and port < len(fetched.arrays) else None
+            if fetched is None or theirs is None:
                 self._values[slot] = judge.bridged(port)
             else:
-                record = self._compare(step.node, port, judge, found, theirs)
+                record = self._compare(step.node, port, judge, fetched, theirs)
                 self._values[slot] = judge.seen(port, theirs, passed=record.passed)
                 self._records[slot] = record
                 self.tensors.append(record)
@@ -67,13 +67,13 @@ class Follower:
         return self._values.get(slot) or Followed(array)
 
     def _compare(
-        self, node: Node, port: int, judge: Judge, found: Fetched, theirs: Array
+        self, node: Node, port: int, judge: Judge, fetched: Fetched, theirs: Array
     ) -> TensorDifference:
         mine = judge.outs[port]
         name = self._names.get(node.id, node.name)
-        names = (f"{name}.{port}" if port else name, node.type, found.type)
+        names = (f"{name}.{port}" if port else name, node.type, fetched.type)
         if self.tolerance is not None:
-            result = difference(names, mine, theirs, given(mine, self.tolerance))
+            result = difference(names, mine, theirs, relative(mine, self.tolerance))
         else:
             wanted, allowed = judge.verdict(port, theirs)
             result = difference(names, mine, theirs, allowed, wanted)
@@ -94,7 +94,7 @@ class Follower:
     def _output(self, name: str, a: Array, b: Array, slot: int) -> TensorDifference:
         names = (name, "Result", "Result")
         if self.tolerance is not None:
-            return difference(names, a, b, given(a, self.tolerance), output=True)
+            return difference(names, a, b, relative(a, self.tolerance), output=True)
         at, record = self._followed(slot, a), self._records.get(slot)
         if record is not None and same_values(at.value, b) and (at.sound or not record.passed):
             # The layer's own tensor, which was judged already.
@@ -106,7 +106,7 @@ class Follower:
         return difference(names, a, b, allowed, at.value, output=True)
 
 
-def given(a: Array, tolerance: float) -> Allowed:
+def relative(a: Array, tolerance: float) -> Allowed:
     """Return the limit that a relative tolerance stands for."""
     size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
     finite = size[np.isfinite(size)]

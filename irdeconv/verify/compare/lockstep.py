@@ -80,10 +80,10 @@ class _Exchange:
     stopped: bool = False
     turn: threading.Condition = field(default_factory=threading.Condition)
 
-    def offer(self, key: str, found: Fetched) -> None:
+    def offer(self, key: str, layer: Fetched) -> None:
         """Hand a layer over; returns when it was taken or another one is wanted."""
         with self.turn:
-            self.waiting[key] = found
+            self.waiting[key] = layer
             self.turn.notify_all()
             self.turn.wait_for(
                 lambda: (
@@ -102,9 +102,9 @@ class _Exchange:
             self.turn.notify_all()
             self.turn.wait_for(lambda: key in self.waiting or self.ended)
             self.wanted = None
-            found = self.waiting.pop(key, None)
+            layer = self.waiting.pop(key, None)
             self.turn.notify_all()
-            return found
+            return layer
 
     def end(self) -> None:
         """Say that the run is over."""
@@ -140,10 +140,10 @@ class PlanPartner(Partner):
     def fetch(self, node: Node) -> Fetched | None:
         """Wait for the layer of the same name."""
         key = self._asked.get(node.id)
-        found = None if key is None else self._exchange.take(key)
+        layer = None if key is None else self._exchange.take(key)
         if self._error is not None:
             raise self._error
-        return found
+        return layer
 
     def outputs(self) -> list[Array | None]:
         """Wait for the end of the run."""

@@ -120,8 +120,8 @@ class OpenVinoPartner(Partner):
         results = list(model.get_results())
         readable = [r for r in results if _type(r.input_value(0)) in READABLE]
         self._unread += [r.get_friendly_name() for r in results if r not in readable]
-        found = iter(self._infer(model, readable, fed)) if readable else iter(())
-        return [next(found) if r in readable else None for r in results]
+        values = iter(self._infer(model, readable, fed)) if readable else iter(())
+        return [next(values) if r in readable else None for r in results]
 
     def close(self) -> None:
         """Forget all values."""
@@ -190,10 +190,10 @@ class OpenVinoPartner(Partner):
         layers = _layers(model)
         fed = self._replace(layers)
         results = [self._ov.opset8.result(layers[name].output(port)) for name, port in piece]
-        found = dict(zip(piece, self._infer(model, results, fed), strict=True))
-        self._ready |= found
+        values = dict(zip(piece, self._infer(model, results, fed), strict=True))
+        self._ready |= values
         self._done += 1
-        kept = self._kept | found
+        kept = self._kept | values
         self._kept = {k: v for k, v in kept.items() if self._last[k] >= self._done}
 
     def _replace(self, layers: dict[str, Any]) -> dict[Any, Array]:
@@ -210,18 +210,18 @@ class OpenVinoPartner(Partner):
     def _infer(self, model: Any, results: list[Any], fed: dict[Any, Array]) -> Iterable[Array]:
         """Compile the part of the model that the results need and run it once."""
         needed = _reachable(results)
-        own = {p.node.friendly_name: a for p, a in self._bound(model)}
+        inputs = {p.node.friendly_name: a for p, a in self._bound(model)}
         feeds = [(p, a) for p, a in fed.items() if p.get_friendly_name() in needed]
         feeds += [
-            (p, own[p.get_friendly_name()])
+            (p, inputs[p.get_friendly_name()])
             for p in model.get_parameters()
-            if p.get_friendly_name() in needed and p.get_friendly_name() in own
+            if p.get_friendly_name() in needed and p.get_friendly_name() in inputs
         ]
         try:
             part = self._ov.Model(results, [p for p, _ in feeds], "part")
             compiled = self._core.compile_model(part, "CPU", CONFIG)
-            found = compiled([a for _, a in feeds])
-            return [_values(found[i], _type(r.input_value(0))) for i, r in enumerate(results)]
+            outputs = compiled([a for _, a in feeds])
+            return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
             raise _refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
 

@@ -38,8 +38,8 @@ class SavedPartner(Partner):
         plain = {n.removeprefix(DUMPED): n for n in sorted(arrays, key=_is_dumped)}
         keys = layer_keys(graph)
         unlike = other_parts(keys.values(), plain, complete=False)
-        found = ((names[p], n) for p, n in plain.items() if p in names)
-        self._layers = {v: n for v, n in found if keys.get(v.node) not in unlike}
+        named = ((names[p], n) for p, n in plain.items() if p in names)
+        self._layers = {v: n for v, n in named if keys.get(v.node) not in unlike}
         self._outputs = _outputs(graph, list(arrays), set(names))
         self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
         used = {*self._layers.values(), *filter(None, self._outputs)}

@@ -98,19 +98,19 @@ class Certificate:
         return f"the certificate states another {name}: {_short(here)} instead of {_short(there)}"
 
 
-def _unlike(name: str, own: Any, other: Any) -> tuple[str, Any, Any] | None:
+def _unlike(name: str, a: Any, b: Any) -> tuple[str, Any, Any] | None:
     """Return where two JSON values first differ, as `source.strides`, and what stands there."""
-    if own == other:
+    if a == b:
         return None
-    if isinstance(own, Mapping) and isinstance(other, Mapping):
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
         prefix = f"{name}." if name else ""
-        keys = dict.fromkeys([*own, *other])
-        return _first(_unlike(f"{prefix}{k}", own.get(k), other.get(k)) for k in keys)
-    if isinstance(own, list) and isinstance(other, list) and len(own) == len(other):
-        pairs = enumerate(zip(own, other, strict=True))
+        keys = dict.fromkeys([*a, *b])
+        return _first(_unlike(f"{prefix}{k}", a.get(k), b.get(k)) for k in keys)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        pairs = enumerate(zip(a, b, strict=True))
         inside = _first(_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
-        return inside or (name, own, other)
-    return name, own, other
+        return inside or (name, a, b)
+    return name, a, b
 
 
 def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any] | None:

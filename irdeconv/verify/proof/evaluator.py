@@ -44,7 +44,7 @@ class Evaluator:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.rules: dict[str, Callable[..., Array]] = dict(MOVEMENTS)
-        self.found: dict[tuple[Value, str], Array] = {}
+        self.values: dict[tuple[Value, str], Array] = {}
 
     def leaf(self, value: Value, role: str) -> Array | None:
         """Return what a value is bound to, None where it is computed."""
@@ -61,10 +61,10 @@ class Evaluator:
     def value(self, value: Value, role: str) -> Array:
         """Return a value in a role; Unproved where an operation is not known here."""
         key = (value, role)
-        if key not in self.found:
+        if key not in self.values:
             bound = self.leaf(value, role)
-            self.found[key] = self._compute(value, role) if bound is None else bound
-        return self.found[key]
+            self.values[key] = self._compute(value, role) if bound is None else bound
+        return self.values[key]
 
     def vector(self, value: Value) -> Ints:
         """Return an integer vector as Python ints."""

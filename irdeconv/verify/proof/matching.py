@@ -41,7 +41,7 @@ class Matcher:
 
     def __init__(self, source: Graph, lowered: Graph) -> None:
         self.source, self.lowered = source, lowered
-        self.own, self.other = Constants(source), Constants(lowered)
+        self.constants, self.lowered_constants = Constants(source), Constants(lowered)
         self.nodes: dict[int, int] = {}
         self.out = Matching()
         self.names: dict[str, list[int]] = {}
@@ -78,13 +78,13 @@ class Matcher:
         inputs = list(self.source.inputs_of(node.id))
         if not is_defined(node):
             return inputs
-        found = [inputs[0]]
+        demanded = [inputs[0]]
         for port, v in enumerate(inputs[1:], 1):
             size = node.type.endswith(SUFFIX) and port == 2
             known = size and ints(self.source.spec(v)) is not None
-            if not known and self.own.get(v) is None:
-                found.append(v)
-        return found
+            if not known and self.constants.get(v) is None:
+                demanded.append(v)
+        return demanded
 
     def _needed(self) -> set[int]:
         seen: set[int] = set()
@@ -101,13 +101,13 @@ class Matcher:
 
         Names are no keys: frontends repeat them, and a lowering renames what would be a lie.
         """
-        found = [self.tensors[t] for t in (node.tensor_names or ((),))[0] if t in self.tensors]
+        likely = [self.tensors[t] for t in (node.tensor_names or ((),))[0] if t in self.tensors]
         renamed = node.name.replace(node.type, node.type.removesuffix(SUFFIX))
         for name in (node.name, renamed):
-            found += self.names.get(name, [])
+            likely += self.names.get(name, [])
         if (node.name,) in self.origins:
-            found.append(self.origins[(node.name,)])
-        return list(dict.fromkeys(found))
+            likely.append(self.origins[(node.name,)])
+        return list(dict.fromkeys(likely))
 
     def _bias_behind(self, node: Node) -> int | None:
         """Return the Add of a constant behind a deconvolution that stands for a bias inside it."""
@@ -118,7 +118,7 @@ class Matcher:
         other = self.source.inputs_of(add.id)[1 - users[0][1]]
         found = (self.lowered.node(c) for c in self._candidates(add))
         alike = any(n.type in ("Add", node.type) for n in found)
-        return None if alike or self.own.get(other) is None else add.id
+        return None if alike or self.constants.get(other) is None else add.id
 
     def _lowered_from(self, node: Node, last: Node) -> int | None:
         """Return the candidate for `last` that is computed from a deconvolution's data."""
@@ -150,10 +150,10 @@ class Matcher:
         node = self.nodes.get(value.node)
         return None if node is None else Value(node, value.port)
 
-    def _equal(self, own: Value, other: Value) -> bool:
-        if self.translate(own) == other:
+    def _equal(self, value: Value, lowered: Value) -> bool:
+        if self.translate(value) == lowered:
             return True
-        a, b = self.own.get(own), self.other.get(other)
+        a, b = self.constants.get(value), self.lowered_constants.get(lowered)
         if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
             return False
         return bool(np.array_equal(a, b) if a.dtype == object else same(a, b).all())
@@ -166,16 +166,16 @@ class Matcher:
         nodes = self.lowered.node
         equal = (c for c in candidates if not self._difference(node, nodes(c)))
         alike = (c for c in candidates if nodes(c).type == node.type)
-        found = next(equal, next(alike, next(iter(candidates), None)))
-        if found is None:
+        match = next(equal, next(alike, next(iter(candidates), None)))
+        if match is None:
             self.out.problems.append(f'{node.type} "{node.name}" is not in the lowered graph')
             return
-        reason = self._difference(node, self.lowered.node(found))
+        reason = self._difference(node, self.lowered.node(match))
         if reason:
             self.out.problems.append(f'{node.type} "{node.name}" {reason}')
         else:
             self.out.others += 1
-        self.nodes[node.id] = found
+        self.nodes[node.id] = match
 
     def _difference(self, node: Node, other: Node) -> str | None:
         if node.type != other.type:
@@ -196,21 +196,21 @@ class Matcher:
     def _deconvolution(self, node: Node) -> None:
         add = self._bias_behind(node)
         last = node if add is None else self.source.node(add)
-        found = self._lowered_from(node, last)
-        if found is None:
+        match = self._lowered_from(node, last)
+        if match is None:
             self.out.places[node.id] = "it is not in the lowered graph"
             return
         if add is not None:
             self.out.biases[node.id] = add
-        self.nodes[last.id] = found
-        other = self.lowered.node(found)
+        self.nodes[last.id] = match
+        other = self.lowered.node(match)
         if is_defined(other):
             reason = self._difference(node, other)
             self.out.kept.append(node.name)
             if reason:
                 self.out.places[node.id] = reason
             return
-        self.out.places[node.id] = self._place(node, Value(found))
+        self.out.places[node.id] = self._place(node, Value(match))
 
     def _place(self, node: Node, output: Value) -> LayerPlace | str:
         inputs = self.source.inputs_of(node.id)
@@ -219,21 +219,21 @@ class Matcher:
         except Unproved as e:
             return str(e)
         demanded = self.demands(node)
-        found = {v: self.translate(v) for v in demanded}
-        data = found[inputs[0]]
+        lowered = {v: self.translate(v) for v in demanded}
+        data = lowered[inputs[0]]
         if data is None:
-            if self.own.get(inputs[0]) is not None:
+            if self.constants.get(inputs[0]) is not None:
                 return "its data is a constant, so that nothing is left to be followed"
             return "its data is not in the lowered graph"
         ports = (1, d.bias, d.output_shape)
-        rest = (found.get(inputs[p]) if p is not None else None for p in ports)
+        rest = (lowered.get(inputs[p]) if p is not None else None for p in ports)
         return LayerPlace(output, data, *rest)
 
     def _results(self) -> None:
-        own, other = self.source.results, self.lowered.results
-        if len(own) != len(other):
-            self.out.problems.append(f"{len(own)} outputs became {len(other)}")
-        for a, b in zip(own, other, strict=False):
+        results = (self.source.results, self.lowered.results)
+        if len(results[0]) != len(results[1]):
+            self.out.problems.append(f"{len(results[0])} outputs became {len(results[1])}")
+        for a, b in zip(*results, strict=False):
             if not self._equal(self.source.inputs_of(a.id)[0], self.lowered.inputs_of(b.id)[0]):
                 self.out.problems.append(f'output "{a.name}" shows something else')
 

@@ -57,7 +57,7 @@ class Expected:
     def silent(self) -> tuple[Array, ...]:
         """Which taps of each axis have nothing but zeros: they need not be read."""
         rank = self.filter.ndim
-        others = (tuple(a for a in range(rank) if a != own) for own in range(3, rank))
+        others = (tuple(a for a in range(rank) if a != taps) for taps in range(3, rank))
         return tuple(~(self.filter != 0).any(axes) for axes in others)
 
     def pairs(self, axis: int, at: Array) -> Array:
