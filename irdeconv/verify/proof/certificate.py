@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,9 @@ class Certificate:
 
     layer: str
     type: str
-    form: str
-    source: Mapping[str, Any]
-    nodes: tuple[Mapping[str, Any], ...]
+    form: str = "unknown"
+    source: Mapping[str, Any] = field(default_factory=dict)
+    nodes: tuple[Mapping[str, Any], ...] = ()
     holds_for: str | None = None
     reason: str | None = None
 
@@ -201,28 +201,17 @@ def certify(source: Graph, lowered: Graph) -> list[Certificate]:
     """
     matching, constants = match(source, lowered), Constants(source)
     out = []
-    for node, place in _rewritten(source, matching):
-        if isinstance(place, str):
-            out.append(_unknown(node, place))
-            continue
+    for node in _rewritten(source, matching):
+        made = Certificate(layer=node.name, type=node.type)
         try:
+            place = matching.place(node)
             layer = source_layer(source, node, constants, matching.biases.get(node.id))
             made = _describe(layer, lowered, place)
-        except Unproved as e:
-            out.append(_unknown(node, str(e)))
-            continue
-        try:
             made = replace(made, holds_for=prove(layer, lowered, place))
         except Unproved as e:
             made = replace(made, reason=str(e))
         out.append(made)
     return out
-
-
-def _unknown(node: Node, reason: str) -> Certificate:
-    return Certificate(
-        layer=node.name, type=node.type, form="unknown", source={}, nodes=(), reason=reason
-    )
 
 
 def check(
@@ -279,15 +268,15 @@ def probe_layers(
     """
     matching, constants = match(source, lowered), Constants(source)
     layers, axes = [], 0
-    for node, place in _rewritten(source, matching):
-        proved, reason = None, place if isinstance(place, str) else None
-        if not isinstance(place, str):
-            try:
-                layer = source_layer(source, node, constants, matching.biases.get(node.id))
-                axes = max(axes, layer.definition.axes)
-                proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
-            except Unproved as e:
-                reason = str(e)
+    for node in _rewritten(source, matching):
+        proved = reason = None
+        try:
+            place = matching.place(node)
+            layer = source_layer(source, node, constants, matching.biases.get(node.id))
+            axes = max(axes, layer.definition.axes)
+            proved = _probe_sizes(layer, lowered, place, (seed, node.id), trials)
+        except Unproved as e:
+            reason = str(e)
         layers.append(
             LayerCheck(layer=node.name, type=node.type, form="probe", proved=proved, reason=reason)
         )
@@ -317,10 +306,8 @@ def _probe_sizes(
     return f"{count(trials, 'random point')} at {count(done, 'size')}"
 
 
-def _rewritten(source: Graph, matching: Matching) -> Iterator[tuple[Node, LayerPlace | str]]:
-    for node in source.topological():
-        if node.id in matching.places:
-            yield node, matching.places[node.id]
+def _rewritten(source: Graph, matching: Matching) -> list[Node]:
+    return [n for n in source.topological() if n.id in matching.places]
 
 
 def _describe(layer: SourceLayer, lowered: Graph, place: LayerPlace) -> Certificate:

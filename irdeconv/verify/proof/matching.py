@@ -35,6 +35,13 @@ class Matching:
     problems: list[str] = field(default_factory=list)
     biases: dict[int, int] = field(default_factory=dict)
 
+    def place(self, node: Node) -> LayerPlace:
+        """Return where a rewritten deconvolution lies; Unproved where it was not found."""
+        place = self.places[node.id]
+        if isinstance(place, str):
+            raise Unproved(place)
+        return place
+
 
 class Matcher:
     """Matches two graphs; layers are known by tensor names, names, or what they were made from."""
