@@ -113,24 +113,19 @@ def difference(
     *,
     output: bool = False,
 ) -> TensorDifference:
-    """Compare b with a, and with what it may be: within `allowed` of `expected` (default: a).
-
-    Non-finite values must be equal (NaN to NaN) in the same places.
-    """
-    (name, type_a, type_b), want = names, a if expected is None else expected
+    """Compare b with a, and within `allowed` of `expected` (a); what is not finite must be equal."""
+    want = a if expected is None else expected
     if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
         return _incomparable(names, a, b, allowed, output)
     x, y = a.astype(np.float64), b.astype(np.float64)
     apart = _apart(x, y)
-    worst = _place(apart)
     own = apart if want is a else _apart(want.astype(np.float64), y)
     limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
-    at = _closest(own, limit)
-    failed = not within(float(own[at]), float(limit[at]))
+    worst, at = _place(apart), _closest(own, limit)
     return TensorDifference(
-        name=name,
-        type_a=type_a,
-        type_b=type_b,
+        name=names[0],
+        type_a=names[1],
+        type_b=names[2],
         shape_a=a.shape,
         shape_b=b.shape,
         max_abs=float(apart[worst]),
@@ -138,7 +133,9 @@ def difference(
         tolerance=float(limit[at]),
         worst=worst,
         output=output,
-        kind=kind_of(want, b, _largest(limit)) if failed else None,
+        kind=None
+        if within(float(own[at]), float(limit[at]))
+        else kind_of(want, b, _largest(limit)),
         cosine=_cosine(x, y),
         ulps=_ulps(a[worst], b[worst]),
         max_rel=_largest_relative(x, y, apart),
@@ -156,16 +153,15 @@ def within(own: float, limit: float) -> bool:
 def _incomparable(
     names: tuple[str, str, str], a: Array, b: Array, allowed: Allowed, output: bool
 ) -> TensorDifference:
-    (name, type_a, type_b) = names
     same = a.shape == b.shape and bool(np.array_equal(a, b))
     numbers = _numeric(a) and _numeric(b)
     limit = float(np.max(allowed.limit, initial=0.0))
     kind = kind_of(a, b, limit) if numbers and not same else None
     apart = 0.0 if same else np.inf
     return TensorDifference(
-        name=name,
-        type_a=type_a,
-        type_b=type_b,
+        name=names[0],
+        type_a=names[1],
+        type_b=names[2],
         shape_a=a.shape,
         shape_b=b.shape,
         max_abs=apart,
