@@ -113,7 +113,7 @@ def difference(
     *,
     output: bool = False,
 ) -> TensorDifference:
-    """Compare b with a, and within `allowed` of `expected` (a); what is not finite must be equal."""
+    """Compare b with a, and within `allowed` of `expected` (a); not-finite values must be equal."""
     want = a if expected is None else expected
     if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
         return _incomparable(names, a, b, allowed, output)
