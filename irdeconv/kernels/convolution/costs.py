@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from irdeconv.kernels.convolution.canonical import COLUMN, ROW, Volume
 from irdeconv.kernels.convolution.depthwise import SLACK, Strip, frame_shape, vectors
 from irdeconv.kernels.convolution.direct import GROUP, LANES, Piece, frame_size, pitch
 from irdeconv.kernels.convolution.im2col import Block, by_windows, row_taps, two_steps
 from irdeconv.kernels.convolution.pointwise import Part
-from irdeconv.kernels.convolution.work import Work
-from irdeconv.kernels.shared.candidate import Candidate, Kernel
+from irdeconv.kernels.convolution.work import WORK, Work
+from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
 from irdeconv.kernels.shared.products import aliases
 from irdeconv.spec import Array
 
@@ -22,7 +23,8 @@ FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every tim
 def candidate(name: str, v: Volume, work: Work, prepare: Callable[[Array], Kernel]) -> Candidate:
     """Return a candidate that costs what its work takes."""
     bytes = int(work.scratch) * v.itemsize
-    return Candidate(name, work.nanoseconds(v.itemsize), bytes, prepare)
+    estimate = Estimate(WORK, partial(work.nanoseconds, v.itemsize))
+    return Candidate(name, estimate.cost, bytes, prepare, estimate=estimate)
 
 
 def framed(w: Work, v: Volume, frame: int, blocks: int) -> bool:

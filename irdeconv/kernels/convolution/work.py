@@ -63,28 +63,52 @@ class Work:
             self.copied += elements
         self.runs += elements / max(1, run)
 
-    def nanoseconds(self, itemsize: int) -> float:
+    def nanoseconds(self, itemsize: int, rates: WorkRates) -> float:
         """Return the estimated time; elements of f64 take twice that of f32."""
-        scaled = {name: 1.0 if name in FIXED else itemsize / 4 for name in COST}
-        return float(sum(getattr(self, n) * rate * scaled[n] for n, rate in COST.items()))
+        scaled = {name: 1.0 if name in FIXED else itemsize / 4 for name in vars(rates)}
+        return float(sum(getattr(self, n) * rate * scaled[n] for n, rate in vars(rates).items()))
 
 
 FIXED = ("runs", "looped", "steps", "blocks", "groups")
-COST = {
-    "multiplied": 0.0215,
-    "packed": 0.1,
-    "read": 0.009,
-    "written": 0.018,
-    "far": 0.06,
-    "cold": 0.215,
-    "summed": 0.04,
-    "copied": 0.14,
-    "runs": 0.12,
-    "strided": 0.4,
-    "added": 0.144,
-    "compiled": 0.0386,
-    "looped": 9.5,
-    "steps": 1530.0,
-    "blocks": 5150.0,
-    "groups": 89.0,
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkRates:
+    """Nanoseconds of f32 for one of each count in `Work`."""
+
+    multiplied: float
+    packed: float
+    read: float
+    written: float
+    far: float
+    cold: float
+    summed: float
+    copied: float
+    runs: float
+    strided: float
+    added: float
+    compiled: float
+    looped: float
+    steps: float
+    blocks: float
+    groups: float
+
+
+WORK = WorkRates(
+    multiplied=0.0215,
+    packed=0.1,
+    read=0.009,
+    written=0.018,
+    far=0.06,
+    cold=0.215,
+    summed=0.04,
+    copied=0.14,
+    runs=0.12,
+    strided=0.4,
+    added=0.144,
+    compiled=0.0386,
+    looped=9.5,
+    steps=1530.0,
+    blocks=5150.0,
+    groups=89.0,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import residues as geo
@@ -13,7 +14,7 @@ from irdeconv.kernels.deconvolution.col2im import Chunk, RowLayout
 from irdeconv.kernels.deconvolution.placed import PlacedTerms, SpreadInputs
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases, pitch, product_cost
@@ -22,13 +23,13 @@ PARTS = (1, 4, 16, 64)  # into which blocks of several images are cut
 FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Nanoseconds, fitted to a few hundred random layers.
+@dataclass(frozen=True, kw_only=True)
+class RowRates:
+    """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers.
 
-    Per nanosecond that the product alone would take, block, element that is gathered, row of the
-    output, vector of it, element of it, element where the stride is above 2 as well, and vector of
-    terms or products.
+    `product`: each nanosecond that the product alone would take; `block`; `gathered`: element that
+    is copied; `row`: row of the output; `vector`: vector of it; `output`: element of it;
+    `strided`: element where the stride is above 2, as well; `term`: vector of terms or products.
     """
 
     product: float
@@ -41,9 +42,36 @@ class Rates:
     term: float
 
 
-PLACED = Rates(0.96, 9800, 0.35, 7.2, 1.5, 0.0, 0.2, 1.6)
-SINGLE = Rates(0.96, 7600, 0.25, 11.0, 0.06, 0.11, 0.24, 0.2)  # where each output is one term
-SPREAD = Rates(0, 7900, 0.1, 10.0, 4.0, 0.04, 0.05, 1.2)
+PLACED = RowRates(
+    product=0.96,
+    block=9800,
+    gathered=0.35,
+    row=7.2,
+    vector=1.5,
+    output=0.0,
+    strided=0.2,
+    term=1.6,
+)
+SINGLE = RowRates(  # where each output is one term
+    product=0.96,
+    block=7600,
+    gathered=0.25,
+    row=11.0,
+    vector=0.06,
+    output=0.11,
+    strided=0.24,
+    term=0.2,
+)
+SPREAD = RowRates(
+    product=0,
+    block=7900,
+    gathered=0.1,
+    row=10.0,
+    vector=4.0,
+    output=0.04,
+    strided=0.05,
+    term=1.2,
+)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -100,18 +128,9 @@ def _placings(problem: ConvProblem) -> Iterator[Candidate]:
 def _placed(layout: RowLayout, most: int) -> Candidate:
     problem = layout.problem
     c = problem.group_inputs
-    cost, rates = 0.0, PLACED
-    kinds = layout.blocks.kinds
-    if not any(a.halo for a in geo.axes_of(problem)) and all(b.covered for b, _ in kinds):
-        rates = SINGLE
-    for block, times in kinds:
-        width, of_channel = block.input_positions, _row_cost(rates, block, 1)
-        for chunk in layout.chunks:
-            product = product_cost(chunk.width * problem.taps, c, width)
-            of_group = rates.product * product + chunk.width * of_channel
-            if block.count > 1:
-                of_group += rates.gathered * c * width
-            cost += times * (chunk.count * of_group + rates.block)
+    halo, kinds = any(a.halo for a in geo.axes_of(problem)), layout.blocks.kinds
+    single = not halo and all(b.covered for b, _ in kinds)
+    estimate = Estimate(SINGLE if single else PLACED, partial(_placed_cost, layout))
     widest = max(layout.chunks, key=lambda k: k.count * k.width)
     line, channels = pitch(most, problem.compute), widest.width * widest.count
     elements = (widest.width * problem.taps + c) * widest.count * line + 4 * LANES
@@ -119,7 +138,28 @@ def _placed(layout: RowLayout, most: int) -> Candidate:
         elements + _elements_of_filter(problem) + _sums(problem, layout.blocks)
     )
     scratch += tile_bytes(problem, layout.blocks, channels) + 4 * 64
-    return Candidate("placed", cost, scratch, lambda w: PlacedTerms(layout, w), layout.items)
+    return Candidate(
+        name="placed",
+        cost=estimate.cost,
+        scratch=scratch,
+        prepare=lambda w: PlacedTerms(layout, w),
+        items=layout.items,
+        estimate=estimate,
+    )
+
+
+def _placed_cost(layout: RowLayout, rates: RowRates) -> float:
+    """Estimate the nanoseconds of `placed`."""
+    cost, c, taps = 0.0, layout.problem.group_inputs, layout.problem.taps
+    for block, times in layout.blocks.kinds:
+        width, of_channel = block.input_positions, _row_cost(rates, block, 1)
+        for chunk in layout.chunks:
+            product = product_cost(chunk.width * taps, c, width)
+            of_group = rates.product * product + chunk.width * of_channel
+            if block.count > 1:
+                of_group += rates.gathered * c * width
+            cost += times * (chunk.count * of_group + rates.block)
+    return cost
 
 
 def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
@@ -136,20 +176,31 @@ def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
 
 def _spread(layout: RowLayout) -> Candidate:
     problem, blocks, chunks = layout.problem, layout.blocks, layout.chunks
-    c, cost = problem.group_inputs, 0.0
-    for block, times in blocks.kinds:
-        of_channel, gathered = (
-            _row_cost(SPREAD, block, c),
-            SPREAD.gathered * c * block.input_positions,
-        )
-        for k in chunks:
-            cost += times * (k.count * (k.width * of_channel + gathered) + SPREAD.block)
+    c, estimate = problem.group_inputs, Estimate(SPREAD, partial(_spread_cost, layout))
     most = blocks.most(lambda b: b.input_positions)
     channels, groups = max(k.count * k.width for k in chunks), max(k.count for k in chunks)
     elements = groups * c * most + 4 * LANES + _elements_of_filter(problem)
     elements += _sums(problem, blocks)
     scratch = problem.itemsize * elements + tile_bytes(problem, blocks, channels) + 4 * 64
-    return Candidate("spread", cost, scratch, lambda w: SpreadInputs(layout, w), layout.items)
+    return Candidate(
+        name="spread",
+        cost=estimate.cost,
+        scratch=scratch,
+        prepare=lambda w: SpreadInputs(layout, w),
+        items=layout.items,
+        estimate=estimate,
+    )
+
+
+def _spread_cost(layout: RowLayout, rates: RowRates) -> float:
+    """Estimate the nanoseconds of `spread`."""
+    cost, c = 0.0, layout.problem.group_inputs
+    for block, times in layout.blocks.kinds:
+        of_channel = _row_cost(rates, block, c)
+        gathered = rates.gathered * c * block.input_positions
+        for k in layout.chunks:
+            cost += times * (k.count * (k.width * of_channel + gathered) + rates.block)
+    return cost
 
 
 def _elements_of_filter(problem: ConvProblem) -> int:
@@ -161,7 +212,7 @@ def _sums(problem: ConvProblem, blocks: Blocking) -> int:
     return widest + 2 * LANES * problem.strides[-1]
 
 
-def _row_cost(rates: Rates, block: OutputBlock, inputs: int) -> float:
+def _row_cost(rates: RowRates, block: OutputBlock, inputs: int) -> float:
     """Estimate the nanoseconds that the compiled code takes for one output channel of a block."""
     rows = block.count * math.prod(p.outputs for p in block.parts[:-1])
     last = block.parts[-1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.deconvolution import residues as geo
@@ -14,15 +15,85 @@ from irdeconv.kernels.deconvolution.compiled_winograd import CompiledWinograd
 from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
 from irdeconv.kernels.shared.team import ALIGNMENT
 
 TILES = (2, 3, 4)
-STEP = 8000.0  # ns of one piece of work besides what it computes
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassRates:
+    """Nanoseconds of Winograd in NumPy, besides its products and calls.
+
+    Elements of tiles that are read, and runs of them; evaluated; interpolated; added to the next
+    tile; elements of residues that are written, and runs of them.
+    """
+
+    read: float
+    read_run: float
+    evaluated: float
+    interpolated: float
+    overlapped: float
+    written: float
+    written_run: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileRates:
+    """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers.
+
+    `product`: each nanosecond that the products alone would take. Inputs: elements of tiles that
+    are `read`, runs of them, values that are `evaluated`, sets of runs `entering` a transform.
+    Products: those with a matrix' elements (`mixed`), sets of runs `leaving`, and `row_part`, parts
+    of rows. Outputs: `row`, `vector`, element of a row that is `zipped` by vectors or `strided`,
+    vector of terms. `piece`: a piece of work.
+    """
+
+    product: float
+    read: float
+    read_run: float
+    evaluated: float
+    entering: float
+    mixed: float
+    leaving: float
+    row_part: float
+    row: float
+    vector: float
+    zipped: float
+    strided: float
+    term: float
+    piece: float
+
+
+PASSES = PassRates(
+    read=0.5,
+    read_run=15.0,
+    evaluated=0.4,
+    interpolated=0.45,
+    overlapped=0.25,
+    written=0.40,
+    written_run=22.0,
+)
+TILED = TileRates(
+    product=0.95,
+    read=0.6,
+    read_run=10.4,
+    evaluated=0.056,
+    entering=17.0,
+    mixed=0.0253,
+    leaving=4.9,
+    row_part=39.0,
+    row=10.7,
+    vector=3.35,
+    zipped=0.13,
+    strided=0.4,
+    term=0.69,
+    piece=8000.0,
+)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -65,54 +136,71 @@ def _candidate(tiling: Tiling) -> Candidate:
     c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows = tiling.residues * tiling.channels
-    estimate = _with_passes if tiling.behind else _compiled
-    cost = sum(times * estimate(tiling, block) for block, times in tiling.blocks.kinds)
     piece = max(cut.stop - cut.start for cut in tiling.cuts)
     kind = problem.compute
     wide = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
     if tiling.behind:
+        estimate = Estimate(PASSES, partial(_with_passes, tiling))
         kernel: type[WinogradDeconvolution] = WinogradDeconvolution
         elements += wide * (2 * points * rows + inputs * piece)
     else:
+        estimate = Estimate(TILED, partial(_compiled, tiling))
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
         elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
-        elements += piece * tiling.blocks.most(
-            lambda b: b.input_positions
-        )  # inputs that must be copied
+        # Inputs that must be copied:
+        elements += piece * tiling.blocks.most(lambda b: b.input_positions)
     elements += problem.groups * points * tiling.residues * m * c
     scratch = problem.itemsize * elements + 8 * ALIGNMENT
     scratch += tile_bytes(problem, tiling.blocks, tiling.channels)
     name = "winograd-" + "x".join(map(str, tiling.tiles))
-    cost *= problem.groups
     return Candidate(
-        name, cost, scratch, lambda w: kernel(tiling, w), tiling.items, transforms=True
+        name=name,
+        cost=estimate.cost,
+        scratch=scratch,
+        prepare=lambda w: kernel(tiling, w),
+        items=tiling.items,
+        transforms=True,
+        estimate=estimate,
     )
 
 
-def _with_passes(tiling: Tiling, block: OutputBlock) -> float:
+def _with_passes(tiling: Tiling, rates: PassRates) -> float:
+    """Estimate the nanoseconds in NumPy."""
+    kinds = tiling.blocks.kinds
+    cost = sum(times * _passes_of(tiling, block, rates) for block, times in kinds)
+    return cost * tiling.problem.groups
+
+
+def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
     """Estimate the nanoseconds of a block and group in NumPy."""
     problem = tiling.problem
     c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
-    own = inputs * c * columns * (0.5 + 15.0 / row) + 2 * CALL * inputs * 8
-    own += product_cost(points, inputs, c * columns) + 0.4 * points * c * columns
-    own += chunks * stack_cost(points, rows, c, columns)
-    own += chunks * (product_cost(points, points, rows * columns) + 0.45 * points * rows * columns)
-    own += chunks * (points - inputs) * (0.25 * rows * columns + CALL)
-    writing = rows * columns * (0.40 + 22.0 / row) + tiling.residues * 2 * CALL
-    return own + chunks * inputs * writing
+    cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * CALL * inputs * 8
+    cost += product_cost(points, inputs, c * columns) + rates.evaluated * points * c * columns
+    cost += chunks * stack_cost(points, rows, c, columns)
+    leaving = product_cost(points, points, rows * columns)
+    cost += chunks * (leaving + rates.interpolated * points * rows * columns)
+    cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + CALL)
+    writing = rows * columns * (rates.written + rates.written_run / row)
+    writing += tiling.residues * 2 * CALL
+    return cost + chunks * inputs * writing
 
 
-def _compiled(tiling: Tiling, block: OutputBlock) -> float:
-    """Estimate the nanoseconds of a block and group with compiled tiles.
+def _compiled(tiling: Tiling, rates: TileRates) -> float:
+    """Estimate the nanoseconds with compiled tiles."""
+    kinds = tiling.blocks.kinds
+    cost = sum(times * _tiles_of(tiling, block, rates) for block, times in kinds)
+    return cost * tiling.problem.groups
 
-    Fitted to some three thousand random layers, step by step.
-    """
+
+def _tiles_of(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
+    """Estimate the nanoseconds of a block and group with compiled tiles."""
     problem = tiling.problem
     c, m = problem.group_inputs, problem.group_outputs
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
@@ -121,10 +209,13 @@ def _compiled(tiling: Tiling, block: OutputBlock) -> float:
     parts = -(-columns // RUN)
     _, entering = _mixing(tiling.tiles, tiling.points)
     added, leaving = _mixing(tiling.points, tiling.points)
-    own = c * columns * (inputs * (0.6 + 10.4 / row) + 0.056 * points) + 17.0 * c * entering * parts
-    own += chunks * 0.95 * stack_cost(points, rows, c, columns)
-    own += chunks * rows * (0.0253 * added * columns + (4.9 * leaving + 39.0) * parts)
-    return own + m * _placing(tiling, block) + STEP * (len(tiling.cuts) + chunks)
+    reading = inputs * (rates.read + rates.read_run / row) + rates.evaluated * points
+    cost = c * columns * reading + rates.entering * c * entering * parts
+    cost += chunks * rates.product * stack_cost(points, rows, c, columns)
+    mixed = rates.mixed * added * columns
+    cost += chunks * rows * (mixed + (rates.leaving * leaving + rates.row_part) * parts)
+    cost += m * _writing(tiling, block, rates)
+    return cost + rates.piece * (len(tiling.cuts) + chunks)
 
 
 def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
@@ -139,7 +230,7 @@ def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
     return products, runs
 
 
-def _placing(tiling: Tiling, block: OutputBlock) -> float:
+def _writing(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
     """Estimate the nanoseconds of writing an output channel of a block."""
     *outer, last = block.parts
     stride, width = last.axis.stride * tiling.tiles[-1], last.outputs
@@ -151,6 +242,6 @@ def _placing(tiling: Tiling, block: OutputBlock) -> float:
     ]
     vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
     rows = math.prod(p.outputs for p in outer)
-    strided = 0.13 if stride in ZIPPED else 0.4
-    own = rows * (10.7 + 3.35 * vectors + strided * width) + 0.69 * math.prod(terms)
-    return block.count * own
+    strided = rates.zipped if stride in ZIPPED else rates.strided
+    writing = rows * (rates.row + rates.vector * vectors + strided * width)
+    return block.count * (writing + rates.term * math.prod(terms))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
@@ -61,13 +61,31 @@ def repeated(work: Sequence[Callable[[Space], None]]) -> Callable[[Team], None]:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """How long a kernel takes: the sum of what it does, counted, times fitted rates.
+
+    `rates` is the record of a family of kernels, in nanoseconds; `nanoseconds` takes such a record
+    and is linear in its fields, so that `tools/fit_rates.py` can fit them to measurements.
+    """
+
+    rates: Any
+    nanoseconds: Callable[[Any], float]
+
+    @property
+    def cost(self) -> float:
+        """The time by the rates of the package."""
+        return self.nanoseconds(self.rates)
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A kernel that could do the work.
 
     `cost` is its estimated time in nanoseconds on one thread, `scratch` its memory in bytes besides
     input, output and the filter as given (rearranged filters count). Threads can share `items`
     pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
-    do, instead of the definition's products, and so rounds more.
+    do, instead of the definition's products, and so rounds more. `estimate` is where the cost comes
+    from, if its rates are fitted by the tool.
     """
 
     name: str
@@ -76,6 +94,7 @@ class Candidate:
     prepare: Callable[[Array], Kernel]
     items: int = 1
     transforms: bool = False
+    estimate: Estimate | None = None
 
 
 def shared(ways: Iterable[Candidate]) -> Candidate:

@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,45 @@ LANES = 16  # fewer or uneven columns leave vector lanes idle
 FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 CALL = 1200.0  # ns of one NumPy call on views
 CALLS = 3  # of NumPy, at most, for a product in tiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductRates:
+    """Nanoseconds of `multiply` on f32.
+
+    `call`: all of it. Outer products: each row, each element. Products in small tiles: each tile,
+    multiply-add, and element of the left, right and result matrix; products that OpenBLAS packs:
+    the same without tiles.
+    """
+
+    call: float
+    outer_row: float
+    outer: float
+    tile: float
+    tiled: float
+    tiled_left: float
+    tiled_right: float
+    tiled_result: float
+    packed: float
+    packed_left: float
+    packed_right: float
+    packed_result: float
+
+
+PRODUCT = ProductRates(
+    call=CALL,
+    outer_row=60.0,
+    outer=0.15,
+    tile=250,
+    tiled=0.0176,
+    tiled_left=0.2,
+    tiled_right=0.05,
+    tiled_result=0.08,
+    packed=0.0190,
+    packed_left=0.35,
+    packed_right=0.25,
+    packed_result=0.10,
+)
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
@@ -110,22 +150,22 @@ def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
     return space.array((rows, pitch(columns, dtype)), dtype)[:, :columns]
 
 
-def product_cost(m: int, k: int, n: int) -> float:
+def product_cost(m: int, k: int, n: int, rates: ProductRates = PRODUCT) -> float:
     """Estimate the nanoseconds of `multiply` on f32 of these sizes."""
     work = float(m) * k * n
     if not work:
         return 0.0
     if k == 1:
-        return 60.0 * m + 0.15 * work + CALL
+        return rates.outer_row * m + rates.outer * work + rates.call
     rows, columns = tile(m, k, n)
     if work <= blocking.SIZES.small_macs or rows:
         width = columns or n
         waste = lanes(width) / width * (1 + 2.0 / (rows or m))
         tiles = (m / rows) * (n / width) if rows else 1
-        return (
-            work * 0.0176 * waste + 0.2 * m * k + 0.08 * m * n + 0.05 * k * n + 250 * tiles + CALL
-        )
-    return work * 0.0190 * (lanes(n) / n) + 0.35 * m * k + 0.25 * k * n + 0.10 * m * n + CALL
+        cost = work * rates.tiled * waste + rates.tiled_left * m * k + rates.tiled_result * m * n
+        return cost + rates.tiled_right * k * n + rates.tile * tiles + rates.call
+    cost = work * rates.packed * (lanes(n) / n) + rates.packed_left * m * k
+    return cost + rates.packed_right * k * n + rates.packed_result * m * n + rates.call
 
 
 def stack_cost(count: int, m: int, k: int, n: int) -> float:
