@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
-    add_execution,
-    add_form,
     add_format,
-    add_inputs,
+    add_running,
     add_semantics,
-    add_shapes,
     execution,
     real,
     rounds,
@@ -36,13 +33,9 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="the model: an .xml, an .onnx or a .json dump; - reads an .xml"
     )
-    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
     parser.add_argument("--weights", metavar="FILE", help="the .bin file, or weights of a dump")
     add_semantics(parser)
-    add_inputs(parser)
-    add_shapes(parser)
-    add_form(parser, none=True)
-    add_execution(parser, default_threads=1)
+    add_running(parser, threads=1)
     parser.add_argument(
         "--rounds", type=rounds, default=5, metavar="N", help="rounds (default: %(default)s)"
     )

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from irdeconv.cli.console import Console
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
     from irdeconv.verify.proof.certificate import Certificate
 
+Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 CERTIFICATES_SCHEMA = "irdeconv/certificates/1"
 
 
@@ -33,16 +34,13 @@ def read_certificates(path: str) -> list[Certificate]:
         raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
 
 
-def write_proved(
+def _write_proved(
     graph: Graph,
     args: argparse.Namespace,
     console: Console,
     prove: Callable[[Graph], list[Certificate]],
 ) -> list[Certificate]:
-    """Write what -o and --certify name, all of it or nothing; return the certificates.
-
-    `prove` makes them of the graph as it is read back from what -o writes.
-    """
+    """Write what -o and --certify name, all of it or nothing; return the certificates."""
     from irdeconv import api
     from irdeconv.cli.model import read_file
     from irdeconv.io.atomic import together
@@ -68,25 +66,30 @@ def certificates_text(made: Sequence[Certificate]) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def report_proved(
+def finish_rewriting(
     verb: str,
     args: argparse.Namespace,
-    rewritten: Lowered | Raised,
-    made: Sequence[Certificate],
+    rewritten: Rewritten,
     console: Console,
+    *,
+    prove: Callable[[Graph], list[Certificate]],
+    show: Callable[[Rewritten], None],
 ) -> bool:
-    """Write the JSON document or the graph of a verb that rewrites, certificates behind its report.
+    """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
 
-    Returns whether all layers are proved.
+    `prove` makes certificates of the graph as it is read back, `show` writes the report. Returns
+    whether all layers are proved.
     """
     from irdeconv.text import dump
 
+    made = _write_proved(rewritten.graph, args, console, prove)
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
         if args.certify:
             content["certificates"] = [c.to_dict() for c in made]
         console.json(verb, content)
     else:
+        show(rewritten)
         if console.format == "ir":
             console.raw(dump(rewritten.graph, elide=0))
         for c in made:

@@ -24,7 +24,6 @@ from irdeconv.cli.options import (
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
     from irdeconv.importers.imported import Imported
 
 
@@ -49,7 +48,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     from irdeconv import api
-    from irdeconv.cli.model import parse_shapes
+    from irdeconv.cli.model import ends, parse_shapes
     from irdeconv.importers.convert import import_model
 
     weights = None if args.weights == "random" else args.weights
@@ -64,8 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     api.write(done.graph, args.output)
     console.log(f"wrote {args.output}")
     if console.wants_json:
-        ends = {"inputs": _ends(done.graph, "inputs"), "outputs": _ends(done.graph, "outputs")}
-        content = {"file": args.file, "output": args.output, **done.to_dict(), **ends}
+        content = {"file": args.file, "output": args.output, **done.to_dict(), **ends(done.graph)}
         console.json("convert", content)
     else:
         _text(args.file, done, console)
@@ -74,10 +72,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> None:
     """Refuse to overwrite a file that is read; a .bin beside an .onnx is not one of them."""
-    from irdeconv.cli.model import protect, usage
+    from irdeconv.cli.model import protect, usage, written
 
     protect(args.output, (), force=args.force, model=True)
-    targets = {Path(args.output).resolve(), Path(args.output).with_suffix(".bin").resolve()}
+    targets = written(args.output)
     for source in sources:
         if source and str(source) != "-" and not args.force and Path(source).resolve() in targets:
             raise usage(f"-o {args.output} would overwrite {source}", "--force allows it")
@@ -91,24 +89,15 @@ def _named(shapes: dict[str, Any]) -> dict[str, Any]:
     return shapes
 
 
-def _ends(graph: Graph, side: str) -> dict[str, str]:
-    names, nodes = (
-        (graph.inputs, graph.parameters) if side == "inputs" else (graph.outputs, graph.results)
-    )
-    specs = (n.spec().without_value() for n in nodes)
-    return {name: str(spec) for name, spec in zip(names, specs, strict=True)}
-
-
 def _text(file: str, done: Imported, console: Console) -> None:
     from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.model import print_ends
     from irdeconv.inspection.table import table
 
     for d in done.diagnostics:
         console.error(*parts(d))
     rows = [(kind, str(number)) for kind, number in sorted(done.kinds.items())]
     console.text(table(("node type", "count"), rows, ("count",)))
-    for side in ("inputs", "outputs"):
-        for name, spec in _ends(done.graph, side).items():
-            console.text(f"{side[:-1]} {name}: {spec}")
+    print_ends(done.graph, console)
     nodes = count(sum(done.kinds.values()), "node")
     console.text(f"{file}: {done.format}: {nodes} became {count(len(done.graph), 'layer')}")

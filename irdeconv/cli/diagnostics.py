@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _HEAD = re.compile(r"(error|warning|note)(\[[EW]\d+\])")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
-_LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 # Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -99,7 +98,7 @@ def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": d.code,
         "ruleIndex": rule,
-        "level": _LEVELS[d.severity],
+        "level": d.severity,
         "message": {"text": text},
     }
     place: dict[str, Any] = {}

@@ -29,7 +29,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Infer and report."""
     from irdeconv import api
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.model import ends, inferred, protect, read
 
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     graph = inferred(read(args), args.shape)
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.log(f"wrote {args.output}")
     if console.wants_json:
         differing = sum(r["status"] == "differs" for r in rows)
-        content = {"inputs": _ends(graph, "inputs"), "outputs": _ends(graph, "outputs")}
-        console.json("infer", {"file": args.file, **content, "differs": differing, "tensors": rows})
+        content = {"file": args.file, **ends(graph), "differs": differing, "tensors": rows}
+        console.json("infer", content)
     else:
         _text(graph, rows, console, everything=args.all)
     return 0
@@ -79,13 +79,8 @@ def _status(declared: Spec | None, spec: Spec) -> str:
     return "refined" if types and compatible(declared.shape, spec.shape) else "differs"
 
 
-def _ends(graph: Graph, side: str) -> dict[str, str]:
-    if side == "inputs":
-        return {n: str(p.spec()) for n, p in zip(graph.inputs, graph.parameters, strict=True)}
-    return {n: str(r.spec()) for n, r in zip(graph.outputs, graph.results, strict=True)}
-
-
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
+    from irdeconv.cli.model import print_ends
     from irdeconv.inspection.table import table
 
     shown = [r for r in rows if everything or r["type"] != "Const"]
@@ -93,8 +88,6 @@ def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everyth
     cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
     console.text(table(head, cells, ("id",)))
     tally = {s: sum(r["status"] == s for r in rows) for s in ("same", "refined", "new", "differs")}
-    for side in ("inputs", "outputs"):
-        for name, spec in _ends(graph, side).items():
-            console.text(f"{side[:-1]} {name}: {spec}")
+    print_ends(graph, console)
     states = ", ".join(f"{v} {k}" for k, v in tally.items() if v)
     console.text(f"{graph.info.name}: {count(len(rows), 'tensor')}: {states}")

@@ -34,33 +34,30 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     from irdeconv import api
-    from irdeconv.cli.certificates import report_proved, write_proved
-    from irdeconv.cli.diagnostics import parts
-    from irdeconv.cli.model import inferred, protect, protect_certificates, read
+    from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.model import inferred, protect_proved, read
     from irdeconv.verify.proof.certificate import certify
 
-    protect(args.output, (args.file, args.weights, args.target), force=args.force, model=True)
-    protect_certificates(args)
+    protect_proved(args, args.target)
     source = inferred(read(args), args.shape)
     low = api.lower(
         source, args.form or api.DEFAULT_FORM, args.target, explain_costs=args.explain_costs
     )
-    certificates = write_proved(low.graph, args, console, partial(certify, source))
-    if not console.wants_json:
-        for d in low.report.diagnostics:
-            console.error(*parts(d))
-        _text(low, args, console)
-    proved = report_proved("lower", args, low, certificates, console)
+    prove, show = partial(certify, source), partial(_text, args=args, console=console)
+    proved = finish_rewriting("lower", args, low, console, prove=prove, show=show)
     if any(r.form is None for r in low.report):
         return 4
     return 0 if proved else 1
 
 
 def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
+    from irdeconv.cli.diagnostics import parts
     from irdeconv.inspection.report import ratio
     from irdeconv.inspection.table import number, table
 
     report = low.report
+    for d in report.diagnostics:
+        console.error(*parts(d))
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
         return

@@ -88,7 +88,7 @@ def _run_verb(verb: str, args: list[str]) -> int:
         options = parser.parse_intermixed_args(args)
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else 2
-    console = Console(getattr(options, "format", "text"), quiet=options.quiet)
+    console = Console(options.format, quiet=options.quiet)
     try:
         check_options(options)
         return int(module.run(options, console))

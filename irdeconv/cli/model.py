@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from irdeconv import api
+from irdeconv.cli.console import Console
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
@@ -114,6 +115,27 @@ def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
     return api.infer(graph, shapes=shapes_for(graph, texts) or None)
 
 
+def ends(graph: Graph) -> dict[str, dict[str, str]]:
+    """Return the specs of the model's inputs and outputs by name."""
+    sides = {"inputs": (graph.inputs, graph.parameters), "outputs": (graph.outputs, graph.results)}
+    return {
+        side: {name: str(node.spec()) for name, node in zip(names, nodes, strict=True)}
+        for side, (names, nodes) in sides.items()
+    }
+
+
+def print_ends(graph: Graph, console: Console) -> None:
+    """Write a line for each input and output."""
+    for side, specs in ends(graph).items():
+        for name, spec in specs.items():
+            console.text(f"{side[:-1]} {name}: {spec}")
+
+
+def written(output: str | Path) -> set[Path]:
+    """Return the two files of a model that -o names."""
+    return {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
+
+
 def protect(
     output: str | None,
     sources: Iterable[str | None],
@@ -132,9 +154,7 @@ def protect(
     if output == "-":
         raise usage("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
     (require_model_path if model else require_writable)(Path(output))
-    targets = {Path(output).resolve()}
-    if model:
-        targets.add(Path(output).with_suffix(".bin").resolve())
+    targets = written(output) if model else {Path(output).resolve()}
     for source in sources:
         if source is None or source == "-" or force or not Path(source).name:
             continue
@@ -145,13 +165,10 @@ def protect(
                 raise usage(message, "--force allows it")
 
 
-def protect_certificates(args: argparse.Namespace) -> None:
-    """Refuse a file of --certify that is an input or part of the IR that -o writes."""
-    path, option = args.certify, f"--certify {args.certify}"
-    sources = (args.file, args.weights, getattr(args, "target", None))
+def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
+    """Refuse what -o and --certify name where it is an input, `more` or part of the other."""
+    path, sources = args.certify, (args.file, args.weights, *more)
+    protect(args.output, sources, force=args.force, model=True)
     protect(path, sources, force=args.force, option="--certify")
-    if path is None or path == "-" or args.output is None:
-        return
-    output = Path(args.output)
-    if Path(path).resolve() in {output.resolve(), output.with_suffix(".bin").resolve()}:
-        raise usage(f"{option} would overwrite what -o {args.output} writes")
+    if path not in (None, "-") and args.output and Path(path).resolve() in written(args.output):
+        raise usage(f"--certify {path} would overwrite what -o {args.output} writes")

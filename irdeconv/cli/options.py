@@ -130,6 +130,15 @@ def add_shapes(parser: OptionParser) -> None:
     )
 
 
+def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
+    """Add what verbs share that run a model: inputs, --shape, --form and how it is executed."""
+    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
+    add_inputs(parser)
+    add_shapes(parser)
+    add_form(parser, none=True)
+    add_execution(parser, default_threads=threads)
+
+
 def add_inputs(parser: OptionParser) -> None:
     """Add the inputs and --seed."""
     parser.add_argument(

@@ -10,6 +10,7 @@ one is not.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
@@ -17,7 +18,9 @@ from irdeconv.cli.options import OptionParser, add_model, add_rewriting
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
+    from irdeconv.graph import Graph
     from irdeconv.passes.raising import Raised
+    from irdeconv.verify.proof.certificate import Certificate
 
 
 def configure(parser: OptionParser) -> None:
@@ -36,20 +39,19 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     from irdeconv import api
-    from irdeconv.cli.certificates import report_proved, write_proved
-    from irdeconv.cli.model import inferred, protect, protect_certificates, read
+    from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.model import inferred, protect_proved, read
     from irdeconv.verify.proof.certificate import certify
 
-    protect(args.output, (args.file, args.weights), force=args.force, model=True)
-    protect_certificates(args)
+    protect_proved(args)
     source = inferred(read(args), args.shape)
     raised = api.raise_(source, args.only)
-    certificates = write_proved(
-        raised.graph, args, console, lambda written: certify(api.infer(written), source)
-    )
-    if not console.wants_json:
-        _text(raised, args, console)
-    return 0 if report_proved("raise", args, raised, certificates, console) else 1
+    show = partial(_text, args=args, console=console)
+
+    def prove(written: Graph) -> list[Certificate]:
+        return certify(api.infer(written), source)
+
+    return 0 if finish_rewriting("raise", args, raised, console, prove=prove, show=show) else 1
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
-    add_execution,
-    add_form,
     add_format,
-    add_inputs,
     add_model,
     add_output,
-    add_shapes,
+    add_running,
     execution,
 )
 
@@ -34,17 +31,13 @@ if TYPE_CHECKING:
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
-    parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
-    add_inputs(parser)
-    add_shapes(parser)
-    add_form(parser, none=True)
+    add_running(parser)
     parser.add_argument(
         "--exact",
         action="store_true",
         help="add the terms of (de)convolutions in one defined order: slower, and the same bits "
         "for every form",
     )
-    add_execution(parser)
     parser.add_argument(
         "--trace",
         action="store_true",
