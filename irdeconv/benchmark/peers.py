@@ -21,9 +21,9 @@ from irdeconv.ops.core import Deconvolution
 from irdeconv.passes.lower_deconv import canonicalized, inferred
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.fused_convolution import FusedConvolution, fuse_convolution
+from irdeconv.runtime.fusion import Users
 from irdeconv.runtime.schedule import fold
-from irdeconv.runtime.surroundings import Layer, layer_of
-from irdeconv.runtime.units import Users
 from irdeconv.spec import Array
 from irdeconv.suggest import did_you_mean
 
@@ -179,7 +179,7 @@ def _onnxruntime(source: Source, inputs: Mapping[str, Array], folder: Path) -> O
 def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:
     """Return an ONNX model of a graph that is a single deconvolution."""
     layer, filter = _single(graph)
-    w = layer.windows
+    w = layer.problem
     per_axis = zip(w.strides, w.shape[2:], w.dilations, w.kernel, w.begin, w.sizes, strict=True)
     ends = [s * (i - 1) + d * (k - 1) + 1 - b - o for s, i, d, k, b, o in per_axis]
     if min(w.begin) < 0:
@@ -205,7 +205,7 @@ def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _single(graph: Graph) -> tuple[Layer, Array]:
+def _single(graph: Graph) -> tuple[FusedConvolution, Array]:
     """Return the only layer of a graph, and its filter as ConvTranspose wants it."""
     problem = _Impossible(
         "the model is an IR of more than one deconvolution; bench the .onnx file itself"
@@ -217,7 +217,7 @@ def _single(graph: Graph) -> tuple[Layer, Array]:
         raise problem from e
     if len(folded.order) != 1 or not isinstance(folded.order[0].op, Deconvolution):
         raise problem
-    layer = layer_of(ready, folded.order[0], folded.constants, Users(ready, folded.order))
+    layer = fuse_convolution(ready, folded.order[0], folded.constants, Users(ready, folded.order))
     if layer is None or layer.filter not in folded.constants:
         raise _Impossible("the deconvolution's sizes or filter are not constant")
     filter = layer.arrange(folded.constants[layer.filter])

@@ -165,10 +165,10 @@ class ConvolutionBase(Op):
                     port=1,
                 )
             sizes.append(max(0, geometry_conv.steps(i, reach, s, (begin, end))))
-        windows = self.windows(data.shape, filter.shape, tuple(sizes), data.dtype.name)
-        return convolution(data, filter, windows)
+        problem = self.problem(data.shape, filter.shape, tuple(sizes), data.dtype.name)
+        return convolution(data, filter, problem)
 
-    def windows(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> ConvProblem:
+    def problem(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> ConvProblem:
         """Return the layer at exact shapes of data and filter and output sizes."""
         axes = len(sizes)
         kernel = filter[2 + self.grouped :]

@@ -137,10 +137,10 @@ class Deconvolution(Op):
         size = full - geometry.IntVector(begin) - end
         assert isinstance(size, geometry.IntVector)
         _not_negative(size.values)
-        windows = self.windows(data.shape, filter.shape, begin, size.values, data.dtype.name)
-        return deconvolution(np.asarray(data), filter, windows)
+        problem = self.problem(data.shape, filter.shape, begin, size.values, data.dtype.name)
+        return deconvolution(np.asarray(data), filter, problem)
 
-    def windows(
+    def problem(
         self, data: Ints, filter: Ints, begin: Ints, sizes: Ints, dtype: str
     ) -> ConvProblem:
         """Return the layer at exact shapes of data and filter, pads_begin and output sizes."""

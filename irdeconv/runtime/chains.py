@@ -130,7 +130,6 @@ class _Operands:
 
     def __init__(self, graph: Graph, constants: Mapping[Value, Array], main: Value | None) -> None:
         self.graph, self.constants = graph, constants
-        self.given = main is not None
         self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
         self.values: dict[int, Key] = {}
         self.known: list[Array | None] = []  # operands 1..k

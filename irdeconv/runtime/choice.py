@@ -35,6 +35,11 @@ class KernelChoice:
     candidate: Candidate
     why: str
 
+    @property
+    def name(self) -> str:
+        """The name of the kernel."""
+        return self.candidate.name
+
 
 @dataclass
 class Tuner:

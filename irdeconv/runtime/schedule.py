@@ -1,4 +1,4 @@
-"""From a graph to a program: constants folded, units found, kernels bound, memory laid out."""
+"""From a graph to a program: constants folded, nodes fused, kernels bound, memory laid out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.implement import Implementation, implement, stepwise
+from irdeconv.runtime.executors import Executor, choose_executor, node_executor
+from irdeconv.runtime.fusion import FusionGroup, GroupFinder
 from irdeconv.runtime.program import Fresh, Program, Slots, Step
-from irdeconv.runtime.units import Finder, Unit
 from irdeconv.spec import Array, is_static
 
 Failure = Callable[[Node, Sequence[Any], Exception], Exception]
@@ -137,15 +137,15 @@ class _Scheduler:
 
     def build(self) -> Program:
         """Return the program."""
-        units = self._units()
-        done = [self._implement(u) for u in units]
-        self._number(units)
-        self._place(units, done)
-        arena, alive = self._allocate(done)
+        groups = self._groups()
+        executors = [self._executor(g) for g in groups]
+        self._number(groups)
+        self._place(groups, executors)
+        arena, alive = self._allocate(executors)
         steps = [
             step
-            for unit, one in zip(units, done, strict=True)
-            if (step := self._step(unit, one)) is not None
+            for group, executor in zip(groups, executors, strict=True)
+            if (step := self._step(group, executor)) is not None
         ]
         return Program(
             steps=self._with_frees(steps),
@@ -161,48 +161,48 @@ class _Scheduler:
             evaluated=most_alive(self._evaluated()),
         )
 
-    def _units(self) -> list[Unit]:
+    def _groups(self) -> list[FusionGroup]:
         if self.settings.fuse:
-            return Finder(self.graph, self.folded.order, self.folded.constants).find()
+            return GroupFinder(self.graph, self.folded.order, self.folded.constants).find()
         constants = self.folded.constants
         return [
-            Unit((n,), tuple(v for v in self.graph.inputs_of(n.id) if v not in constants))
+            FusionGroup((n,), tuple(v for v in self.graph.inputs_of(n.id) if v not in constants))
             for n in self.folded.order
         ]
 
-    def _implement(self, unit: Unit) -> Implementation:
+    def _executor(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
-            return stepwise(self.graph, unit)
+            return node_executor(self.graph, group)
         constants = self.folded.constants
         settings = self.settings
-        used = self._used(unit)
-        return implement(
+        used = self._used(group)
+        return choose_executor(
             graph=self.graph,
-            unit=unit,
+            group=group,
             constants=constants,
             tuner=settings.tuner,
             team=settings.team,
             used=used,
         )
 
-    def _used(self, unit: Unit) -> frozenset[int]:
-        ports = range(max(unit.last.outputs, 1))
-        return frozenset(p for p in ports if Value(unit.last.id, p) in self.read)
+    def _used(self, group: FusionGroup) -> frozenset[int]:
+        ports = range(max(group.last.outputs, 1))
+        return frozenset(p for p in ports if Value(group.last.id, p) in self.read)
 
-    def _number(self, units: list[Unit]) -> None:
+    def _number(self, groups: list[FusionGroup]) -> None:
         """Give every value a slot."""
-        for value in self._all_values(units):
+        for value in self._all_values(groups):
             if value not in self.slot_of:
                 self.slot_of[value] = len(self.values)
                 self.values.append(self.folded.constants.get(value))
 
-    def _all_values(self, units: list[Unit]) -> Iterable[Value]:
+    def _all_values(self, groups: list[FusionGroup]) -> Iterable[Value]:
         for node in self.folded.given:
             yield from (Value(node.id, p) for p in range(max(node.outputs, 1)))
-        for unit in units:
-            for node in unit.nodes:
+        for group in groups:
+            for node in group.nodes:
                 yield from self.graph.inputs_of(node.id)
-            yield from (Value(unit.last.id, p) for p in range(max(unit.last.outputs, 1)))
+            yield from (Value(group.last.id, p) for p in range(max(group.last.outputs, 1)))
         yield from (v for _, v in self.results)
 
     def _outputs(self, node: Node) -> Slots:
@@ -212,27 +212,29 @@ class _Scheduler:
             if (v := Value(node.id, p)) in self.slot_of
         )
 
-    def _place(self, units: list[Unit], done: list[Implementation]) -> None:
+    def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
         """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
         wanted = {v for _, v in self.results}
-        for k, (unit, one) in enumerate(zip(units, done, strict=True)):
-            for value in unit.inputs:
+        for k, (group, executor) in enumerate(zip(groups, executors, strict=True)):
+            for value in group.inputs:
                 if value in self.buffers:
                     self.buffers[value].last = k
-            if one.view_of is not None:
-                shared = self.buffers.get(one.view_of)
-                for value in one.outputs if shared is not None else ():
+            if executor.view_of is not None:
+                shared = self.buffers.get(executor.view_of)
+                for value in executor.outputs if shared is not None else ():
                     self.buffers[value] = shared  # type: ignore[assignment]
-            elif one.writes:
-                for value, shape, dtype in zip(one.outputs, one.shapes, one.dtypes, strict=True):
+            elif executor.writes:
+                for value, shape, dtype in zip(
+                    executor.outputs, executor.shapes, executor.dtypes, strict=True
+                ):
                     if value in wanted:
                         self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
                     self.buffers[value] = _Buffer(size, k, k, value not in wanted)
             else:
-                self._expect(one.outputs, k)
+                self._expect(executor.outputs, k)
         for value in wanted & self.buffers.keys():
-            self.buffers[value].last = len(units)
+            self.buffers[value].last = len(groups)
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
         """Note the sizes of what `evaluate` will allocate, as far as they are known."""
@@ -241,18 +243,20 @@ class _Scheduler:
             if size is not None and value in self.read:
                 self.buffers[value] = _Buffer(size, step, step, False)
 
-    def _allocate(self, done: list[Implementation]) -> tuple[int, int]:
+    def _allocate(self, executors: list[Executor]) -> tuple[int, int]:
         """Lay out the arena and set the slots whose arrays never change."""
         buffers = list({id(b): b for b in self.buffers.values() if b.in_arena}.values())
         lifetimes = [Lifetime(b.size, b.first, b.last) for b in buffers]
         offsets, total = layout(lifetimes)
-        self._check_memory(total, max((one.scratch for one in done), default=0))
+        self._check_memory(total, max((e.scratch for e in executors), default=0))
         memory = allocate(total)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
-        for one in done:
-            for value, shape, dtype in zip(one.outputs, one.shapes, one.dtypes, strict=False):
+        for executor in executors:
+            for value, shape, dtype in zip(
+                executor.outputs, executor.shapes, executor.dtypes, strict=False
+            ):
                 buffer = self.buffers.get(value)
-                if one.writes and buffer is not None and buffer.in_arena:
+                if executor.writes and buffer is not None and buffer.in_arena:
                     start = at[id(buffer)]
                     piece = memory[start : start + buffer.size]
                     self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
@@ -277,30 +281,30 @@ class _Scheduler:
         found = {id(b): b for v, b in self.buffers.items() if v not in self.fresh}
         return [Lifetime(b.size, b.first, b.last) for b in found.values() if not b.in_arena]
 
-    def _step(self, unit: Unit, one: Implementation) -> Step | None:
-        """Bind a unit; None for a view of memory that never changes, which is made here."""
-        ins = tuple(self.slot_of[v] for v in self._arguments(unit, one))
-        outs = tuple(self.slot_of[v] for v in one.outputs)
-        if one.view_of is not None and self._fixed(one.view_of):
-            views = as_tuple(one.call(*(self.values[i] for i in ins)))
-            source = self.values[self.slot_of[one.view_of]]
+    def _step(self, group: FusionGroup, executor: Executor) -> Step | None:
+        """Bind a group; None for a view of memory that never changes, which is made here."""
+        ins = tuple(self.slot_of[v] for v in self._arguments(group, executor))
+        outs = tuple(self.slot_of[v] for v in executor.outputs)
+        if executor.view_of is not None and self._fixed(executor.view_of):
+            views = as_tuple(executor.call(*(self.values[i] for i in ins)))
+            source = self.values[self.slot_of[executor.view_of]]
             if all(np.may_share_memory(view, source) for view in views):
                 for slot, view in zip(outs, views, strict=False):
                     self.values[slot] = view
                 return None
-        call = one.bind(ins, outs, self.settings.team.member(), self.values)
+        call = executor.bind(ins, outs, self.settings.team.member(), self.values)
         return Step(
-            nodes=unit.nodes,
+            nodes=group.nodes,
             call=call,
             inputs=ins,
             outputs=outs,
-            kernel=one.kernel,
-            why=one.why,
-            scratch=one.scratch,
+            kernel=executor.kernel,
+            why=executor.why,
+            scratch=executor.scratch,
         )
 
-    def _arguments(self, unit: Unit, one: Implementation) -> tuple[Value, ...]:
-        return one.arguments or self.graph.inputs_of(unit.last.id)
+    def _arguments(self, group: FusionGroup, executor: Executor) -> tuple[Value, ...]:
+        return executor.arguments or self.graph.inputs_of(group.last.id)
 
     def _fixed(self, value: Value) -> bool:
         return self.values[self.slot_of[value]] is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
@@ -34,11 +34,7 @@ class Epilogue(Protocol):
 
 
 class Kernel(Protocol):
-    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns.
-
-    Where the filter's values decide, so that this is not the kernel that the candidate names, it
-    has attributes `name` and `why`.
-    """
+    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns."""
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
@@ -48,6 +44,15 @@ Fix = Callable[[Array, int, slice, slice], Callable[[], None] | None]
 """Takes what an epilogue is called with, for memory that stays where it is; returns that call."""
 
 
+@runtime_checkable
+class NamedKernel(Protocol):
+    """A kernel that the filter's values decided on, so that it is not what its candidate names."""
+
+    name: str
+    why: str
+
+
+@runtime_checkable
 class FixedKernel(Protocol):
     """A kernel that can find its views of memory that stays where it is once and for all."""
 

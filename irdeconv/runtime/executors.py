@@ -1,32 +1,40 @@
-"""How a unit is executed: by a kernel writing into given memory, as a view, or by `evaluate`."""
+"""What executes a fusion group: a kernel writing into given memory, a view, or `evaluate`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel
+from irdeconv.kernels.shared.candidate import (
+    Candidate,
+    Epilogue,
+    Fix,
+    FixedKernel,
+    Kernel,
+    NamedKernel,
+)
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import as_tuple
 from irdeconv.runtime.bound import bind
 from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.fused_convolution import FusedConvolution
+from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
 from irdeconv.runtime.program import Call, Slots, Values
-from irdeconv.runtime.surroundings import Layer
-from irdeconv.runtime.units import ChainUnit, Unit, WindowUnit
 from irdeconv.spec import Array, is_static
 
 Shape = tuple[int, ...]
+Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
 
 
-@dataclass
-class Implementation:
-    """Base: what a unit reads and writes, and what executes it.
+@dataclass(kw_only=True)
+class Executor:
+    """Base: what a fusion group reads and writes, and what executes it.
 
     `arguments` are the values that `bind` gets slots of. `writes` says that the outputs are written
     into given memory, of `shapes` and `dtypes`. `view_of` names the value whose memory the outputs
@@ -52,41 +60,42 @@ class Implementation:
         raise NotImplementedError
 
 
-def implement(
+def choose_executor(
     graph: Graph,
-    unit: Unit,
+    group: FusionGroup,
     constants: Mapping[Value, Array],
     tuner: Tuner,
     team: Team,
     used: frozenset[int],
-) -> Implementation:
-    """Choose what executes a unit of a fused plan; `used` are the ports that are read."""
-    if isinstance(unit, WindowUnit):
-        return _windows(graph, unit, constants, tuner, team)
-    if isinstance(unit, ChainUnit):
-        plan = plan_chain(graph, unit.nodes, constants)
-        spec = unit.last.spec()
-        return _Chain(plan.arguments, _outputs(unit.last), *_memory(unit.last), writes=True,
-                      kernel=plan.name, plan=plan, shape=spec.shape)  # fmt: skip
-    node = unit.last
-    bound = _bound(graph, node, constants, used)
-    if bound is not None:
-        return bound
-    return _Evaluated(
-        graph.inputs_of(node.id),
-        _outputs(node),
-        kernel="evaluate",
-        function=node.op.evaluator(used),
-        aliases=False,
-    )
+) -> Executor:
+    """Choose what executes a group of a fused plan; `used` are the ports that are read."""
+    if isinstance(group, ConvolutionGroup):
+        return _convolution(graph, group, constants, tuner, team)
+    if isinstance(group, ChainGroup):
+        plan = plan_chain(graph, group.nodes, constants)
+        return _ChainExecutor(
+            arguments=plan.arguments,
+            outputs=_outputs(group.last),
+            **_memory(group.last),
+            kernel=plan.name,
+            plan=plan,
+        )
+    bound = _bound(graph, group.last, constants, used)
+    return bound or _evaluated(graph, group.last, group.last.op.evaluator(used), aliases=False)
 
 
-def stepwise(graph: Graph, unit: Unit) -> Implementation:
+def node_executor(graph: Graph, group: FusionGroup) -> Executor:
     """Execute one node by its own `evaluate`."""
-    node = unit.last
-    function = node.op.evaluate
-    return _Evaluated(
-        graph.inputs_of(node.id), _outputs(node), kernel="evaluate", function=function
+    return _evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
+
+
+def _evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
+    return _EvaluateExecutor(
+        arguments=graph.inputs_of(node.id),
+        outputs=_outputs(node),
+        kernel="evaluate",
+        function=function,
+        aliases=aliases,
     )
 
 
@@ -94,26 +103,33 @@ def _outputs(node: Node) -> tuple[Value, ...]:
     return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
 
 
-def _memory(node: Node) -> tuple[tuple[Shape, ...], tuple[np.dtype[Any], ...]]:
+class _Memory(TypedDict):
+    """The fields of an executor that writes into given memory."""
+
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    writes: bool
+
+
+def _memory(node: Node, outputs: int | None = None) -> _Memory:
     shapes, dtypes = [], []
-    for spec in node.specs or ():
+    for spec in (node.specs or ())[:outputs]:
         assert is_static(spec.shape)
         assert spec.dtype is not None
         shapes.append(spec.shape)
         dtypes.append(np.dtype(spec.dtype.container))
-    return tuple(shapes), tuple(dtypes)
+    return {"shapes": tuple(shapes), "dtypes": tuple(dtypes), "writes": True}
 
 
-@dataclass
-class _Evaluated(Implementation):
+@dataclass(kw_only=True)
+class _EvaluateExecutor(Executor):
     """`aliases` says that outputs may share memory with inputs."""
 
-    function: Callable[..., Any] | None = None
-    aliases: bool = True
+    function: Evaluator
+    aliases: bool
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         evaluate, first = self.function, outs[0]
-        assert evaluate is not None
         single = len(outs) == 1
 
         def call(values: Values) -> None:
@@ -141,7 +157,7 @@ def _unshared(out: Any, arrays: list[Any]) -> Any:
 
 def _bound(
     graph: Graph, node: Node, constants: Mapping[Value, Array], used: frozenset[int]
-) -> Implementation | None:
+) -> Executor | None:
     """Bind a node to its shapes; None where these are open or it has to be evaluated."""
     arguments = graph.inputs_of(node.id)
     inputs = [
@@ -151,36 +167,33 @@ def _bound(
     outputs = list(node.specs or ())
     if used == {0}:
         outputs = outputs[:1]
-    found = bind(node.op, inputs, outputs)
-    if found is None:
+    bound = bind(node.op, inputs, outputs)
+    if bound is None:
         return None
-    if found.view is not None:
-        return _View(
-            arguments,
-            _outputs(node),
+    if bound.view is not None:
+        return _ViewExecutor(
+            arguments=arguments,
+            outputs=_outputs(node),
             view_of=arguments[0],
             kernel="view",
-            function=found.view,
+            function=bound.view,
         )
-    shapes, dtypes = _memory(node)
-    return _Written(
-        arguments,
-        _outputs(node)[:1],
-        shapes[:1],
-        dtypes[:1],
-        writes=True,
+    assert bound.call is not None
+    return _CallExecutor(
+        arguments=arguments,
+        outputs=_outputs(node)[:1],
+        **_memory(node, 1),
         kernel=node.type,
-        function=found.call,
+        function=bound.call,
     )
 
 
-@dataclass
-class _View(Implementation):
-    function: Callable[..., Any] | None = None
+@dataclass(kw_only=True)
+class _ViewExecutor(Executor):
+    function: Evaluator
 
     def call(self, *arrays: Array) -> Any:
         """Return the views."""
-        assert self.function is not None
         return self.function(*arrays)
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
@@ -194,13 +207,12 @@ class _View(Implementation):
         return call
 
 
-@dataclass
-class _Written(Implementation):
-    function: Callable[..., Any] | None = None
+@dataclass(kw_only=True)
+class _CallExecutor(Executor):
+    function: Callable[..., None]
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         function, out = self.function, outs[0]
-        assert function is not None
 
         def call(values: Values) -> None:
             team.begin()
@@ -219,13 +231,11 @@ def _always(prepared: Callable[[Team], None], team: Team) -> Call:
     return call
 
 
-@dataclass
-class _Chain(Implementation):
-    plan: ChainPlan | None = None
-    shape: Any = None
+@dataclass(kw_only=True)
+class _ChainExecutor(Executor):
+    plan: ChainPlan
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        assert self.plan is not None
         run, out = self.plan.run, outs[0]
         arrays = [values[i] for i in ins]
         fixed = values[out] is not None and all(a is not None for a in arrays)
@@ -239,14 +249,14 @@ class _Chain(Implementation):
         return call
 
 
-@dataclass
-class _Windows(Implementation):
+@dataclass(kw_only=True)
+class _ConvolutionExecutor(Executor):
     """`arguments` are the data, then the filter where it is not constant, then operands behind."""
 
-    prepared: Kernel | None = None
-    candidate: Candidate | None = None
-    layer: Layer | None = None
-    finish: ChainPlan | None = None
+    prepared: Kernel | None
+    candidate: Candidate
+    layer: FusedConvolution
+    finish: ChainPlan | None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         data, out = ins[0], outs[0]
@@ -271,8 +281,9 @@ class _Windows(Implementation):
         self, data: int, operands: Slots, out: int, values: Values
     ) -> Callable[[Team], None] | None:
         """Return the call where all memory stays where it is and the kernel makes use of that."""
-        prepare = getattr(self.prepared, "fixed", None)
-        if prepare is None or any(values[i] is None for i in (data, out, *operands)):
+        kernel = self.prepared
+        moved = any(values[i] is None for i in (data, out, *operands))
+        if moved or not isinstance(kernel, FixedKernel):
             return None
         finish: Fix = lambda tile, image, channels, positions: None  # noqa: E731
         if self.finish is not None:
@@ -280,8 +291,7 @@ class _Windows(Implementation):
             if not self.finish.follows(arrays):
                 return None
             finish = self.finish.epilogue(arrays).fixed
-        found: Callable[[Team], None] | None = prepare(values[data], values[out], finish)
-        return found
+        return kernel.fixed(values[data], values[out], finish)
 
     def _strided(self, operands: Slots, values: Values) -> bool:
         """Whether an operand of the epilogue would have to be copied in every run."""
@@ -292,8 +302,6 @@ class _Windows(Implementation):
         data, finish, kernel = ins[0], self.finish, self.prepared
         candidate, layer = self.candidate, self.layer
         assert finish is not None
-        assert candidate is not None
-        assert layer is not None
 
         def call(values: Values) -> None:
             run = kernel or candidate.prepare(layer.arrange(values[ins[1]]))
@@ -308,8 +316,6 @@ class _Windows(Implementation):
         self, filter: int, data: int, out: int, epilogue: Callable[[Values], Any], team: Team
     ) -> Call:
         candidate, layer = self.candidate, self.layer
-        assert candidate is not None
-        assert layer is not None
 
         def call(values: Values) -> None:
             kernel = candidate.prepare(layer.arrange(values[filter]))
@@ -329,28 +335,33 @@ class _Windows(Implementation):
         return lambda values: finish.epilogue([values[i] for i in operands])
 
 
-def _windows(
-    graph: Graph, unit: WindowUnit, constants: Mapping[Value, Array], tuner: Tuner, team: Team
-) -> Implementation:
-    layer = unit.layer
+def _convolution(
+    graph: Graph,
+    group: ConvolutionGroup,
+    constants: Mapping[Value, Array],
+    tuner: Tuner,
+    team: Team,
+) -> Executor:
+    layer = group.layer
     filter = constants.get(layer.filter)
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
     list_all = for_deconvolution if layer.deconvolution else for_convolution
-    choice = tuner.choose(kind, layer.windows, list_all(layer.windows), weights, team)
-    finish = plan_chain(graph, unit.finish, constants, Value(unit.core.id)) if unit.finish else None
+    choice = tuner.choose(kind, layer.problem, list_all(layer.problem), weights, team)
+    finish = (
+        plan_chain(graph, group.finish, constants, Value(group.core.id)) if group.finish else None
+    )
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:
         arguments += finish.arguments
     prepared = None if weights is None else choice.candidate.prepare(weights)
-    name = f"{kind} {getattr(prepared, 'name', choice.candidate.name)}"
-    return _Windows(
-        tuple(arguments),
-        _outputs(unit.last),
-        *_memory(unit.last),
-        writes=True,
-        kernel=name + (f" + {finish.name}" if finish else ""),
-        why=getattr(prepared, "why", choice.why),
+    chosen = prepared if isinstance(prepared, NamedKernel) else choice
+    return _ConvolutionExecutor(
+        arguments=tuple(arguments),
+        outputs=_outputs(group.last),
+        **_memory(group.last),
+        kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
+        why=chosen.why,
         scratch=choice.candidate.scratch,
         prepared=prepared,
         candidate=choice.candidate,

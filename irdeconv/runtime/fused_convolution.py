@@ -1,4 +1,4 @@
-"""What stands in front of a convolution: zero-insertion and pads, which its kernel can do itself.
+"""A convolution fused with what stands in front of it: zero-insertion and pads.
 
 A convolution of stride 1 behind ZeroInsertion and Pad is a deconvolution; a Pad alone becomes pads
 of the convolution.
@@ -28,7 +28,7 @@ class Readers(Protocol):
 
 
 @dataclass(frozen=True)
-class Layer:
+class FusedConvolution:
     """A convolution or deconvolution and the nodes that it stands for, producers first.
 
     `reversed` says that `filter` is the one of the convolution in a zero-insertion form.
@@ -36,24 +36,24 @@ class Layer:
 
     nodes: tuple[Node, ...]
     deconvolution: bool
-    windows: ConvProblem
+    problem: ConvProblem
     data: Value
     filter: Value
     reversed: bool = False
 
     def arrange(self, filter: Array) -> Array:
         """Return a constant filter as the kernels want it."""
-        w, rank = filter, self.windows.rank
+        w, rank = filter, self.problem.rank
         if w.ndim != rank + 3:
-            w = w.reshape(self.windows.groups, -1, *w.shape[1:])
+            w = w.reshape(self.problem.groups, -1, *w.shape[1:])
         if self.reversed:
             w = reversed_filter(w)
         return w
 
 
-def layer_of(
+def fuse_convolution(
     graph: Graph, node: Node, constants: Mapping[Value, Array], readers: Readers
-) -> Layer | None:
+) -> FusedConvolution | None:
     """Return the layer that ends in a convolution or core.Deconvolution; None where sizes are open.
 
     Also None for layers without elements, which need no kernel.
@@ -70,7 +70,7 @@ def layer_of(
 
 def _direct(
     graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
-) -> Layer | None:
+) -> FusedConvolution | None:
     data, filter, begin, _ = graph.inputs_of(node.id)
     x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
     op = node.op
@@ -78,13 +78,17 @@ def _direct(
     if begin not in constants or not (is_static(x) and is_static(w) and is_static(y)):
         return None
     pads = tuple(int(v) for v in constants[begin])
-    windows = op.windows(x, w, pads, y[2:], _type_name(specs[0]))
-    return Layer((node,), True, windows, data, filter) if windows.rank in AXES else None
+    problem = op.problem(x, w, pads, y[2:], _type_name(specs[0]))
+    if problem.rank not in AXES:
+        return None
+    return FusedConvolution(
+        nodes=(node,), deconvolution=True, problem=problem, data=data, filter=filter
+    )
 
 
 def _convolution(
     graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
-) -> Layer | None:
+) -> FusedConvolution | None:
     data, filter = graph.inputs_of(node.id)
     x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
     assert is_static(x)
@@ -92,8 +96,10 @@ def _convolution(
     assert is_static(y)
     if len(x) - 2 not in AXES:
         return None
-    windows = op.windows(x, w, y[2:], _type_name(specs[0]))
-    return Layer((node,), False, windows, data, filter)
+    problem = op.problem(x, w, y[2:], _type_name(specs[0]))
+    return FusedConvolution(
+        nodes=(node,), deconvolution=False, problem=problem, data=data, filter=filter
+    )
 
 
 def _type_name(spec: Spec) -> str:
@@ -101,27 +107,27 @@ def _type_name(spec: Spec) -> str:
 
 
 def _with_pads(
-    graph: Graph, layer: Layer, constants: Mapping[Value, Array], readers: Readers
-) -> Layer:
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
+) -> FusedConvolution:
     """Take in a Pad, and a ZeroInsertion in front of it."""
     source = layer
     pads = _pad_in_front(graph, layer, constants, readers)
     if pads is not None:
         pad, begin, end = pads
-        outer = layer.windows.begin
+        outer = layer.problem.begin
         if all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
             shape = graph.spec(graph.inputs_of(pad.id)[0]).shape
             assert is_static(shape)
             total = tuple(b + o for b, o in zip(begin, outer, strict=True))
-            windows = replace(layer.windows, shape=shape, begin=total)
+            problem = replace(layer.problem, shape=shape, begin=total)
             data = graph.inputs_of(pad.id)[0]
-            source = replace(layer, nodes=(pad, *layer.nodes), windows=windows, data=data)
+            source = replace(layer, nodes=(pad, *layer.nodes), problem=problem, data=data)
     return _as_deconvolution(graph, source, readers) or source
 
 
-def _reach(layer: Layer) -> list[int]:
+def _reach(layer: FusedConvolution) -> list[int]:
     """Return per axis how far behind the data's end the windows read."""
-    w = layer.windows
+    w = layer.problem
     rows = zip(w.sizes, w.strides, w.dilations, w.kernel, w.begin, w.shape[2:], strict=True)
     return [(o - 1) * s + d * (k - 1) + 1 - b - i for o, s, d, k, b, i in rows]
 
@@ -135,7 +141,7 @@ def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
 
 
 def _pad_in_front(
-    graph: Graph, layer: Layer, constants: Mapping[Value, Array], readers: Readers
+    graph: Graph, layer: FusedConvolution, constants: Mapping[Value, Array], readers: Readers
 ) -> tuple[Node, tuple[int, ...], tuple[int, ...]] | None:
     """Return a Pad with zeros of the spatial axes that only this layer reads, and its pads."""
     pad = graph.node(layer.data.node)
@@ -153,9 +159,11 @@ def _pad_in_front(
     return pad, tuple(begin[2:]), tuple(end[2:])
 
 
-def _as_deconvolution(graph: Graph, layer: Layer, readers: Readers) -> Layer | None:
+def _as_deconvolution(
+    graph: Graph, layer: FusedConvolution, readers: Readers
+) -> FusedConvolution | None:
     insertion = graph.node(layer.data.node)
-    w = layer.windows
+    w = layer.problem
     if not isinstance(insertion.op, ZeroInsertion) or any(s != 1 for s in w.strides):
         return None
     if readers.only(layer.data) is None:
@@ -166,5 +174,12 @@ def _as_deconvolution(graph: Graph, layer: Layer, readers: Readers) -> Layer | N
         return None
     reach = (d * (k - 1) for d, k in zip(w.dilations, w.kernel, strict=True))
     begin = tuple(r - b for r, b in zip(reach, w.begin, strict=True))
-    windows = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
-    return Layer((insertion, *layer.nodes), True, windows, data, layer.filter, reversed=True)
+    problem = replace(w, shape=shape, strides=insertion.op.strides, begin=begin)
+    return FusedConvolution(
+        nodes=(insertion, *layer.nodes),
+        deconvolution=True,
+        problem=problem,
+        data=data,
+        filter=layer.filter,
+        reversed=True,
+    )

@@ -1,8 +1,8 @@
-"""Units: the nodes of a graph in the groups that a plan executes as one step each.
+"""Fusion groups: the nodes of a graph that a plan executes as one step each.
 
-The graph stays as it is; only the plan knows units. Two kinds of fusion make them: what surrounds a
+The graph stays as it is; only the plan knows them. Two kinds of fusion make them: what surrounds a
 convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
-element-wise operations. Everything inside a unit is used by the unit alone.
+element-wise operations. Everything inside a group is used by the group alone.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution
 from irdeconv.runtime.chains import is_element_wise
-from irdeconv.runtime.surroundings import Layer, layer_of
+from irdeconv.runtime.fused_convolution import FusedConvolution, fuse_convolution
 from irdeconv.spec import Array, is_static
 
 LONGEST_CHAIN = 64  # element-wise nodes that are looked at together
-FLOATS = ("float16", "float32", "float64", "bfloat16")
+_CONVOLVED = ("float16", "float32", "float64", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Unit:
-    """Nodes that one step executes, producers first; the last one's outputs are the unit's.
+class FusionGroup:
+    """Nodes that one step executes, producers first; the last one's outputs are the group's.
 
     `inputs` are read at run time.
     """
@@ -33,7 +33,7 @@ class Unit:
 
     @property
     def last(self) -> Node:
-        """The node whose outputs the unit has."""
+        """The node whose outputs the group has."""
         return self.nodes[-1]
 
     @property
@@ -43,13 +43,13 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class WindowUnit(Unit):
+class ConvolutionGroup(FusionGroup):
     """A convolution or deconvolution with what surrounds it.
 
     `finish` are the element-wise nodes at the end of `nodes`.
     """
 
-    layer: Layer
+    layer: FusedConvolution
     finish: tuple[Node, ...] = ()
 
     @property
@@ -59,7 +59,7 @@ class WindowUnit(Unit):
 
 
 @dataclass(frozen=True)
-class ChainUnit(Unit):
+class ChainGroup(FusionGroup):
     """Element-wise operations on tensors of one shape."""
 
 
@@ -84,8 +84,8 @@ class Users:
 
 
 @dataclass
-class Finder:
-    """Finds the units of a graph.
+class GroupFinder:
+    """Finds the groups of a graph.
 
     `order` are the nodes to execute, producers first; `constants` the values that are known.
     """
@@ -99,33 +99,33 @@ class Finder:
         self.place = {n.id: k for k, n in enumerate(self.order)}
         self.taken: set[int] = set()
 
-    def find(self) -> list[Unit]:
-        """Return every unit, in an order in which they can be executed."""
-        units: list[Unit] = []
+    def find(self) -> list[FusionGroup]:
+        """Return every group, in an order in which they can be executed."""
+        groups: list[FusionGroup] = []
         for node in self.order:
             if isinstance(node.op, ConvolutionBase | Deconvolution):
-                unit = self._window_unit(node)
-                if unit is not None:
-                    units.append(unit)
-                    self.taken |= {n.id for n in unit.nodes}
+                group = self._convolution_group(node)
+                if group is not None:
+                    groups.append(group)
+                    self.taken |= {n.id for n in group.nodes}
         for node in self.order:
             if node.id not in self.taken and self._element_wise(node):
                 nodes = (node, *self._behind(node))
-                units.append(ChainUnit(nodes, self._inputs(nodes)))
+                groups.append(ChainGroup(nodes, self._inputs(nodes)))
                 self.taken |= {n.id for n in nodes}
         rest = [n for n in self.order if n.id not in self.taken]
-        units += [Unit((n,), self._inputs((n,))) for n in rest]
-        return sorted(units, key=lambda u: self.place[u.last.id])
+        groups += [FusionGroup((n,), self._inputs((n,))) for n in rest]
+        return sorted(groups, key=lambda g: self.place[g.last.id])
 
-    def _window_unit(self, node: Node) -> WindowUnit | None:
-        found = layer_of(self.graph, node, self.constants, self.users)
-        if found is None or found.windows.dtype not in FLOATS:
+    def _convolution_group(self, node: Node) -> ConvolutionGroup | None:
+        layer = fuse_convolution(self.graph, node, self.constants, self.users)
+        if layer is None or layer.problem.dtype not in _CONVOLVED:
             return None
-        if any(n.id in self.taken for n in found.nodes):
+        if any(n.id in self.taken for n in layer.nodes):
             return None
         finish = self._behind(node)
-        nodes = (*found.nodes, *finish)
-        return WindowUnit(nodes, self._inputs(nodes), found, finish)
+        nodes = (*layer.nodes, *finish)
+        return ConvolutionGroup(nodes=nodes, inputs=self._inputs(nodes), layer=layer, finish=finish)
 
     def _element_wise(self, node: Node) -> bool:
         specs = node.specs or ()
