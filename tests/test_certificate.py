@@ -26,6 +26,8 @@ from support.layers import Layer, build, constant, parameter, random_layer, resu
 from support.mutants import mutants
 from support.random_dialects import KINDS, random_dialect, weights
 
+pytestmark = pytest.mark.thorough
+
 FORMS = ("zero-insertion", "phases", "stacked", "gemm")
 SEED = 20250311
 CHUNKS = 20

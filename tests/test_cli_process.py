@@ -18,6 +18,8 @@ import irdeconv
 from support.ir_text import write_ir
 from support.layers import Layer
 
+pytestmark = pytest.mark.thorough
+
 LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
 COMMAND = [sys.executable, "-m", "irdeconv"]
 

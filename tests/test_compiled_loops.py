@@ -21,6 +21,8 @@ from support import oracle
 from support.blocks import SMALL
 from test_kernels_convolve import Shifts, data, draw, run, strided
 
+pytestmark = pytest.mark.thorough
+
 
 def copied(lanes: int) -> Any:
     """Do what a copy of kernels.compiled.vectors does, inside of the arrays."""

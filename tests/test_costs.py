@@ -19,6 +19,8 @@ from support.forms_grid import form_layer
 from support.layers import Layer, build, numbers
 from test_forms import two_d
 
+pytestmark = pytest.mark.thorough
+
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze")
 
 

@@ -11,6 +11,8 @@ import pytest
 import irdeconv as ird
 from support.layers import Layer, build, expected, numbers, random_layer
 
+pytestmark = pytest.mark.thorough
+
 CHUNKS = 60
 CASES = 100
 DYNAMIC_CHUNKS = 10

@@ -21,6 +21,8 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import growth, matrices
 from support import oracle
 
+pytestmark = pytest.mark.thorough
+
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 

@@ -30,6 +30,8 @@ from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, arithmetic
 from support.blocks import SMALL
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
+pytestmark = pytest.mark.thorough
+
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 
 

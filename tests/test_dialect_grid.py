@@ -32,6 +32,8 @@ from support.dialect_layers import (
 )
 from support.dialect_random import random_layer
 
+pytestmark = pytest.mark.thorough
+
 CHUNKS, CASES = 5, 100
 DYNAMIC_CASES, LOOSE_CASES = 30, 120
 SEED = 20240914

@@ -17,6 +17,8 @@ from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers
 
+pytestmark = pytest.mark.thorough
+
 FLOATS = (np.float32, np.float64, np.float16)
 
 

@@ -17,6 +17,8 @@ from irdeconv.verify.proof.certificate import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 
+pytestmark = pytest.mark.thorough
+
 SEED = 20250117
 CHUNKS, CASES = 12, 50
 # The full sweep: more than 20,000 results. `pytest -m slow` runs it.

@@ -11,6 +11,8 @@ from irdeconv.passes.forms import FORMS
 from support.public_layers import PUBLISHED, Published, macs_by_theory
 from support.scripts import script
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parent.parent
 LINES = (ROOT / "docs/forms.md").read_text("utf-8").splitlines()
 # What is computed anew here; the script computes all.

@@ -21,6 +21,8 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import growth
 from support import oracle
 
+pytestmark = pytest.mark.thorough
+
 
 def draw(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
     """Return a random convolution and its pads_end."""

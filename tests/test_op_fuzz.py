@@ -14,6 +14,8 @@ from irdeconv.op import infer_op, ports
 from irdeconv.spec import DYNAMIC, Dim, Interval, Spec
 from op_cases import Case, all_cases
 
+pytestmark = pytest.mark.thorough
+
 CASES = all_cases()
 TYPES = [ELEMENT_TYPES[n] for n in ("f32", "f16", "i64", "i32", "u8", "boolean")]
 DIMS: list[Dim] = [0, 1, 2, 3, 7, DYNAMIC, Interval(1, 4), Interval(2, None)]

@@ -26,6 +26,8 @@ from irdeconv.verify.proof.product import (
 from support.layers import Layer, build
 from support.random_dialects import weights
 
+pytestmark = pytest.mark.thorough
+
 
 def elements(rng: np.random.Generator, *shape: int) -> Any:
     """Random elements; a fifth of them the largest one."""

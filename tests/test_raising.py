@@ -29,6 +29,8 @@ from support.raising_graphs import (
     spelled,
 )
 
+pytestmark = pytest.mark.thorough
+
 CHUNKS, CASES = 6, 9
 
 
