@@ -8,6 +8,7 @@ Run it again when OpenVINO is updated: python tools/make_catalog.py
 from __future__ import annotations
 
 import re
+import textwrap
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,12 +37,11 @@ from __future__ import annotations
 
 LAST = {last}  # the newest opset; it has only the operations that it added
 
-# Operation type -> (first opset, last opset) for each run of opsets that have it.
-CATALOG: dict[str, tuple[tuple[int, int], ...]] = {{
+# (first opset, last opset) for each run of opsets, and the operation types that these have.
+_TYPES: dict[tuple[tuple[int, int], ...], str] = {{
 {rows}
 }}
-
-
+CATALOG = {{name: runs for runs, names in _TYPES.items() for name in names.split()}}
 _SPELLING = {{name.lower(): name for name in CATALOG}}
 
 
@@ -121,14 +121,26 @@ def ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
     return tuple(out)
 
 
+def table(opsets: dict[str, tuple[tuple[int, int], ...]]) -> str:
+    """Return the rows of the table: names that the same opsets have, in lines of 100 characters."""
+    rows = []
+    for runs in sorted(set(opsets.values())):
+        names = " ".join(name for name in opsets if opsets[name] == runs)
+        lines = textwrap.wrap(names, 89)
+        texts = [f'        "{line} "' for line in lines[:-1]] + [f'        "{lines[-1]}"']
+        one = f'    {runs}: "{names}",'
+        rows += [one] if len(one) <= 100 else [f"    {runs}: (", *texts, "    ),"]
+    return "\n".join(rows)
+
+
 def main() -> None:
     names = candidates()
     found = known(names)
     kept = written([name for name in names if found[name]])
-    rows = [f'    "{name}": {ranges(sorted(found[name]))},' for name in kept]
     version = openvino.__version__.split("-")[0]
-    TARGET.write_text(HEAD.format(version=version, last=LAST, rows="\n".join(rows)))
-    print(f"{len(rows)} of {len(names)} candidate names are operations -> {TARGET}")
+    rows = table({name: ranges(sorted(found[name])) for name in kept})
+    TARGET.write_text(HEAD.format(version=version, last=LAST, rows=rows))
+    print(f"{len(kept)} of {len(names)} candidate names are operations -> {TARGET}")
 
 
 if __name__ == "__main__":
