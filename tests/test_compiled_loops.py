@@ -14,7 +14,7 @@ from irdeconv.kernels import compiled
 from irdeconv.kernels.convolution import depthwise as fast
 from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.convolution.canonical import volume
+from irdeconv.kernels.convolution.conv3d import as_conv3d
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from support import oracle
@@ -80,7 +80,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled.vectors", VECTORS)
     monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)
-    monkeypatch.setattr(fast, "available", lambda: True)
+    monkeypatch.setattr(jit, "available", lambda: True)
     monkeypatch.setattr(blocking, "SIZES", SMALL)
     fast.compiled.cache_clear()
     yield
@@ -122,7 +122,7 @@ def test_compiled_direct_products(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     w = replace(w, groups=1, outputs=4 + seed % 3, shape=shape, sizes=sizes, dtype="float32")
     found = [k for k in convolution_candidates(w) if k.name == "direct"]
     if not found:  # a single axis, or one that is left with too few positions
-        assert 0 in w.out_shape or not direct.applies(volume(w))
+        assert 0 in w.out_shape or not direct.applies(as_conv3d(w))
         return
     x, f = data(w)
     want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)

@@ -26,7 +26,8 @@ from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team, arithmetic
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
+from irdeconv.kernels.shared.team import Team, arithmetic
 from support.blocks import SMALL
 from test_deconvolution_candidates import bound, data, draw, expected, run
 

@@ -12,7 +12,8 @@ import pytest
 
 from irdeconv.kernels.shared import team as teams
 from irdeconv.kernels.shared.blocking import shares
-from irdeconv.kernels.shared.team import Alone, Space, Team, Turn
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Alone, Team, Turn
 
 
 @pytest.mark.parametrize(

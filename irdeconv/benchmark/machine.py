@@ -14,7 +14,8 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.benchmark.measure import Clock, timed
-from irdeconv.kernels.shared.team import Space, Team, processors
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team, processors
 from irdeconv.runtime.blas import blas_name, blas_threads
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels

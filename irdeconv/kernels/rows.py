@@ -13,7 +13,8 @@ import numpy as np
 from irdeconv.kernels.pooling.slices import row_sums
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 Work = Callable[[Array, Array, Space], None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.kernels.shared.team import ALIGNMENT
+from irdeconv.kernels.shared.scratch import ALIGNMENT
 from irdeconv.spec import Array
 
 

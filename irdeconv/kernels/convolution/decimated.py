@@ -20,12 +20,13 @@ from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, finish
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
-from irdeconv.kernels.shared.team import Alone, Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Alone, Team
 from irdeconv.spec import Array
 
 
 @dataclass(frozen=True)
-class _Part:
+class Residue:
     """One residue: where its inputs and outputs lie, and its convolution."""
 
     inputs: tuple[Any, ...]
@@ -33,9 +34,9 @@ class _Part:
     problem: ConvProblem
 
 
-def _parts(problem: ConvProblem, factors: tuple[int, ...]) -> list[_Part]:
+def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[Residue]:
     """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
-    parts = []
+    residues = []
     for e in itertools.product(*(range(f) for f in factors)):
         # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
         places = [i - b for i, b in zip(e, problem.begin, strict=True)]
@@ -53,21 +54,21 @@ def _parts(problem: ConvProblem, factors: tuple[int, ...]) -> list[_Part]:
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
         outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
-        parts.append(_Part(inputs, outputs, own))
-    return parts
+        residues.append(Residue(inputs, outputs, own))
+    return residues
 
 
-class _Decimated:
+class Decimated:
     """The kernel: one for each residue."""
 
-    def __init__(self, parts: list[_Part], kernels: list[Kernel]) -> None:
-        self.pairs = list(zip(parts, kernels, strict=True))
+    def __init__(self, residues: list[Residue], kernels: list[Kernel]) -> None:
+        self.pairs = list(zip(residues, kernels, strict=True))
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         early = None if epilogue is None or epilogue.positional else epilogue
 
-        def compute(pair: tuple[_Part, Kernel], team: Team) -> None:
+        def compute(pair: tuple[Residue, Kernel], team: Team) -> None:
             part, kernel = pair
             own = team.space.array(part.problem.out_shape, out.dtype)
             kernel(x[part.inputs], own, early, team)
@@ -94,20 +95,20 @@ def _copy(source: Array, into: Array, team: Team) -> None:
     team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
 
 
-def decimated_candidates(
-    problem: ConvProblem, candidates: Callable[[ConvProblem], list[Candidate]]
+def candidates(
+    problem: ConvProblem, list_kernels: Callable[[ConvProblem], list[Candidate]]
 ) -> list[Candidate]:
-    """Return the kernel where it applies; `candidates` lists those for the residues."""
+    """Return the kernel where it applies; `list_kernels` lists those for the residues."""
     rows = list(zip(problem.strides, problem.dilations, problem.kernel, strict=True))
     factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
     if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
         return []
-    parts = _parts(problem, factors)
-    best = [candidates(p.problem)[0] for p in parts]
-    elements = sum(p.problem.positions for p in parts) * problem.shape[1]
+    residues = _residues(problem, factors)
+    best = [list_kernels(p.problem)[0] for p in residues]
+    elements = sum(p.problem.positions for p in residues) * problem.shape[1]
     written = math.prod(problem.out_shape)
     cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
-    different = {p.problem: c for p, c in zip(parts, best, strict=True)}
+    different = {p.problem: c for p, c in zip(residues, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
     # Its results, and its inputs where the kernel wants them to be neighbours.
     scratch += problem.itemsize * max(
@@ -116,7 +117,7 @@ def decimated_candidates(
 
     def prepare(w: Array) -> Kernel:
         kernels = {key: c.prepare(w) for key, c in different.items()}
-        return _Decimated(parts, [kernels[p.problem] for p in parts])
+        return Decimated(residues, [kernels[p.problem] for p in residues])
 
     transforms = any(c.transforms for c in best)
     return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare, transforms=transforms)]

@@ -14,143 +14,187 @@ from itertools import pairwise
 
 import numpy as np
 
-from irdeconv.kernels.convolution.canonical import Volume, contiguous, deliver
-from irdeconv.kernels.convolution.depthwise import SLACK, compiled, frame_shape, offsets
-from irdeconv.kernels.shared import blocking, products
+from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
+from irdeconv.kernels.convolution.depthwise import compiled
+from irdeconv.kernels.convolution.frames import SLACK, phase_shape, tap_offsets
+from irdeconv.kernels.convolution.work import Work
+from irdeconv.kernels.shared import blocking, jit, products
 from irdeconv.kernels.shared.blocking import ITEMS
-from irdeconv.kernels.shared.candidate import Epilogue
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.scratch import Space, contiguous
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
 FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
-def applies(v: Volume) -> bool:
-    """Whether `Direct` computes a convolution."""
-    width = v.plane if v.plain else v.sizes[2]
-    small = v.outputs * v.channels * v.taps <= FACTORS
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernel, where it applies and numba is there."""
+    conv = as_conv3d(problem)
+    if not applies(conv) or not jit.available():
+        return []
+    blocks = blocks_of(conv)
+
+    def prepare(w: Array) -> Kernel:
+        return DirectConvolution(conv, blocks, arranged(conv, w), channel_offsets(conv))
+
+    return [work_of(conv, blocks).candidate("direct", prepare)]
+
+
+def work_of(conv: Conv3d, blocks: Sequence[VectorBlock]) -> Work:
+    """Count products of whole vectors by four outputs, and the copies into frames."""
+    work = Work(conv)
+    work.blocks = conv.images * len(blocks)
+    vectors = sum(len(p.places[0]) for p in blocks)
+    groups = -(-conv.outputs // GROUP)
+    work.multiplied = (
+        1.05 * conv.images * vectors * LANES * groups * GROUP * conv.channels * conv.taps
+    )
+    work.looped = 0.6 * conv.images * vectors * groups
+    if conv.plain:
+        work.scratch += conv.channels * pitch(conv)
+        work.copy(conv.images * conv.channels * conv.plane, conv.plane // len(blocks))
+    else:
+        work.scratch += conv.channels * frame_size(conv)
+        work.copy(2 * conv.images * conv.channels * frame_size(conv), conv.axes[COLUMN].size)
+    return work
+
+
+def applies(conv: Conv3d) -> bool:
+    """Whether the kernel computes a convolution."""
+    width = conv.plane if conv.plain else conv.sizes[2]
+    small = conv.outputs * conv.channels * conv.taps <= FACTORS
     return (
-        v.groups == 1 and v.dtype == "float32" and v.outputs >= GROUP and width >= LANES and small
+        conv.groups == 1
+        and conv.dtype == "float32"
+        and conv.outputs >= GROUP
+        and width >= LANES
+        and small
     )
 
 
 @dataclass(frozen=True)
-class Piece:
+class VectorBlock:
     """Neighbouring positions: where their vectors are read and written, see `direct`."""
 
     positions: slice
     places: tuple[Array, Array]
 
 
-def block_width(v: Volume, column: int) -> int:
+def block_width(conv: Conv3d, column: int) -> int:
     """Return how many positions of a row are computed together."""
-    return min(column, max(LANES, blocking.SIZES.direct_bytes // (4 * v.outputs) // LANES * LANES))
+    return min(
+        column, max(LANES, blocking.SIZES.direct_bytes // (4 * conv.outputs) // LANES * LANES)
+    )
 
 
-def pitch(v: Volume) -> int:
+def pitch(conv: Conv3d) -> int:
     """Return the distance between the channels of a pointwise convolution's block."""
-    return products.pitch(min(v.plane, block_width(v, v.plane) + LANES), v.compute)
+    return products.pitch(min(conv.plane, block_width(conv, conv.plane) + LANES), conv.compute)
 
 
-def split(v: Volume) -> list[Piece]:
+def blocks_of(conv: Conv3d) -> list[VectorBlock]:
     """Split an output plane by rows; the plane of a pointwise convolution is a single row."""
-    depth, row, column = (1, 1, v.plane) if v.plain else v.sizes
-    shape = (1,) * 5 + (v.plane,) if v.plain else frame_shape(v, skips=False)
-    width = block_width(v, column)
-    count = max(1, blocking.SIZES.direct_bytes // (4 * v.outputs * column))
-    found = []
+    depth, row, column = (1, 1, conv.plane) if conv.plain else conv.sizes
+    shape = (1,) * 5 + (conv.plane,) if conv.plain else phase_shape(conv, skips=False)
+    width = block_width(conv, column)
+    count = max(1, blocking.SIZES.direct_bytes // (4 * conv.outputs * column))
+    blocks = []
     for first in range(0, depth * row, count):
         rows = np.arange(first, min(first + count, depth * row))
-        cuts = [*range(0, column - LANES + 1, width), column]  # no piece is narrower than a vector
+        cuts = [*range(0, column - LANES + 1, width), column]  # no block is narrower than a vector
         for at, stop in pairwise(cuts):
             # The last vector of a row overlaps the one before it.
             starts = np.minimum(np.arange(at, stop, LANES), stop - LANES)
-            left = at if v.plain else 0
+            left = at if conv.plain else 0
             reads = (rows // row * shape[4] + rows % row)[:, None] * shape[5] + starts - left
             writes = rows[:, None] * column + starts
             more = -reads.size % PAIR
             pair = [np.pad(a.reshape(-1), (0, more), "edge") for a in (reads, writes)]
             positions = slice(int(rows[0]) * column + at, int(rows[-1]) * column + stop)
-            found.append(Piece(positions, (pair[0], pair[1])))
-    return found
+            blocks.append(VectorBlock(positions, (pair[0], pair[1])))
+    return blocks
 
 
-def arranged(v: Volume, w: Array) -> Array:
+def arranged(conv: Conv3d, w: Array) -> Array:
     """Return the filter as `[ceil(M/4), taps, 4]`, the last four outputs in the last row."""
-    matrix = v.filter(w).reshape(v.outputs, -1)
-    starts = [min(m, v.outputs - GROUP) for m in range(0, v.outputs, GROUP)]
+    matrix = conv.filter(w).reshape(conv.outputs, -1)
+    starts = [min(m, conv.outputs - GROUP) for m in range(0, conv.outputs, GROUP)]
     return np.ascontiguousarray(np.stack([matrix[m : m + GROUP].T for m in starts]))
 
 
-def frame_size(v: Volume) -> int:
+def frame_size(conv: Conv3d) -> int:
     """Return the elements of a frame, with what vectors may read behind it."""
-    return math.prod(frame_shape(v, skips=False)) + SLACK
+    return math.prod(phase_shape(conv, skips=False)) + SLACK
 
 
-def all_offsets(v: Volume) -> Array:
+def channel_offsets(conv: Conv3d) -> Array:
     """Return where a vector of positions reads each channel's taps."""
-    if v.plain:
-        return np.arange(v.channels) * pitch(v)
-    channels = np.arange(v.channels)[:, None] * frame_size(v)
-    return (channels + offsets(v, skips=False)).reshape(-1)
+    if conv.plain:
+        return np.arange(conv.channels) * pitch(conv)
+    channels = np.arange(conv.channels)[:, None] * frame_size(conv)
+    return (channels + tap_offsets(conv, skips=False)).reshape(-1)
 
 
 @dataclass(frozen=True)
-class Direct:
+class DirectConvolution:
     """A convolution of one group; `weights` see `arranged`."""
 
-    v: Volume
-    pieces: Sequence[Piece]
+    conv: Conv3d
+    blocks: Sequence[VectorBlock]
     weights: Array
     offsets: Array
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
-        v = self.v
-        data, y = v.data(x), out.reshape(v.images, v.outputs, v.plane)
+        conv = self.conv
+        data, y = conv.data(x), out.reshape(conv.images, conv.outputs, conv.plane)
 
-        def work(n: int, source: Array, piece: Piece, space: Space) -> None:
-            base = n * v.outputs * v.plane
-            more = piece.places, out.reshape(-1), v.plane, v.outputs, base
-            if v.plain:
-                source = self._near(source, piece.positions, space)
+        def work(n: int, source: Array, block: VectorBlock, space: Space) -> None:
+            base = n * conv.outputs * conv.plane
+            more = block.places, out.reshape(-1), conv.plane, conv.outputs, base
+            if conv.plain:
+                source = self._near(source, block.positions, space)
             compiled().direct(source, self.weights, self.offsets, *more)
-            tile = y[n, :, piece.positions]
-            deliver(tile, tile, epilogue, n, slice(0, v.outputs), piece.positions)
+            tile = y[n, :, block.positions]
+            deliver(tile, tile, epilogue, n, slice(0, conv.outputs), block.positions)
 
         def whole(n: int, space: Space) -> None:
             source = self._source(data[n], space)
             used = space.used
-            for piece in self.pieces:
+            for block in self.blocks:
                 space.release(used)
-                work(n, source, piece, space)
+                work(n, source, block, space)
 
-        if v.images > 1 and len(self.pieces) < ITEMS:
-            team.each(range(v.images), whole)
+        if conv.images > 1 and len(self.blocks) < ITEMS:
+            team.each(range(conv.images), whole)
             return
         used = team.space.used
-        for n in range(v.images):
+        for n in range(conv.images):
             team.space.release(used)
             each = partial(work, n, self._source(data[n], team.space))
-            team.each(self.pieces, each)
+            team.each(self.blocks, each)
 
     def _source(self, x: Array, space: Space) -> Array:
         """Return what the compiled code reads of an image."""
-        own = contiguous(x, self.v.compute, space)
-        if self.v.plain:
+        own = contiguous(x, self.conv.compute, space)
+        if self.conv.plain:
             return own.reshape(-1)
-        return self._fill(own, space.array((self.v.channels, frame_size(self.v)), self.v.compute))
+        return self._fill(
+            own, space.array((self.conv.channels, frame_size(self.conv)), self.conv.compute)
+        )
 
     def _near(self, x: Array, positions: slice, space: Space) -> Array:
         """Copy some positions of all channels to where they do not compete for the cache."""
-        near = space.array((self.v.channels, pitch(self.v)), x.dtype)
-        part = x.reshape(self.v.channels, -1)[:, positions]
+        near = space.array((self.conv.channels, pitch(self.conv)), x.dtype)
+        part = x.reshape(self.conv.channels, -1)[:, positions]
         near[:, : part.shape[1]] = part
         return near.reshape(-1)
 
     def _fill(self, x: Array, frames: Array) -> Array:
-        shape = frame_shape(self.v, skips=False)
-        axes = tuple((s, a.begin) for s, a in zip(shape, self.v.axes, strict=False))
+        shape = phase_shape(self.conv, skips=False)
+        axes = tuple((s, a.begin) for s, a in zip(shape, self.conv.axes, strict=False))
         compiled().fill_all(x, frames, shape, axes)
         return frames.reshape(-1)

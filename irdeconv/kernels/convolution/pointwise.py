@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.kernels.convolution.canonical import (
-    FixedBlockwise,
-    Volume,
-    contiguous,
-    deliver,
-    flat_planes,
-)
+from irdeconv.kernels.convolution.blockwise import FixedBlockwise
+from irdeconv.kernels.convolution.conv3d import Conv3d, as_conv3d
+from irdeconv.kernels.convolution.frames import flat_planes
+from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Epilogue, Fix
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, deliver
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.products import aliases
+from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.spec import Array
+
+ALIASED = 0.7  # strided accesses per element of rows that compete for the same places in a cache
+
+
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernel, where a matrix product per position is enough."""
+    conv = as_conv3d(problem)
+    if not conv.plain:
+        return []
+    blocks = blocks_of(conv)
+
+    def prepare(w: Array) -> Kernel:
+        matrix = conv.filter(w).reshape(conv.groups, conv.outputs, conv.channels)
+        return Pointwise(conv, blocks, matrix)
+
+    return [work_of(conv, blocks).candidate("pointwise", prepare)]
+
+
+def work_of(conv: Conv3d, blocks: Sequence[PositionBlock]) -> Work:
+    """Count the products."""
+    work, first = Work(conv), blocks[0]
+    groups, at = first.groups, first.positions
+    work.blocks = len(blocks)
+    size, together = at.stop - at.start, groups.stop - groups.start
+    count = len(blocks) * together
+    work.convert(together * conv.channels * size, together * conv.outputs * size)
+    if conv.channels == 1:
+        work.added = conv.outputs * size * count
+    else:
+        work.product(conv.outputs, conv.channels, size, count)
+        if aliases(conv.plane * conv.itemsize):
+            work.strided += ALIASED * (conv.channels + conv.outputs) * size * count
+    return work
 
 
 @dataclass(frozen=True)
-class Part:
+class PositionBlock:
     """Positions of some groups of an image."""
 
     image: int
@@ -30,23 +62,23 @@ class Part:
     positions: slice
 
 
-def pointwise_blocks(v: Volume) -> list[Part]:
+def blocks_of(conv: Conv3d) -> list[PositionBlock]:
     """Split the output so that a block's input and output have about `pointwise_bytes`."""
-    each = (v.channels + v.outputs) * v.itemsize
+    each = (conv.channels + conv.outputs) * conv.itemsize
     sizes = blocking.SIZES
     width = max(sizes.least_columns, sizes.pointwise_bytes // each)
-    width = -(-v.plane // -(-v.plane // width))
+    width = -(-conv.plane // -(-conv.plane // width))
     groups = max(1, sizes.pointwise_bytes // (each * width))
     return [
-        Part(n, g, p)
-        for n in range(v.images)
-        for g in pieces(v.groups, groups)
-        for p in pieces(v.plane, width)
+        PositionBlock(n, g, p)
+        for n in range(conv.images)
+        for g in pieces(conv.groups, groups)
+        for p in pieces(conv.plane, width)
     ]
 
 
 @dataclass(frozen=True)
-class Pointwise(FixedBlockwise[Part]):
+class Pointwise(FixedBlockwise[PositionBlock]):
     """Multiply blocks of positions, so that what is done to the sums finds them in the cache.
 
     `matrix` is `[g, M/g, C/g]`.
@@ -56,16 +88,18 @@ class Pointwise(FixedBlockwise[Part]):
 
     def _data(self, x: Array, space: Space) -> Array:
         """Return `[N, g, C/g, positions]`."""
-        v = self.v
-        return flat_planes(x, space).reshape(v.images, v.groups, v.channels, v.plane)
+        conv = self.conv
+        return flat_planes(x, space).reshape(conv.images, conv.groups, conv.channels, conv.plane)
 
-    def _fixed(self, x: Array, out: Array, b: Part, finish: Fix) -> Callable[[Space], None]:
-        v = self.v
-        channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
+    def _fixed(
+        self, x: Array, out: Array, b: PositionBlock, finish: Fix
+    ) -> Callable[[Space], None]:
+        conv = self.conv
+        channels = slice(b.groups.start * conv.outputs, b.groups.stop * conv.outputs)
         target = out[b.image, channels, b.positions]
         right, left = x[b.image, b.groups, :, b.positions], self.matrix[b.groups]
-        total = target.reshape(right.shape[0], v.outputs, right.shape[2])
-        multiply = np.multiply if v.channels == 1 else np.matmul
+        total = target.reshape(right.shape[0], conv.outputs, right.shape[2])
+        multiply = np.multiply if conv.channels == 1 else np.matmul
         if len(left) == 1:
             left, right, total = left[0], right[0], target
         done = finish(target, b.image, channels, b.positions)
@@ -78,19 +112,19 @@ class Pointwise(FixedBlockwise[Part]):
         return work
 
     def _block(
-        self, x: Array, out: Array, b: Part, epilogue: Epilogue | None, space: Space
+        self, x: Array, out: Array, b: PositionBlock, epilogue: Epilogue | None, space: Space
     ) -> None:
-        v = self.v
-        channels = slice(b.groups.start * v.outputs, b.groups.stop * v.outputs)
+        conv = self.conv
+        channels = slice(b.groups.start * conv.outputs, b.groups.stop * conv.outputs)
         target = out[b.image, channels, b.positions]
         right = x[b.image, b.groups, :, b.positions]
-        if not v.direct:
-            right = contiguous(right, v.compute, space)
-        shape = (right.shape[0], v.outputs, right.shape[2])
-        total = target.reshape(shape) if v.direct else space.array(shape, v.compute)
-        if v.channels == 1:
+        if not conv.direct:
+            right = contiguous(right, conv.compute, space)
+        shape = (right.shape[0], conv.outputs, right.shape[2])
+        total = target.reshape(shape) if conv.direct else space.array(shape, conv.compute)
+        if conv.channels == 1:
             np.multiply(self.matrix[b.groups], right, out=total)
         else:
             np.matmul(self.matrix[b.groups], right, out=total)
-        tile = target if v.direct else total.reshape(target.shape)
+        tile = target if conv.direct else total.reshape(target.shape)
         deliver(tile, target, epilogue, b.image, channels, b.positions)

@@ -10,16 +10,23 @@ m first, so that neighbouring tiles are neighbours in memory and a tile's inputs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from irdeconv.kernels.convolution.canonical import COLUMN, ROW, Blockwise, Volume, deliver, frame
-from irdeconv.kernels.convolution.im2col import Block
+from irdeconv.kernels.convolution.blockwise import Blockwise
+from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d, as_conv3d
+from irdeconv.kernels.convolution.frames import frame_of
+from irdeconv.kernels.convolution.row_blocks import RowBlock
+from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Epilogue
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
+from irdeconv.kernels.shared.margins import ROUNDING
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
+
+FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
 
 Planes = Sequence[Array] | Array
 Transform = Callable[[Planes, Planes, Array, Array], None]
@@ -100,70 +107,121 @@ TRANSFORMS: dict[int, tuple[Transform, Transform]] = {
 }
 
 
-def applies(v: Volume) -> bool:
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernels of two tile sizes, where they apply."""
+    conv = as_conv3d(problem)
+    return [_candidate(conv, m) for m in (2, 4)] if applies(conv) else []
+
+
+def _candidate(conv: Conv3d, m: int) -> Candidate:
+    blocks = blocks_of(conv, m)
+
+    def prepare(w: Array) -> Kernel:
+        return WinogradConvolution(conv, blocks, m, transformed(conv, m, w))
+
+    found = work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
+    cost = found.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
+    return replace(found, cost=cost, transforms=True)
+
+
+def work_of(conv: Conv3d, m: int, blocks: Sequence[RowBlock]) -> Work:
+    """Count the transforms and the products of one position inside the tile each."""
+    work, n, first = Work(conv), len(blocks), blocks[0]
+    work.blocks = n
+    pitch = -(-conv.sizes[COLUMN] // m) + 1
+    tiles = -(-first.rows // m)
+    channels = conv.channels * conv.axes[0].kernel
+    work.product(conv.outputs, channels, tiles * pitch, n * (m + 2) ** 2)
+    work.frame(first.frame.elements, n)
+    work.convert(0, conv.outputs * first.rows * conv.sizes[COLUMN])
+    plane = n * channels * (tiles + 1) * pitch
+    work.copy(plane * m * m, pitch, True)
+    enter, leave = (4, 4) if m == 2 else (17, 13)
+    work.added += plane * enter * (m + m + 2)
+    out = n * conv.outputs * tiles * pitch
+    work.added += out * leave * (m + 2 + m)
+    work.copy(out * m * m, pitch, True)
+    area = (m + 2) ** 2
+    filters = area * conv.outputs * channels
+    work.scratch += filters
+    work.cold += n * filters if filters > FAR_CACHE else 0
+    work.scratch += (plane // n) * (m * m + m * (m + 2) + area + 2 * (m + 2))
+    work.scratch += (out // n) * (area + m * (m + 2) + m * m + 2 * (m + 2))
+    work.steps += n * (2 * m * m + 2 * enter + 2 * leave)
+    return work
+
+
+def applies(conv: Conv3d) -> bool:
     """Whether the convolution has 3x3 rows and columns without stride or dilation."""
-    plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in v.axes[ROW:])
-    floats = v.compute.kind == "f"
-    return floats and plane and v.axes[0].stride == v.axes[0].dilation == v.groups == 1
+    plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in conv.axes[ROW:])
+    floats = conv.compute.kind == "f"
+    return floats and plane and conv.axes[0].stride == conv.axes[0].dilation == conv.groups == 1
 
 
-def transformed(v: Volume, tile: int, w: Array) -> Array:
+def transformed(conv: Conv3d, tile: int, w: Array) -> Array:
     """Return the filter `[(m+2)^2, M, depth*C]`."""
     g = FILTERS[tile]
-    w = v.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
+    w = conv.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
     u = np.einsum("ik,jl,mcdkl->ijmdc", g, g, w, optimize=True)
-    return np.ascontiguousarray(u.reshape(len(g) ** 2, v.outputs, -1), v.compute)
+    return np.ascontiguousarray(u.reshape(len(g) ** 2, conv.outputs, -1), conv.compute)
 
 
-def winograd_blocks(v: Volume, m: int) -> list[Block]:
+def blocks_of(conv: Conv3d, m: int) -> list[RowBlock]:
     """Split each output depth into rows of tiles."""
-    height, width = v.sizes[ROW:]
+    height, width = conv.sizes[ROW:]
     tiles = -(-height // m)
-    channels = v.channels * v.axes[0].kernel + v.outputs
-    each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * v.itemsize
+    channels = conv.channels * conv.axes[0].kernel + conv.outputs
+    each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * conv.itemsize
     rows = max(1, min(tiles, blocking.SIZES.winograd_bytes // each))
     rows = -(-tiles // -(-tiles // rows)) * m
     return [
-        _tiles(v, m, n, d, h, min(rows, height - h))
-        for n in range(v.images)
-        for d in range(v.sizes[0])
+        _tiles(conv, m, n, d, h, min(rows, height - h))
+        for n in range(conv.images)
+        for d in range(conv.sizes[0])
         for h in range(0, height, rows)
     ]
 
 
-def _tiles(v: Volume, m: int, image: int, d: int, h: int, rows: int) -> Block:
+def _tiles(conv: Conv3d, m: int, image: int, d: int, h: int, rows: int) -> RowBlock:
     """Describe `rows` rows from `h` on; the frame has room for whole tiles and one more."""
-    depth, row, column = v.axes
+    depth, row, column = conv.axes
     at = (d * row.out + h) * column.out
     box = (
         (d - depth.begin, depth.kernel, 1),
         (h - row.begin, m * (-(-rows // m) + 1), 1),
         (-column.begin, m * (-(-column.out // m) + 1), 1),
     )
-    part = frame(v, slice(image, image + 1), slice(0, v.channels), box)
-    positions = slice(at, at + rows * column.out)
-    return Block(image, 1, slice(0, 1), 1, rows, slice(0, v.outputs), positions, part)
+    return RowBlock(
+        image=image,
+        images=1,
+        groups=slice(0, 1),
+        count=1,
+        rows=rows,
+        channels=slice(0, conv.outputs),
+        positions=slice(at, at + rows * column.out),
+        frame=frame_of(conv, slice(image, image + 1), slice(0, conv.channels), box),
+    )
 
 
 @dataclass(frozen=True)
-class Winograd(Blockwise[Block]):
+class WinogradConvolution(Blockwise[RowBlock]):
     """F(m x m, 3 x 3), `m` being 2 or 4; `matrices` come from `transformed`."""
 
     m: int
     matrices: Array
 
     def _block(
-        self, x: Array, out: Array, b: Block, epilogue: Epilogue | None, space: Space
+        self, x: Array, out: Array, b: RowBlock, epilogue: Epilogue | None, space: Space
     ) -> None:
-        v, m = self.v, self.m
-        columns = v.sizes[COLUMN]
+        conv, m = self.conv, self.m
+        columns = conv.sizes[COLUMN]
         right, tiles, pitch = self._enter(b.frame.of(x, space)[0], space)
-        sums = space.array(((m + 2) ** 2, v.outputs, tiles * pitch), v.compute)
+        sums = space.array(((m + 2) ** 2, conv.outputs, tiles * pitch), conv.compute)
         np.matmul(self.matrices, right[..., : tiles * pitch], out=sums)
-        planes = self._leave(sums, space).reshape(m, m, v.outputs, tiles, pitch)
+        planes = self._leave(sums, space).reshape(m, m, conv.outputs, tiles, pitch)
         target = out[b.image, :, b.positions]
-        total = target if v.direct else space.array(target.shape, v.compute)
-        rows = total.reshape(v.outputs, b.rows, columns)
+        total = target if conv.direct else space.array(target.shape, conv.compute)
+        rows = total.reshape(conv.outputs, b.rows, columns)
         for r in range(min(m, b.rows)):
             for c in range(min(m, columns)):
                 place = rows[:, r::m, c::m]
@@ -172,7 +230,7 @@ class Winograd(Blockwise[Block]):
 
     def _enter(self, f: Array, space: Space) -> tuple[Array, int, int]:
         """Return a frame's transform `[(m+2)^2, depth*C, (tiles+1)*pitch]`, tiles and pitch."""
-        m, dtype = self.m, self.v.compute
+        m, dtype = self.m, self.conv.compute
         f = f.swapaxes(0, 1)
         rows, pitch = f.shape[2] // m, f.shape[3] // m
         channels = f.shape[0] * f.shape[1]

@@ -6,7 +6,14 @@ from networks, on an x86-64 core with 256-bit vectors. Only their proportions ma
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d
+from irdeconv.kernels.convolution.frames import phase_shape
+from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
+from irdeconv.spec import Array
 
 CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
 VECTOR = 4  # rows of a product that the processor computes together
@@ -25,6 +32,7 @@ class Work:
     the filter as given.
     """
 
+    conv: Conv3d
     multiplied: float = 0
     packed: float = 0
     read: float = 0
@@ -63,10 +71,32 @@ class Work:
             self.copied += elements
         self.runs += elements / max(1, run)
 
-    def nanoseconds(self, itemsize: int, rates: WorkRates) -> float:
+    def frame(self, elements: int, blocks: int) -> bool:
+        """Count the copy into a zero-extended frame, if any is needed; return whether it is."""
+        needed = any(a.padded for a in self.conv.axes) or not self.conv.direct
+        if needed:
+            self.scratch += elements + math.prod(phase_shape(self.conv)[3:])
+            self.copy(blocks * elements, self.conv.axes[COLUMN].size)
+            self.added += 0.3 * blocks * elements  # zeros
+            self.steps += 2
+        return needed
+
+    def convert(self, inputs: int, outputs: int) -> None:
+        """Count the memory of a block that is converted, where sums have a wider type."""
+        if not self.conv.direct:
+            self.scratch += inputs + outputs
+
+    def nanoseconds(self, rates: WorkRates) -> float:
         """Return the estimated time; elements of f64 take twice that of f32."""
-        scaled = {name: 1.0 if name in FIXED else itemsize / 4 for name in vars(rates)}
-        return float(sum(getattr(self, n) * rate * scaled[n] for n, rate in vars(rates).items()))
+        size = self.conv.itemsize / 4
+        scaled = ((n, rate if n in FIXED else rate * size) for n, rate in vars(rates).items())
+        return float(sum(getattr(self, n) * rate for n, rate in scaled))
+
+    def candidate(self, name: str, prepare: Callable[[Array], Kernel]) -> Candidate:
+        """Return a candidate that costs what this work takes."""
+        estimate = Estimate(WORK, self.nanoseconds)
+        scratch = int(self.scratch) * self.conv.itemsize
+        return Candidate(name, estimate.cost, scratch, prepare, estimate=estimate)
 
 
 FIXED = ("runs", "looped", "steps", "blocks", "groups")

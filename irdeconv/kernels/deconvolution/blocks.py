@@ -15,7 +15,7 @@ from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 

@@ -24,7 +24,7 @@ from irdeconv.kernels.deconvolution.col2im import (
 from irdeconv.kernels.deconvolution.placed import compiled
 from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution, width_of
 from irdeconv.kernels.shared.products import pitch
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
 

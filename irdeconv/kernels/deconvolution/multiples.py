@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.convolution.canonical import contiguous
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import (
     Blocking,
@@ -25,7 +24,8 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space, contiguous
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 

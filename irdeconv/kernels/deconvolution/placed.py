@@ -27,7 +27,8 @@ from irdeconv.kernels.deconvolution.col2im import (
 )
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.products import aliases, multiply, pitch, worth_copying
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 

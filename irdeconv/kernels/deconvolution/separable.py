@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv.kernels.convolution.canonical import deliver
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.margins import ROUNDING_NS
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
-from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 

@@ -15,7 +15,8 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
-from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 

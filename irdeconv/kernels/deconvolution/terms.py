@@ -43,7 +43,8 @@ from irdeconv.kernels.shared.products import (
     product_cost,
     worth_copying,
 )
-from irdeconv.kernels.shared.team import ALIGNMENT, Space, Team
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 SAVED = 0.8  # of the usual blocks' cost

@@ -23,7 +23,8 @@ from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, multiply, pitch
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.toom import kron, matrices
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array

@@ -19,7 +19,7 @@ from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, share
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, pitch, product_cost, stack_cost
-from irdeconv.kernels.shared.team import ALIGNMENT
+from irdeconv.kernels.shared.scratch import ALIGNMENT
 
 TILES = (2, 3, 4)
 MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits

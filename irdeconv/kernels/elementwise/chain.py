@@ -19,7 +19,8 @@ import numpy as np
 from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
 from irdeconv.kernels.elementwise.compiled_form import compiled_form
 from irdeconv.kernels.elementwise.tiles import tile_layout
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
 

@@ -19,7 +19,8 @@ from irdeconv.kernels.elementwise.steps import clip
 from irdeconv.kernels.pooling.flat import Flat
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
-from irdeconv.kernels.shared.team import Space, Team
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
@@ -141,3 +142,13 @@ def finish(out: Array, epilogue: Epilogue | None, team: Team) -> None:
         for positions in pieces(width, span)
     ]
     team.each(tiles, lambda tile, _: epilogue(flat[tile], *tile))
+
+
+def deliver(
+    tile: Array, out: Array, epilogue: Epilogue | None, image: int, channels: slice, at: slice
+) -> None:
+    """Finish a tile `[channels, positions]` and store it into `out`, a view of the same shape."""
+    if epilogue is not None:
+        epilogue(tile, image, channels, at)
+    if tile is not out:
+        out[...] = tile

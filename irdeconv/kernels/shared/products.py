@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.team import Space
+from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by

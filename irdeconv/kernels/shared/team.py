@@ -1,4 +1,4 @@
-"""Threads that share the blocks of a kernel, and the scratch memory that kernels work in.
+"""Threads that share the blocks of a kernel.
 
 A kernel splits its output into blocks that do not depend on the number of threads, so results do
 not either. NumPy releases the interpreter's lock in matrix products and in loops over arrays.
@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from irdeconv.spec import Array
+from irdeconv.kernels.shared.scratch import Space
 
 T = TypeVar("T")
-ALIGNMENT = 64  # bytes, a cache line
 BUFFER = 512  # elements
 SHORT = 5e-5  # seconds of work that no thread is worth waking up for
 LONG = 2e-3  # seconds of work that is always worth it
@@ -47,51 +46,6 @@ def arithmetic() -> Iterator[None]:
     with np.errstate(all="ignore"):
         np.setbufsize(BUFFER)  # errstate restores it as well
         yield
-
-
-class Space:
-    """Scratch memory that is handed out piece by piece and taken back all at once.
-
-    Fresh arrays cost more in page faults than the arithmetic on them, so the memory is kept.
-    """
-
-    def __init__(self) -> None:
-        self._buffer = np.empty(0, np.uint8)
-        self._used = 0
-        self.peak = 0
-
-    def reset(self) -> None:
-        """Take everything back; arrays handed out before must no longer be used."""
-        if self.peak > self._buffer.nbytes:
-            self._buffer = _aligned(self.peak)
-        self._used = 0
-
-    @property
-    def used(self) -> int:
-        """How many bytes are handed out."""
-        return self._used
-
-    def release(self, used: int) -> None:
-        """Take back what was handed out since `used` bytes were."""
-        self._used = used
-
-    def array(self, shape: Sequence[int], dtype: Any) -> Array:
-        """Return uninitialised memory for an array."""
-        kind = np.dtype(dtype)
-        size = math.prod(shape) * kind.itemsize
-        start = self._used
-        self._used += -(-size // ALIGNMENT) * ALIGNMENT
-        self.peak = max(self.peak, self._used)
-        if start + size > self._buffer.nbytes:
-            return np.empty(shape, kind)  # the next reset makes room
-        piece: Array = self._buffer[start : start + size].view(kind).reshape(shape)
-        return piece
-
-
-def _aligned(size: int) -> Array:
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
 
 
 def _with_arithmetic(job: list[Callable[[Space], None]], space: Space) -> None:

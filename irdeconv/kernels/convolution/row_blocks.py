@@ -1,0 +1,97 @@
+"""Blocks of rows of a convolution's output, and what their windows see, gathered by columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from irdeconv.kernels.convolution.conv3d import Conv3d
+from irdeconv.kernels.convolution.frames import Frame, frame_of, overlapping
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import ITEMS, pieces, shares
+from irdeconv.kernels.shared.scratch import Space
+from irdeconv.spec import Array
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """`rows` rows of an output depth, for some images and groups.
+
+    `channels` and `positions` are its place in the output `[N, M, positions]`, `frame` is what its
+    windows see.
+    """
+
+    image: int
+    images: int
+    groups: slice
+    count: int
+    rows: int
+    channels: slice
+    positions: slice
+    frame: Frame
+
+
+def partition(conv: Conv3d, share: int, merge: bool) -> list[RowBlock]:
+    """Split the output into blocks of `im2col_bytes`, of `least_columns` where it can be helped.
+
+    `share` are the bytes per position of one group. Blocks of whole planes take more groups and,
+    if `merge`, more images.
+    """
+    sizes = blocking.SIZES
+    limit, least = sizes.im2col_bytes, sizes.least_columns
+    depth, height, width = conv.sizes
+    positions = max(limit // share, least)
+    rows = max(1, min(height, positions // width))
+    # Equal blocks: a narrow last one would be an inefficient product.
+    some = max(-(-height // rows), min(ITEMS, height, height * width // sizes.shared_columns))
+    rows = shares(height, some)
+    groups = max(1, min(conv.groups, limit // (share * rows * width)))
+    images = 1
+    if merge and rows == height and depth == 1 and groups == conv.groups:
+        room = max(1, min(conv.images, positions // (rows * width)))
+        some = max(-(-conv.images // room), min(ITEMS, conv.images * rows * width // least))
+        images = shares(conv.images, some)
+    return [
+        row_block(conv, n, g, d, h, rows)
+        for n in pieces(conv.images, images)
+        for g in pieces(conv.groups, groups)
+        for d in range(depth)
+        for h in range(0, height, rows)
+    ]
+
+
+def row_block(conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int) -> RowBlock:
+    """Describe up to `rows` rows from `h` on of the output depth `d`."""
+    depth, row, column = conv.axes
+    rows = min(rows, row.out - h)
+    start = (d * row.out + h) * column.out
+    box = (
+        (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
+        (h * row.stride - row.begin, row.span(rows), 1),
+        (-column.begin, column.span(column.out), 1),
+    )
+    return RowBlock(
+        image=images.start,
+        images=images.stop - images.start,
+        groups=groups,
+        count=groups.stop - groups.start,
+        rows=rows,
+        channels=slice(groups.start * conv.outputs, groups.stop * conv.outputs),
+        positions=slice(start, start + rows * column.out),
+        frame=frame_of(
+            conv, images, slice(groups.start * conv.channels, groups.stop * conv.channels), box
+        ),
+    )
+
+
+def gather_columns(
+    f: Array, first: int, step: int, count: int, conv: Conv3d, space: Space
+) -> Array:
+    """Gather along the columns: rows `first + j*step` of a frame as `[n, c, d, column, j, *]`."""
+    column = conv.axes[2]
+    n, c, d, r, e = f.strides
+    if column.kernel == column.stride == step == 1 and r == column.out * e:
+        return f[:, :, :, None, first : first + count]
+    rows = space.array((*f.shape[:3], column.kernel, count, column.out), conv.compute)
+    steps = (n, c, d, e * column.dilation, r * step, e * column.stride)
+    rows[...] = overlapping(f, rows.shape, steps, first)
+    return rows
