@@ -16,8 +16,8 @@ from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, measu
 from irdeconv.benchmark.measure import (
     MOST,
     Clock,
+    Quantiles,
     Sample,
-    Times,
     Timing,
     interleaved,
     percentile,
@@ -62,8 +62,8 @@ def test_percentiles_are_measured_values() -> None:
     ]
     assert percentile([7.0], 50) == 7.0
     hundred = [float(v) for v in range(100, 0, -1)]
-    assert Times.of(hundred) == Times(1, 50, 90, 99)
-    assert Times.of([3.0, 1.0, 2.0]) == Times(1, 2, 3, 3)
+    assert Quantiles.of(hundred) == Quantiles(1, 50, 90, 99)
+    assert Quantiles.of([3.0, 1.0, 2.0]) == Quantiles(1, 2, 3, 3)
 
 
 def test_both_clocks_are_read_around_the_call() -> None:

@@ -32,7 +32,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Times:
+class Quantiles:
     """Order statistics in seconds; percentiles are by nearest rank, so each was measured."""
 
     minimum: float
@@ -41,10 +41,10 @@ class Times:
     p99: float
 
     @staticmethod
-    def of(seconds: Sequence[float]) -> Times:
+    def of(seconds: Sequence[float]) -> Quantiles:
         """Summarise one or more times."""
         ranked = sorted(seconds)
-        return Times(ranked[0], *(percentile(ranked, q) for q in (50, 90, 99)))
+        return Quantiles(ranked[0], *(percentile(ranked, q) for q in (50, 90, 99)))
 
     def to_dict(self) -> dict[str, float]:
         """Return the JSON form, in seconds."""
@@ -56,14 +56,14 @@ class Timing:
     """How often something ran and how long it took."""
 
     runs: int
-    wall: Times
-    cpu: Times
+    wall: Quantiles
+    cpu: Quantiles
 
     @staticmethod
     def of(samples: Sequence[Sample]) -> Timing:
         """Summarise one or more samples."""
         wall, cpu = [s.wall for s in samples], [s.cpu for s in samples]
-        return Timing(len(samples), Times.of(wall), Times.of(cpu))
+        return Timing(len(samples), Quantiles.of(wall), Quantiles.of(cpu))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, in seconds."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, rate
-from irdeconv.benchmark.measure import Times, Timing
+from irdeconv.benchmark.measure import Quantiles, Timing
 from irdeconv.benchmark.steps import StepReport
 from irdeconv.inspection.table import scaled, table
 from irdeconv.plural import count
@@ -17,7 +17,7 @@ TOP = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemoryReport:
     """Bytes.
 
     `tensors` is the block of memory that lives as long as the plan, `most_alive` what of it is in
@@ -72,7 +72,7 @@ class BenchReport:
     ceilings: Ceilings
     network: Timing
     steps: tuple[StepReport, ...]
-    memory: Memory
+    memory: MemoryReport
     peers: tuple[PeerReport, ...] = ()
 
     @property
@@ -210,7 +210,7 @@ class BenchReport:
         return "\n".join([*text, *problems])
 
 
-def _milliseconds(times: Times) -> tuple[str, ...]:
+def _milliseconds(times: Quantiles) -> tuple[str, ...]:
     values = (times.minimum, times.median, times.p90, times.p99)
     return tuple(f"{v * 1e3:.3f}" for v in values)
 

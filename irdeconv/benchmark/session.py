@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from irdeconv.benchmark.machine import Ceilings, Conditions, measure_ceilings
 from irdeconv.benchmark.measure import Call, Clock, Sample, Timing, interleaved
 from irdeconv.benchmark.peers import Peer, difference, require_peer
-from irdeconv.benchmark.report import BenchReport, Memory, PeerReport
+from irdeconv.benchmark.report import BenchReport, MemoryReport, PeerReport
 from irdeconv.benchmark.steps import StepTimer, report_steps
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.runtime.feeds import Feeds
@@ -80,8 +80,8 @@ def require_measurable(rounds: int, seconds: float, peers: Sequence[str], thread
         require_peer(name)
 
 
-def _memory(program: Program) -> Memory:
-    return Memory(
+def _memory(program: Program) -> MemoryReport:
+    return MemoryReport(
         tensors=program.arena,
         most_alive=program.most_alive,
         evaluated=program.evaluated,
