@@ -264,6 +264,13 @@ def test_tiles_touch_nothing_outside(seed: int) -> None:
 
 
 @needs_numba
+@pytest.mark.usefixtures("small_blocks")
+def test_some_of_these_layers_have_tiles() -> None:
+    problems = [replace(wide(seed), dtype="float64") for seed in range(40)]
+    assert sum(bool(winograds.candidates(p)) for p in problems) > 5
+
+
+@needs_numba
 @pytest.mark.usefixtures("cut_small")
 @pytest.mark.parametrize("seed", range(40, 70))
 @np.errstate(all="ignore")  # as the engine does

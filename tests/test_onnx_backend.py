@@ -95,9 +95,6 @@ def check(test: Any, graph: ird.Graph) -> None:
         for mine, want in zip(got.values(), map(as_array, expected), strict=True):
             want = np.asarray(want)
             assert mine.shape == want.shape
-            if want.dtype.kind in "OSUT":
-                assert (mine == want).all()
-                continue
             assert mine.dtype == want.dtype
             # Half precision rounds after every node; models of many nodes differ in their order.
             coarse = {"float16": 2**-9, "bfloat16": 2**-6}.get(want.dtype.name, 0)
