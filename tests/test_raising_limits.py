@@ -15,7 +15,7 @@ from irdeconv.graph import Graph, Value
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
-from irdeconv.passes.raising.size import Size, Unreadable, Vectors
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
 from irdeconv.verify.proof.certificate import check, probe_layers
 from support.layers import parameter, result
 from support.raising_graphs import (
@@ -251,7 +251,7 @@ def test_sizes_are_not_followed_through_types_in_which_they_wrap(name: str, kept
     size = g.add(ShapeOf(ELEMENT_TYPES["i64"]), [x], name="size")
     small = g.add(Convert(ELEMENT_TYPES[name]), [Value(size.id)], name="small")
     result(g, Value(small.id), "y")
-    vectors = Vectors(ird.infer(g), {x: [Size.symbol("n"), Size.of(3)]})
+    vectors = SizeEvaluator(ird.infer(g), {x: [Size.symbol("n"), Size.of(3)]})
     if kept:
         assert vectors.get(Value(small.id)) == [Size.symbol("n"), Size.of(3)]
     else:

@@ -10,7 +10,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base, remarks
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
-from irdeconv.dialects.setting import PLAIN, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.setting import PLAIN, Cannot, CommonTerms, Setting, SystemReading
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window
@@ -82,8 +82,8 @@ class OneDnnConvTranspose(DialectDeconvolution):
             "output_padding": self.output_padding,
         }
 
-    def common_terms(self, axes: int) -> Terms:
-        return Terms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
+    def common_terms(self, axes: int) -> CommonTerms:
+        return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
 
     def window(self, t: WindowTerms) -> Window:
         return geometry.onednn(
@@ -114,7 +114,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
             channels = channels[::-1]
         return (*channels, *range(first, first + axes))
 
-    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return t.strides if self.semantics == "runtime" else super().padding_limits(t)
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
@@ -229,8 +229,8 @@ def _spelled(semantics: Semantics) -> Callable[[Setting], tuple[OneDnnConvTransp
 
 
 READINGS = (
-    Reading(key="onednn", title="oneDNN Graph", modes=PLAIN, make=_spelled("runtime")),
-    Reading(
+    SystemReading(key="onednn", title="oneDNN Graph", modes=PLAIN, make=_spelled("runtime")),
+    SystemReading(
         key="onednn_document",
         title="oneDNN Graph, text",
         modes=PLAIN,

@@ -12,7 +12,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base, remarks
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, PadsTotal, as_given, from_output
-from irdeconv.dialects.setting import BOTH, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.setting import BOTH, Cannot, CommonTerms, Setting, SystemReading
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window, filled
@@ -91,9 +91,9 @@ class ConvTranspose(DialectDeconvolution):
             "kernel_shape": self.kernel_shape,
         }
 
-    def common_terms(self, axes: int) -> Terms:
+    def common_terms(self, axes: int) -> CommonTerms:
         pads = filled(self.pads, 2 * axes, 0)
-        return Terms(
+        return CommonTerms(
             strides=self.strides,
             dilations=self.dilations,
             pads_begin=pads[:axes],
@@ -142,7 +142,7 @@ class ConvTranspose(DialectDeconvolution):
     def group_count(self) -> int:
         return self.group
 
-    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         if self.semantics == "runtime":
             return t.strides
         return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
@@ -321,19 +321,19 @@ def spelled(
 
 
 READINGS = (
-    Reading(
+    SystemReading(
         key="onnx_1",
         title="ONNX 1, text",
         modes=BOTH,
         make=partial(spelled, ConvTranspose1, "document"),
     ),
-    Reading(
+    SystemReading(
         key="onnx_11",
         title="ONNX 11, text",
         modes=BOTH,
         make=partial(spelled, ConvTranspose11, "document"),
     ),
-    Reading(
+    SystemReading(
         key="onnxruntime",
         title="ONNX Runtime",
         modes=BOTH,

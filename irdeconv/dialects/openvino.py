@@ -10,7 +10,7 @@ from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, as_given, from_output
-from irdeconv.dialects.setting import BOTH, Reading, Setting, Terms, shape_input
+from irdeconv.dialects.setting import BOTH, CommonTerms, Setting, SystemReading, shape_input
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window
@@ -59,8 +59,8 @@ class BackpropData(DialectDeconvolution):
             "output_padding": self.output_padding,
         }
 
-    def common_terms(self, axes: int) -> Terms:
-        return Terms(**self.lists, auto_pad=self.auto_pad)
+    def common_terms(self, axes: int) -> CommonTerms:
+        return CommonTerms(**self.lists, auto_pad=self.auto_pad)
 
     def window(self, t: WindowTerms) -> Window:
         rule = geometry.OPENVINO[self.semantics]
@@ -280,8 +280,10 @@ def _spelled(semantics: Semantics) -> Callable[[Setting], tuple[BackpropData, tu
 
 
 READINGS = (
-    Reading(key="openvino_runtime", title="OpenVINO runtime", modes=BOTH, make=_spelled("runtime")),
-    Reading(
+    SystemReading(
+        key="openvino_runtime", title="OpenVINO runtime", modes=BOTH, make=_spelled("runtime")
+    ),
+    SystemReading(
         key="openvino_document", title="OpenVINO document", modes=BOTH, make=_spelled("document")
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.attributes import Floats
 from irdeconv.dialects.onnx import ConvTranspose, spelled
-from irdeconv.dialects.setting import BOTH, Reading
+from irdeconv.dialects.setting import BOTH, SystemReading
 from irdeconv.errors import Problem
 from irdeconv.op import Builder, attribute, op
 from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
@@ -129,13 +129,13 @@ class NhwcConvTranspose11(NhwcConvTranspose):
 
 
 READINGS = (
-    Reading(
+    SystemReading(
         key="nhwc",
         title="ONNX Runtime, nhwc",
         modes=BOTH,
         make=partial(spelled, NhwcConvTranspose11, "runtime"),
     ),
-    Reading(
+    SystemReading(
         key="nhwc_document",
         title="nhwc, text",
         modes=BOTH,

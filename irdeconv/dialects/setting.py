@@ -22,7 +22,7 @@ class Cannot(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class CommonTerms:
     """Attributes in common terms: lists over the spatial axes, `auto_pad` as OpenVINO spells it."""
 
     strides: Ints
@@ -33,7 +33,7 @@ class Terms:
     auto_pad: str = "explicit"
     output_shape: Shape | None = None
 
-    def filled(self, axes: int) -> Terms:
+    def filled(self, axes: int) -> CommonTerms:
         """Return the terms with a value on every axis where a list is absent."""
         return replace(
             self,
@@ -46,7 +46,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(Terms):
+class Setting(CommonTerms):
     """One layer: its terms and sizes.
 
     `size` and `kernel` are spatial. `groups` is 1 where it is unknown. `system` is the key of the
@@ -139,7 +139,7 @@ class Setting(Terms):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class SystemReading:
     """A system, or one of two readings of its attributes, as `explain` compares them.
 
     `modes` are the pairs of auto_pad and whether output_shape is given. `make` spells a setting as

@@ -9,7 +9,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule
-from irdeconv.dialects.setting import Setting, Terms, part
+from irdeconv.dialects.setting import CommonTerms, Setting, part
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window
@@ -49,7 +49,7 @@ class DialectDeconvolution(SugarOp):
         """The attributes with a value per spatial axis, by name."""
         raise NotImplementedError
 
-    def common_terms(self, axes: int) -> Terms:
+    def common_terms(self, axes: int) -> CommonTerms:
         """Return the attributes in common terms; absent lists may be empty."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class DialectDeconvolution(SugarOp):
         """Return the order of axes that makes the filter (C, M/g, *K)."""
         return tuple(range(axes + 2))
 
-    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         """Return the first output_padding that is refused on each axis; None: there is no limit."""
         return (None,) * len(t.strides)
 

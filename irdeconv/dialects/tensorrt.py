@@ -10,7 +10,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
-from irdeconv.dialects.setting import PLAIN, Cannot, Reading, Setting, Terms
+from irdeconv.dialects.setting import PLAIN, Cannot, CommonTerms, Setting, SystemReading
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Window, filled
@@ -101,10 +101,10 @@ class TensorRtDeconvolution(DialectDeconvolution):
             "dilation": self.dilation,
         }
 
-    def common_terms(self, axes: int) -> Terms:
+    def common_terms(self, axes: int) -> CommonTerms:
         pre, post = self.pads(axes)
         same = self.mode.startswith("SAME")
-        return Terms(
+        return CommonTerms(
             strides=self.stride,
             dilations=self.dilation,
             pads_begin=pre,
@@ -126,7 +126,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
     def layout(self) -> str:
         return "CKRS = [C, M/g, *K]"
 
-    def padding_limits(self, t: Terms) -> Sequence[int | None]:
+    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return (0,) * len(t.strides)
 
     def output_channels(self, outputs: Dim) -> Dim:
@@ -208,7 +208,7 @@ def _spelled(s: Setting) -> tuple[TensorRtDeconvolution, tuple[Spec, ...]]:
 
 
 READINGS = (
-    Reading(
+    SystemReading(
         key="tensorrt",
         title="TensorRT",
         modes=tuple(mode for mode in PLAIN if mode[0] != "valid"),

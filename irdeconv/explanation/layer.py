@@ -22,7 +22,7 @@ from irdeconv.spec import Dim, Shape, Spec, format_shape
 
 
 @dataclass(frozen=True)
-class AxisTerms:
+class AxisEquation:
     """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts where unknown."""
 
     index: int
@@ -84,7 +84,7 @@ class LayerExplanation:
     setting: Setting | None
     crop: Crop | None
     rule: PadsRule | None
-    axes: tuple[AxisTerms, ...]
+    axes: tuple[AxisEquation, ...]
     picture: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     problem: Problem | None = None
@@ -164,7 +164,7 @@ def _judged(
         return s, None, (), Problem("E208", f"{len(inputs)} inputs do not fit {op.type}")
 
 
-def _axes(s: Setting, crop: Crop | None) -> tuple[AxisTerms, ...]:
+def _axes(s: Setting, crop: Crop | None) -> tuple[AxisEquation, ...]:
     out = []
     for i, full in enumerate(s.full):
         op = s.output_padding[i]
@@ -176,7 +176,7 @@ def _axes(s: Setting, crop: Crop | None) -> tuple[AxisTerms, ...]:
             begin, end = s.pads_begin[i], s.pads_end[i]
             size = full - begin - end + op
         out.append(
-            AxisTerms(
+            AxisEquation(
                 index=i,
                 size=s.size[i],
                 kernel=s.kernel[i],

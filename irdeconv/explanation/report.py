@@ -16,7 +16,7 @@ from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
 
 EXPLANATION_SCHEMA = "irdeconv/explain/1"
-FEW = 8
+MOST_AT_ONCE = 8
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
@@ -65,9 +65,11 @@ def explain(
 
 def _chosen(graph: Graph, layer: str | None) -> list[Node]:
     known = [n for n in graph.nodes() if n.op.deconvolution]
-    names = ", ".join(f'"{n.name}"' for n in known[:FEW]) + (", ..." if len(known) > FEW else "")
+    names = ", ".join(f'"{n.name}"' for n in known[:MOST_AT_ONCE]) + (
+        ", ..." if len(known) > MOST_AT_ONCE else ""
+    )
     if layer is None:
-        if len(known) > FEW:
+        if len(known) > MOST_AT_ONCE:
             raise _usage(f"there are {len(known)} deconvolutions; name one: {names}")
         return known
     found = [n for n in known if n.name == layer]

@@ -14,7 +14,7 @@ import numpy as np
 
 from irdeconv.dialects import READINGS
 from irdeconv.dialects.pads import PadsRule, as_given
-from irdeconv.dialects.setting import PLAIN, Cannot, Reading, Setting, part
+from irdeconv.dialects.setting import PLAIN, Cannot, Setting, SystemReading, part
 from irdeconv.dialects.template import CanonicalRecorder, DialectDeconvolution
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attributes
@@ -101,7 +101,7 @@ def rule(op: Op, s: Setting) -> PadsRule:
 class DialectSystem:
     """A system that a dialect's operation stands for."""
 
-    reading: Reading
+    reading: SystemReading
 
     @property
     def key(self) -> str:
@@ -198,7 +198,7 @@ def _canonical(s: Setting) -> tuple[Op, tuple[Spec, ...]]:
     return op, (s.data_spec(), s.filter_spec(grouped=True), *pads)
 
 
-CANONICAL = Reading(
+CANONICAL = SystemReading(
     key="canonical", title="the canonical form", modes=PLAIN[:1], make=_canonical, listed=False
 )
 DIALECTS = tuple(DialectSystem(r) for r in READINGS if r.listed)

@@ -22,7 +22,7 @@ from irdeconv.ops.pooling import AvgPool14, MaxPool14
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.softmax import LogSoftmax, SoftMax
 
-AUTO_PAD = "none same_upper same_lower valid"
+AUTO_PADS = "none same_upper same_lower valid"
 
 
 def permute(b: ImportBuilder, x: Value, order: tuple[int, ...]) -> Value:
@@ -47,7 +47,7 @@ def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
 
 
 def _auto_pad(n: DumpNode) -> Any:
-    found = n.word("auto_pad", "none", AUTO_PAD)
+    found = n.word("auto_pad", "none", AUTO_PADS)
     return "explicit" if found == "none" else found
 
 
@@ -93,7 +93,7 @@ def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
     if not layout:
         # The default changed with the attribute's name.
         layout = {"weights_format": "XOI"} if n.modern else {"filter_format": "XIO"}
-    auto_pad: Any = n.word("auto_pad", "none", AUTO_PAD)
+    auto_pad: Any = n.word("auto_pad", "none", AUTO_PADS)
     data_format: Any = n.word("data_format", "NXC", "NXC NCX")
     op = OneDnnConvTranspose(
         strides=n.ints("strides", axes),

@@ -40,7 +40,7 @@ WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
     "ConvTranspose": (1, 2),
     "Convolution": (1, 2),
 }
-LARGEST = 2**63
+TOO_LARGE = 2**63
 RANDOM_LIMIT = 1 << 30  # elements of one tensor that are drawn
 VARIANCE = ("BatchNormInference", 4)
 
@@ -310,7 +310,7 @@ def _structure(node: Any) -> str | None:
         if not isinstance(tensor, dict) or not _number(tensor.get("id"), 0):
             return "a tensor has no id"
         shape = tensor.get("shape", [])
-        if not isinstance(shape, list) or not all(_number(d, -LARGEST) for d in shape):
+        if not isinstance(shape, list) or not all(_number(d, -TOO_LARGE) for d in shape):
             return f"tensor {tensor['id']} has no list of integers as shape"
         if not isinstance(tensor.get("dtype"), str):
             return f"tensor {tensor['id']} has no dtype"
@@ -323,7 +323,7 @@ def _structure(node: Any) -> str | None:
 
 
 def _number(value: Any, least: int) -> bool:
-    return isinstance(value, int) and least <= value < LARGEST
+    return isinstance(value, int) and least <= value < TOO_LARGE
 
 
 def _element_type(tensor: Any) -> ElementType:

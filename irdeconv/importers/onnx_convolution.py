@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from irdeconv.dialects.onnx import ConvTranspose1, ConvTranspose11, ConvTranspose22
+from irdeconv.dialects.ort_nhwc import NhwcConvTranspose1, NhwcConvTranspose11
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import NHWC, OnnxNode, Outputs, rule
-from irdeconv.op import REGISTRY
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
@@ -60,26 +61,14 @@ def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return y if bias is None else b.add(Add(), y, b.per_channel(bias, axes))
 
 
-_TRANSPOSE_LISTS = (
-    "dilations",
-    "kernel_shape",
-    "output_padding",
-    "output_shape",
-    "pads",
-    "strides",
-)
-
-
-def _conv_transpose(n: OnnxNode, dialect: str, **more: Any) -> Any:
-    cls: Any = REGISTRY["ConvTranspose", f"{dialect}{n.version}"]
-    lists = {name: n.ints(name) for name in _TRANSPOSE_LISTS}
-    return cls(
-        auto_pad=n.text("auto_pad", "NOTSET"),
-        group=n.integer("group", 1),
-        semantics=n.semantics,
-        **lists,
-        **more,
-    )
+def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:
+    lists = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+    return {
+        "auto_pad": n.text("auto_pad", "NOTSET"),
+        "group": n.integer("group", 1),
+        "semantics": n.semantics,
+        **{name: n.ints(name) for name in lists},
+    }
 
 
 def _inputs(n: OnnxNode) -> tuple[Value, ...]:
@@ -89,16 +78,20 @@ def _inputs(n: OnnxNode) -> tuple[Value, ...]:
 @rule("ConvTranspose", "1 11 22")
 def conv_transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Kept as the dialect's operation of the version that the model's operation set means."""
-    return b.outputs(_conv_transpose(n, "onnx_opset"), *_inputs(n))
+    version = {1: ConvTranspose1, 11: ConvTranspose11, 22: ConvTranspose22}[n.version]
+    return b.outputs(version(**_transpose_attributes(n)), *_inputs(n))
 
 
 @rule("ConvTranspose", "1 11", NHWC)
 def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """ONNX Runtime's channels-last deconvolution with its fused activation."""
-    activation = n.anything("activation")
-    parameters = tuple(float(v) for v in n.anything("activation_params") or ())
-    more = {"activation": activation, "activation_params": parameters}
-    return b.outputs(_conv_transpose(n, f"{NHWC}_", **more), *_inputs(n))
+    version = {1: NhwcConvTranspose1, 11: NhwcConvTranspose11}[n.version]
+    op = version(
+        **_transpose_attributes(n),
+        activation=n.anything("activation"),
+        activation_params=tuple(float(v) for v in n.anything("activation_params") or ()),
+    )
+    return b.outputs(op, *_inputs(n))
 
 
 def _pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:

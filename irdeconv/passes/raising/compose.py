@@ -24,12 +24,12 @@ from irdeconv.passes.raising.sums import Sums
 from irdeconv.passes.raising.tensor import Signal
 from irdeconv.spec import Array
 
-LARGEST = 1 << 28  # elements of a raised filter
+LARGEST_FILTER = 1 << 28  # elements of a raised filter
 Ints = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class ChannelBlock:
     """Output channels that one convolution makes, or zeros (`filter` None).
 
     `filter` is [g, M/g, C/g, *T]; `signals` are the data's spatial axes with the convolution's own
@@ -73,7 +73,7 @@ class Raising:
 
 
 @dataclass(frozen=True)
-class _Line:
+class TapAxis:
     """One axis of the result: the stride, lowest k, the places of k from it, O - S*I."""
 
     stride: int
@@ -87,13 +87,13 @@ class _Line:
         return self.places[-1] + 1
 
 
-def compose(blocks: Sequence[Block], behind: Behind) -> Raising:
+def compose(blocks: Sequence[ChannelBlock], behind: Behind) -> Raising:
     """Return the deconvolution; Unreadable where there is none."""
     real = [b for b in blocks if b.filter is not None]
     if not real:
         raise Unreadable("there is no convolution")
     axes = len(behind.signals)
-    lines = [_line(real, behind, a) for a in range(axes)]
+    lines = [_tap_axis(real, behind, a) for a in range(axes)]
     filter, sums = _filter(blocks, real[0], behind, lines)
     interleaved = any(len(s.pulse) > 1 for s in behind.signals)
     rows = []
@@ -119,7 +119,7 @@ def compose(blocks: Sequence[Block], behind: Behind) -> Raising:
     )
 
 
-def _line(blocks: Sequence[Block], behind: Behind, axis: int) -> _Line:
+def _tap_axis(blocks: Sequence[ChannelBlock], behind: Behind, axis: int) -> TapAxis:
     """Return one axis; Unreadable where zeros stand in the place of outputs of the scatter."""
     out = behind.signals[axis]
     strides = {b.signals[axis].stride for b in blocks}
@@ -138,10 +138,10 @@ def _line(blocks: Sequence[Block], behind: Behind, axis: int) -> _Line:
     if excess is None:
         raise Unreadable(f"spatial axis {axis} grows with another size than the data's")
     low = min(every)
-    return _Line(stride, low, tuple(sorted(k - low for k in every)), excess)
+    return TapAxis(stride, low, tuple(sorted(k - low for k in every)), excess)
 
 
-def _reached(block: Block, out: Signal, axis: int) -> list[tuple[int, int]]:
+def _reached(block: ChannelBlock, out: Signal, axis: int) -> list[tuple[int, int]]:
     """Return (t, P + S2*(p + r1 - D*t)) for every tap and entry of the data's pulse."""
     s, dilation = block.signals[axis], block.dilations[axis]
     return [
@@ -152,20 +152,20 @@ def _reached(block: Block, out: Signal, axis: int) -> list[tuple[int, int]]:
     ]
 
 
-def _taps(block: Block, axis: int) -> int:
+def _taps(block: ChannelBlock, axis: int) -> int:
     assert block.filter is not None
     return int(block.filter.shape[3 + axis])
 
 
 def _filter(
-    blocks: Sequence[Block], first: Block, behind: Behind, lines: Sequence[_Line]
+    blocks: Sequence[ChannelBlock], first: ChannelBlock, behind: Behind, lines: Sequence[TapAxis]
 ) -> tuple[Array, Sums]:
     """Gather all taps into a filter [g, C/g, M/g, *K] that starts at the lowest k."""
     assert first.filter is not None
     groups, _, inner = first.filter.shape[:3]
     total = len(behind.channels)
     kernel = [line.size for line in lines]
-    if total * inner * math.prod(kernel) > LARGEST:
+    if total * inner * math.prod(kernel) > LARGEST_FILTER:
         raise Unreadable(f"its filter would have {total * inner * math.prod(kernel)} elements")
     if total % groups:
         raise Unreadable(f"{total} output channels are not {groups} groups")
@@ -188,12 +188,12 @@ def _filter(
 
 def _gather(
     sums: Sums,
-    block: Block,
+    block: ChannelBlock,
     rows: Array,
     local: Array,
     residue: Ints,
     behind: Behind,
-    lines: Sequence[_Line],
+    lines: Sequence[TapAxis],
     groups: int,
 ) -> None:
     """Add the taps of one convolution for some output channels at one residue."""
@@ -215,7 +215,7 @@ def _gather(
         sums.add(rows, at, part[(slice(None), slice(None), *taps)])
 
 
-def _spelled(used: Array, line: _Line) -> tuple[Ints, int, int, int, int]:
+def _spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
     """Return an axis as OpenVINO spells it: taps (-1: a zero), dilation, pads, output_padding.
 
     `used` are the taps that are needed: the sub-pixel forms pad theirs with zeros. A begin below 0

@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dialects.openvino import (
-    BackpropData,
-    ConvolutionBackpropData,
-    GroupConvolutionBackpropData,
-)
+from irdeconv.dialects.openvino import BackpropData, backprop_data
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import Diagnostic, OpError, UsageError
 from irdeconv.graph import Graph, Node, Value
@@ -22,12 +18,12 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.raising.compose import Raising
 from irdeconv.passes.raising.records import PATTERNS, Raised, RaisedLayer, RaisingReport
-from irdeconv.passes.raising.site import CONVOLUTIONS, Found, Site
+from irdeconv.passes.raising.site import CONVOLVING, Decomposition, RaisingSite
 from irdeconv.passes.rewrite import Skip, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, compatible
 from irdeconv.suggest import did_you_mean
 
-CORES = (*CONVOLUTIONS, "Concat")
+CORES = (*CONVOLVING, "Concat")
 
 
 def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> Raised:
@@ -70,41 +66,43 @@ def _raise_one(
 
     `named` gets the node that takes over a name.
     """
-    site = Site(graph, core)
+    site = RaisingSite(graph, core)
     if not site.is_complete:
         return None
-    found = site.best()
-    if found is None:
+    decomposition = site.best()
+    if decomposition is None:
         if not site.is_candidate:
             return None
         reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
         return RaisedLayer(core.name, core.type, None, reason)
-    pattern = _pattern(core, found)
-    return _replace(graph, site, found, pattern, named) if pattern in wanted else None
+    pattern = _pattern(core, decomposition)
+    return _replace(graph, site, decomposition, pattern, named) if pattern in wanted else None
 
 
-def _pattern(core: Node, found: Found) -> str:
-    if found.repeats:
+def _pattern(core: Node, decomposition: Decomposition) -> str:
+    if decomposition.repeats:
         return "resize"
     if core.type == "Concat":
         return "phases"
-    return "depth-to-space" if found.interleaves else "zero-insertion"
+    return "depth-to-space" if decomposition.interleaves else "zero-insertion"
 
 
-def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[int]) -> RaisedLayer:
+def _replace(
+    graph: Graph, site: RaisingSite, decomposition: Decomposition, pattern: str, named: set[int]
+) -> RaisedLayer:
     """Put the deconvolution in the place of the last node of its decomposition."""
-    core, end, made = site.core, graph.node(found.end), found.raising
+    core, end, made = site.core, graph.node(decomposition.end), decomposition.raising
     before = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in site.convolutions]
-    op = _operation(made.filter, made)
+    op = _operation(made)
 
     def build(_: Any, b: GraphBuilder, *__: Any) -> Any:
         filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
-        y = b.add(op, found.data, _constant(b, filter, site.compressed))
+        y = b.add(op, decomposition.data, _constant(b, filter, site.compressed))
         if not compatible(b.spec(y).shape, end.spec().shape):
             return Skip(f"the output would be {b.spec(y)} in the place of {end.spec()}")
-        if found.bias is None:
+        if decomposition.bias is None:
             return y
-        bias = found.bias.reshape(1, -1, *(1,) * len(made.strides))
+        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
         return b.add(Add(), y, b.const(bias))
 
     try:
@@ -115,10 +113,10 @@ def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[in
         return RaisedLayer(core.name, core.type, None, change.skipped)
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
     named.add(change.made[-1])
-    if end.type in CONVOLUTIONS:
+    if end.type in CONVOLVING:
         new.name = new.name.replace(end.type, op.type)
     return RaisedLayer(
-        name=new.name if found.bias is None else end.name,
+        name=new.name if decomposition.bias is None else end.name,
         type=op.type,
         pattern=pattern,
         reason=None,
@@ -130,11 +128,14 @@ def _replace(graph: Graph, site: Site, found: Found, pattern: str, named: set[in
     )
 
 
-def _operation(filter: Array, made: Raising) -> BackpropData:
-    lists = (made.strides, made.pads_begin, made.pads_end, made.dilations)
-    if filter.shape[0] == 1:
-        return ConvolutionBackpropData(*lists, "explicit", made.output_padding)
-    return GroupConvolutionBackpropData(*lists, "explicit", made.output_padding)
+def _operation(made: Raising) -> BackpropData:
+    return backprop_data(made.filter.shape[0])(
+        strides=made.strides,
+        pads_begin=made.pads_begin,
+        pads_end=made.pads_end,
+        dilations=made.dilations,
+        output_padding=made.output_padding,
+    )
 
 
 def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:

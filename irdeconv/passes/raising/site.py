@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,21 +13,23 @@ from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import as_tuple
-from irdeconv.passes.raising.compose import Behind, Block, Raising, compose
-from irdeconv.passes.raising.size import Size, Unreadable, Vectors
-from irdeconv.passes.raising.steps import STEPS, Steps, constant
-from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, own, single
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.movement import Concat
+from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
+from irdeconv.passes.raising.steps import TRACED, AxisTracer, constant
+from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
 
-CONVOLUTIONS = ("Convolution", "GroupConvolution")
+CONVOLVING = ("Convolution", "GroupConvolution")
 LONGEST = 24  # nodes in front of or behind a convolution
 ENLARGING = ("Interpolate", "ZeroInsertion")
 # Behind a convolution elements are only moved: repeated ones are another layer's data.
-BEHIND = frozenset(STEPS) - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
+BEHIND = frozenset(TRACED) - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
 
 
 @dataclass(frozen=True)
-class Found:
+class Decomposition:
     """A deconvolution: from the value `data` to the output of node `end`.
 
     `bias` has one value per output channel. `repeats` says that elements of the data are repeated,
@@ -44,7 +45,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RaisingCandidate:
     """What may be a deconvolution. `bias` is by channels of the convolutions.
 
     `shape` is that of what the convolutions make, `tensor` the output by where it comes from in
@@ -53,7 +54,7 @@ class Candidate:
 
     data: Value
     end: int
-    blocks: list[Block]
+    blocks: list[ChannelBlock]
     shape: list[Size]
     tensor: Tensor
     bias: Array | None
@@ -76,14 +77,14 @@ class Candidate:
         whole = all(min(s.offset, s.tail) >= 0 for s in self._signals)
         return self.enlarges, -self.shared, whole, self.length
 
-    def built(self) -> Found:
+    def built(self) -> Decomposition:
         """Return the deconvolution; Unreadable where it is none."""
         rank = len(self._signals) + 2
         tensor = self.tensor
         if len(tensor.axes) != rank:
             raise Unreadable("the rank changes behind the convolution")
         want_batch(tensor, self.shape[0])
-        channels = single(own(tensor.axes[1], 1))
+        channels = single(without_ones(tensor.axes[1], 1))
         if not isinstance(channels, Pattern) or None in channels.pulse or not channels.pulse:
             raise Unreadable("the output's channels are not those of the convolution")
         signals = tuple(signal(tensor, a, self.shape[a]) for a in range(2, rank))
@@ -92,7 +93,7 @@ class Candidate:
         behind = Behind(tuple(c for c in channels.pulse if c is not None), signals)
         made, bias = compose(self.blocks, behind), self._bias(behind)
         repeats = any(s.pulse.count(0) > 1 for s in self._signals)
-        return Found(
+        return Decomposition(
             data=self.data,
             end=self.end,
             raising=made,
@@ -116,7 +117,7 @@ class Candidate:
 
 
 @dataclass
-class Site:
+class RaisingSite:
     """A convolution, or several that a Concat joins along the channels.
 
     `refused` collects why parts of its surroundings were not understood.
@@ -138,15 +139,15 @@ class Site:
     def _users(self, node: Node) -> list[Node]:
         return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
 
-    def best(self) -> Found | None:
+    def best(self) -> Decomposition | None:
         """Return the deconvolution that covers most, None where there is none."""
-        found: list[Candidate] = []
+        candidates: list[RaisingCandidate] = []
         for source in self._sources():
             try:
-                found += self._from(source)
+                candidates += self._from(source)
             except Unreadable as e:
                 self._refuse(e)
-        for candidate in sorted(found, key=Candidate.rank, reverse=True):
+        for candidate in sorted(candidates, key=RaisingCandidate.rank, reverse=True):
             try:
                 return candidate.built()
             except Unreadable as e:
@@ -158,25 +159,27 @@ class Site:
             self.refused.append(str(reason))
 
     def _parts(self) -> list[Node]:
-        if self.core.type in CONVOLUTIONS:
+        if self.core.type in CONVOLVING:
             return [self.core]
         return [self.graph.node(v.node) for v in self.graph.inputs_of(self.core.id)]
 
     @property
     def convolutions(self) -> list[Node]:
         """The convolutions of the core."""
-        return [p for p in self._parts() if p.type in CONVOLUTIONS]
+        return [p for p in self._parts() if p.type in CONVOLVING]
 
     @property
     def is_complete(self) -> bool:
         """Whether the core is a convolution, or joins nothing but convolutions and zeros."""
         parts = self._parts()
-        others = [p for p in parts if p.type not in (*CONVOLUTIONS, "Broadcast", "Const")]
+        others = [p for p in parts if p.type not in (*CONVOLVING, "Broadcast", "Const")]
         if others or not self.convolutions:
             return False
         rank = self.graph.spec(Value(self.core.id)).rank
-        op: Any = self.core.op
-        return self.core.type in CONVOLUTIONS or (rank is not None and op.axis % rank == 1)
+        op = self.core.op
+        if isinstance(op, Concat):
+            return rank is not None and op.axis % rank == 1
+        return self.core.type in CONVOLVING
 
     @property
     def compressed(self) -> ElementType | None:
@@ -192,11 +195,11 @@ class Site:
 
     def _upstream(self, value: Value) -> list[Node]:
         """Return the nodes that move elements on their way to a value, the nearest first."""
-        steps = Steps(self.graph, Vectors(self.graph, {}))
+        steps = AxisTracer(self.graph, SizeEvaluator(self.graph, {}))
         chain: list[Node] = []
         while len(chain) < LONGEST:
             node = self.graph.node(value.node)
-            if node.type not in STEPS or value.port:
+            if node.type not in TRACED or value.port:
                 break
             chain.append(node)
             value = steps.data(node)
@@ -204,14 +207,14 @@ class Site:
 
     def _sources(self) -> list[Value]:
         """Return the values that all convolutions may be computed from, the farthest first."""
-        steps = Steps(self.graph, Vectors(self.graph, {}))
+        steps = AxisTracer(self.graph, SizeEvaluator(self.graph, {}))
         common: list[Value] | None = None
         for value in self._convolved():
             chain = [value, *(steps.data(n) for n in self._upstream(value))]
             common = chain if common is None else [v for v in chain if v in common]
         return list(reversed(common or []))
 
-    def _from(self, source: Value) -> list[Candidate]:
+    def _from(self, source: Value) -> list[RaisingCandidate]:
         """Return what may be a deconvolution of the data `source`."""
         spec = self.graph.spec(source)
         if spec.shape is None or len(spec.shape) < 3:
@@ -222,16 +225,16 @@ class Site:
             Size.of(d) if isinstance(d, int) else Size.symbol(f"axis {a}")
             for a, d in enumerate(spec.shape)
         ]
-        steps = Steps(self.graph, Vectors(self.graph, {source: shape}))
+        steps = AxisTracer(self.graph, SizeEvaluator(self.graph, {source: shape}))
         real = {p.id: self._block(p, source, shape, steps) for p in self.convolutions}
         made = [shape[0], Size.of(0), *next(iter(real.values())).sizes]
         blocks = [
-            real[p.id] if p.id in real else Block(steps.zeros(Value(p.id), 1, made), ())
+            real[p.id] if p.id in real else ChannelBlock(steps.zeros(Value(p.id), 1, made), ())
             for p in self._parts()
         ]
         made[1] = Size.of(sum(b.count for b in blocks))
         every = (
-            Candidate(
+            RaisingCandidate(
                 data=source,
                 end=end,
                 blocks=blocks,
@@ -245,10 +248,13 @@ class Site:
         )
         return [c for c in every if c.enlarges > 1]
 
-    def _block(self, part: Node, source: Value, shape: list[Size], steps: Steps) -> Block:
+    def _block(
+        self, part: Node, source: Value, shape: list[Size], steps: AxisTracer
+    ) -> ChannelBlock:
         """Return what one convolution contributes."""
         graph = self.graph
-        op: Any = part.op
+        op = part.op
+        assert isinstance(op, ConvolutionBase)
         data, weights = graph.inputs_of(part.id)
         w = folded(graph, weights)
         if w is None:
@@ -264,10 +270,10 @@ class Site:
         spans = (d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True))
         sizes = tuple(s.size - r for s, r in zip(signals, spans, strict=True))
         steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
-        return Block(w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations))
+        return ChannelBlock(w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations))
 
     def _read(
-        self, data: Value, source: Value, shape: list[Size], steps: Steps, w: Array
+        self, data: Value, source: Value, shape: list[Size], steps: AxisTracer, w: Array
     ) -> tuple[Signal, ...]:
         """Return the spatial axes that a convolution reads; Unreadable where channels are moved."""
         chain: list[Node] = []
@@ -282,7 +288,7 @@ class Site:
         if len(tensor.axes) != len(shape) or w.ndim - 1 != len(shape):
             raise Unreadable("the data of the convolution has another rank")
         want_batch(tensor, shape[0])
-        channel = single(own(tensor.axes[1], 1))
+        channel = single(without_ones(tensor.axes[1], 1))
         whole = channel == single(Tensor.source(shape).axes[1])
         if not whole or (shape[1].number not in (None, w.shape[0] * w.shape[2])):
             raise Unreadable("channels are moved in front of the convolution")
@@ -292,7 +298,7 @@ class Site:
         return signals
 
     def _ends(
-        self, made: list[Size], steps: Steps
+        self, made: list[Size], steps: AxisTracer
     ) -> Iterator[tuple[int, Tensor, Array | None, int, int]]:
         """Yield the core and the nodes behind it that move its elements, with what they make."""
         tensor = Tensor.source(made)
@@ -312,7 +318,7 @@ class Site:
                     waiting.append((user, *after, more, length + 1))
 
     def _follow(
-        self, node: Node, value: Value, tensor: Tensor, bias: Array | None, steps: Steps
+        self, node: Node, value: Value, tensor: Tensor, bias: Array | None, steps: AxisTracer
     ) -> tuple[Tensor, Array | None] | None:
         """Return what a node makes of a value, None where that cannot be followed."""
         if node.type == "Add" and value == Value(self.core.id):
@@ -341,7 +347,7 @@ class Site:
 
 def want_batch(tensor: Tensor, count: Size) -> None:
     """Raise Unreadable where the first axis is not the batch of `count` elements."""
-    digit = single(own(tensor.axes[0], 0))
+    digit = single(without_ones(tensor.axes[0], 0))
     whole = isinstance(digit, Signal) and digit.axis == 0 and digit.is_whole
     if not whole and not (digit == Pattern((0,)) and count == Size.of(1)):
         raise Unreadable("the batch is not kept as it is")
@@ -349,7 +355,7 @@ def want_batch(tensor: Tensor, count: Size) -> None:
 
 def signal(tensor: Tensor, axis: int, count: Size) -> Signal:
     """Return a spatial axis; Unreadable where it does not run along that of the source."""
-    digit = single(own(tensor.axes[axis], axis))
+    digit = single(without_ones(tensor.axes[axis], axis))
     if isinstance(digit, Pattern) and count == Size.of(1):
         # Any stride that keeps the positions apart will do for a single element.
         return Signal(axis, count, len(digit.pulse), pulse=digit.pulse).trimmed()
@@ -358,7 +364,7 @@ def signal(tensor: Tensor, axis: int, count: Size) -> Signal:
     return digit
 
 
-def _pads(op: Any, spans: Sequence[int]) -> list[tuple[int, int]]:
+def _pads(op: ConvolutionBase, spans: Sequence[int]) -> list[tuple[int, int]]:
     """Return the pads of a convolution of stride 1; `spans` are D(K-1)."""
     if op.auto_pad == "valid":
         return [(0, 0) for _ in spans]

@@ -53,10 +53,10 @@ class Size:
 
 
 def _sum(terms: Sequence[tuple[Monomial, int]]) -> Size:
-    found: dict[Monomial, int] = {}
+    factors: dict[Monomial, int] = {}
     for monomial, factor in terms:
-        found[monomial] = found.get(monomial, 0) + factor
-    return Size(tuple(sorted((m, f) for m, f in found.items() if f)))
+        factors[monomial] = factors.get(monomial, 0) + factor
+    return Size(tuple(sorted((m, f) for m, f in factors.items() if f)))
 
 
 def product(sizes: Sequence[Size]) -> Size:
@@ -67,7 +67,7 @@ def product(sizes: Sequence[Size]) -> Size:
     return out
 
 
-class Vectors:
+class SizeEvaluator:
     """Evaluates integer vectors on polynomials; `shapes` are those of the tensors that are known.
 
     A tensor of which nothing is known contributes its exact dimensions only.
@@ -93,19 +93,19 @@ class Vectors:
         if node.type == "Concat":
             return [s for v in inputs for s in self.get(v)]
         if node.type == "Gather":
-            found = self.get(inputs[0])
-            return [found[i] for i in self.numbers(inputs[1])]
+            values = self.get(inputs[0])
+            return [values[i] for i in self.numbers(inputs[1])]
         if node.type in _ARITHMETIC:
             return self._combine(node.type, self.get(inputs[0]), self.get(inputs[1]))
         raise Unreadable(f'the numbers that {node.type} "{node.name}" computes are not known')
 
     def numbers(self, value: Value) -> list[int]:
         """Return exact numbers; Unreadable where one is open."""
-        found = [s.number for s in self.get(value)]
-        if any(n is None for n in found):
+        values = [s.number for s in self.get(value)]
+        if any(n is None for n in values):
             name = self.graph.node(value.node).name
             raise Unreadable(f'the numbers of "{name}" depend on open sizes')
-        return [n for n in found if n is not None]
+        return [n for n in values if n is not None]
 
     def _shape(self, value: Value) -> list[Size]:
         if value in self.shapes:

@@ -16,9 +16,9 @@ import numpy as np
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const
 from irdeconv.ops.interpolate import Interpolate1
-from irdeconv.passes.raising.size import Size, Unreadable, Vectors
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
 from irdeconv.passes.raising.tensor import (
-    Axis,
+    Digits,
     Pattern,
     Pulse,
     Signal,
@@ -29,20 +29,20 @@ from irdeconv.passes.raising.tensor import (
 )
 from irdeconv.spec import Array
 
-FAR = 2**31 - 1  # a bound of a slice that stands for the end of any axis
+END_OF_AXIS = 2**31 - 1  # a bound of a slice that stands for the end of any axis
 
 
-class Steps:
+class AxisTracer:
     """Follows single nodes; `vectors` evaluates the numbers that they need."""
 
-    def __init__(self, graph: Graph, vectors: Vectors) -> None:
+    def __init__(self, graph: Graph, vectors: SizeEvaluator) -> None:
         self.graph = graph
         self.vectors = vectors
 
     def apply(self, node: Node, tensor: Tensor) -> Tensor:
         """Return what a node makes of a tensor; Unreadable where that cannot be followed."""
         try:
-            return STEPS[node.type](self, node, self.graph.inputs_of(node.id), tensor)
+            return TRACED[node.type](self, node, self.graph.inputs_of(node.id), tensor)
         except (IndexError, ValueError) as e:
             raise Unreadable(f'{node.type} "{node.name}" does not fit its inputs: {e}') from None
 
@@ -75,9 +75,9 @@ class Steps:
 
     def unsqueeze(self, node: Node, inputs: Sequence[Value], tensor: Tensor) -> Tensor:
         """Insert axes of size 1."""
-        given = self.vectors.numbers(inputs[1])
-        rank = len(tensor.axes) + len(given)
-        places = {a % rank for a in given}
+        axes = self.vectors.numbers(inputs[1])
+        rank = len(tensor.axes) + len(axes)
+        places = {a % rank for a in axes}
         old = iter(tensor.axes)
         return Tensor(tuple(() if i in places else next(old) for i in range(rank)))
 
@@ -176,22 +176,22 @@ class Steps:
         op: Any = node.op
         rank = len(shape)
         if isinstance(op, Interpolate1):
-            axes, scales, given = sorted(op.axes), False, inputs[1]
+            axes, scales, target = sorted(op.axes), False, inputs[1]
         else:
             old = node.op.versions[0] == "opset4"
             scales = op.shape_calculation_mode == "scales"
-            given = inputs[2] if old and scales else inputs[1]
+            target = inputs[2] if old and scales else inputs[1]
             last = inputs[3 if old else 2 :]
             axes = self._axes(last[0], rank) if last else list(range(rank))
         if scales:
-            known = self.graph.spec(given).known
+            known = self.graph.spec(target).known
             if known is None:
                 raise Unreadable(f'the scales of Interpolate "{node.name}" are not constant')
             factors = [float(f) for f in known.reshape(-1)]
             if any(f != int(f) or f < 1 for f in factors):
                 raise Unreadable(f'Interpolate "{node.name}" scales by {factors}, no whole factors')
             return dict(zip(axes, map(int, factors), strict=False))
-        pairs = zip(axes, self.vectors.get(given), strict=False)
+        pairs = zip(axes, self.vectors.get(target), strict=False)
         return {a: _factor(shape[a], size, node) for a, size in pairs}
 
     def concat(self, node: Node, inputs: Sequence[Value], tensor: Tensor) -> Tensor:
@@ -245,7 +245,7 @@ class Steps:
             raise Unreadable(f'Broadcast "{node.name}" is of the mode {op.mode}')
         target = self.vectors.get(inputs[1])
         more = len(target) - len(tensor.axes)
-        axes: list[Axis] = [()] * max(more, 0) + list(tensor.axes)
+        axes: list[Digits] = [()] * max(more, 0) + list(tensor.axes)
         for a, size in enumerate(target, max(-more, 0)):
             have = Tensor((axes[a],)).shape[0]
             if size == have or size.number == 1:
@@ -259,7 +259,7 @@ class Steps:
         """Repeat axes as a whole."""
         repeats = self.vectors.numbers(inputs[1])
         more = len(repeats) - len(tensor.axes)
-        axes: list[Axis] = [()] * max(more, 0) + list(tensor.axes)
+        axes: list[Digits] = [()] * max(more, 0) + list(tensor.axes)
         for a, count in enumerate(repeats, max(-more, 0)):
             if count == 1:
                 continue
@@ -288,7 +288,7 @@ def constant(graph: Graph, value: Value) -> Array | None:
     return op.data.array() if isinstance(op, Const) and op.data.available else None
 
 
-def _cut(axis: Axis, start: Size | None, stop: Size | None, step: Size) -> Axis:
+def _cut(axis: Digits, start: Size | None, stop: Size | None, step: Size) -> Digits:
     """Return start:stop:step of an axis; None stands for its ends."""
     size = Tensor((axis,)).shape[0]
     by = step.number
@@ -324,7 +324,7 @@ def _begin(start: Size | None) -> int:
 
 def _end(stop: Size | None, size: Size) -> int:
     """Return how many positions are cut off at the end of an open axis."""
-    if stop is None or (stop.number or 0) >= FAR:
+    if stop is None or (stop.number or 0) >= END_OF_AXIS:
         return 0
     if stop.number is not None and stop.number < 0:
         return -stop.number
@@ -361,18 +361,18 @@ def _factor(have: Size, want: Size, node: Node) -> int:
     return factor
 
 
-STEPS: dict[str, Callable[[Steps, Node, Sequence[Value], Tensor], Tensor]] = {
-    "Broadcast": Steps.broadcast,
-    "Concat": Steps.concat,
-    "DepthToSpace": Steps.depth_to_space,
-    "Interpolate": Steps.interpolate,
-    "Pad": Steps.pad,
-    "Reshape": Steps.reshape,
-    "Slice": Steps.slice,
-    "Squeeze": Steps.squeeze,
-    "StridedSlice": Steps.strided_slice,
-    "Tile": Steps.tile,
-    "Transpose": Steps.transpose,
-    "Unsqueeze": Steps.unsqueeze,
-    "ZeroInsertion": Steps.zero_insertion,
+TRACED: dict[str, Callable[[AxisTracer, Node, Sequence[Value], Tensor], Tensor]] = {
+    "Broadcast": AxisTracer.broadcast,
+    "Concat": AxisTracer.concat,
+    "DepthToSpace": AxisTracer.depth_to_space,
+    "Interpolate": AxisTracer.interpolate,
+    "Pad": AxisTracer.pad,
+    "Reshape": AxisTracer.reshape,
+    "Slice": AxisTracer.slice,
+    "Squeeze": AxisTracer.squeeze,
+    "StridedSlice": AxisTracer.strided_slice,
+    "Tile": AxisTracer.tile,
+    "Transpose": AxisTracer.transpose,
+    "Unsqueeze": AxisTracer.unsqueeze,
+    "ZeroInsertion": AxisTracer.zero_insertion,
 }

@@ -95,19 +95,19 @@ class Signal:
 
 
 Digit = Pattern | Signal
-Axis = tuple[Digit, ...]
+Digits = tuple[Digit, ...]
 
 
 @dataclass(frozen=True)
 class Tensor:
     """A tensor by its axes."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[Digits, ...]
 
     @staticmethod
     def source(shape: Sequence[Size]) -> Tensor:
         """Return a tensor (N, C, *I) that is its own source."""
-        digits: list[Axis] = [(Signal(a, n),) for a, n in enumerate(shape)]
+        digits: list[Digits] = [(Signal(a, n),) for a, n in enumerate(shape)]
         channels = shape[1].number
         if channels is not None:
             digits[1] = (Pattern(tuple(range(channels))),)
@@ -118,12 +118,12 @@ class Tensor:
         """The sizes of the axes."""
         return [product([d.size for d in axis]) for axis in self.axes]
 
-    def with_axis(self, axis: int, digits: Axis) -> Tensor:
+    def with_axis(self, axis: int, digits: Digits) -> Tensor:
         """Return it with another axis."""
         return Tensor((*self.axes[:axis], digits, *self.axes[axis + 1 :]))
 
 
-def own(axis: Axis, source: int) -> Axis:
+def without_ones(axis: Digits, source: int) -> Digits:
     """Return an axis without source axes of size 1, which a Reshape may put anywhere.
 
     That of `source` stays.
@@ -135,11 +135,11 @@ def own(axis: Axis, source: int) -> Axis:
     )
 
 
-def single(axis: Axis) -> Digit:
+def single(axis: Digits) -> Digit:
     """Return an axis as one digit; Unreadable where several source axes mix in it."""
     out: Digit = Pattern((0,))
     if sum(isinstance(d, Signal) for d in axis) > 1:
-        axis = own(axis, NO_AXIS)
+        axis = without_ones(axis, NO_AXIS)
     for d in axis:
         if isinstance(d, Pattern):
             out = out.spread(d.pulse) if isinstance(out, Signal) else _joined(out, d)
@@ -177,7 +177,7 @@ def regroup(tensor: Tensor, target: Sequence[Size | None]) -> Tensor:
     return out
 
 
-def _taken(digits: list[Digit], target: Sequence[Size], *, backwards: bool = False) -> list[Axis]:
+def _taken(digits: list[Digit], target: Sequence[Size], *, backwards: bool = False) -> list[Digits]:
     """Take digits from the front of a list until they fill each size of the target."""
     made = []
     for want in target:
@@ -223,7 +223,7 @@ def split(digit: Pattern, outer: int) -> tuple[Pattern, Pattern]:
     return Pattern(slow), Pattern(fast)
 
 
-def pad_axis(axis: Axis, begin: int, end: int) -> Axis:
+def pad_axis(axis: Digits, begin: int, end: int) -> Digits:
     """Return an axis with zeros at both ends; negative pads crop."""
     if not begin and not end:
         return axis
