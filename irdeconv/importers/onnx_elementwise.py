@@ -46,8 +46,6 @@ for _name, _versions, _op in (
     ("Sqrt", "6 13", un.Sqrt()),
     ("Exp", "6 13", un.Exp()),
     ("Log", "6 13", un.Log()),
-    ("Sin Cos Tan Asin Acos Atan", "7 22", None),
-    ("Sinh Cosh Asinh Acosh Atanh", "9 22", None),
     ("Erf", "9 13", un.Erf()),
     ("Tanh", "6 13", un.Tanh()),
     ("Sigmoid", "6 13", act.Sigmoid()),
@@ -60,11 +58,14 @@ for _name, _versions, _op in (
     ("BitwiseNot", "18", un.BitwiseNot()),
     ("IsNaN", "9 13 20", un.IsNaN()),
 ):
-    if _op is not None:
-        _unary(_name, _versions, _op)
-    else:
-        for _word in _name.split():
-            _unary(_word, _versions, getattr(un, _word)())
+    _unary(_name, _versions, _op)
+
+for _versions, _classes in (
+    ("7 22", (un.Sin, un.Cos, un.Tan, un.Asin, un.Acos, un.Atan)),
+    ("9 22", (un.Sinh, un.Cosh, un.Asinh, un.Acosh, un.Atanh)),
+):
+    for _class in _classes:
+        _unary(_class.type, _versions, _class())
 
 for _name, _versions, _two in (
     ("Add", "7 13 14", el.Add()),

@@ -32,17 +32,17 @@ def copy_into(x: Array, out: Array) -> None:
 
 
 @dataclass(frozen=True)
-class Concat:
+class ConcatKernel:
     """Joins arrays along an axis; `parts` are where each goes in the result."""
 
     parts: tuple[Index, ...]
 
     @staticmethod
-    def of(sizes: Sequence[int], axis: int) -> Concat:
+    def of(sizes: Sequence[int], axis: int) -> ConcatKernel:
         """Return the plan for parts of these sizes along the axis (not negative)."""
         ends = np.cumsum(sizes)
         places = [slice(int(e) - s, int(e)) for s, e in zip(sizes, ends, strict=True)]
-        return Concat(tuple((*(slice(None),) * axis, p) for p in places))
+        return ConcatKernel(tuple((*(slice(None),) * axis, p) for p in places))
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
         """Write the joined arrays into `out`."""

@@ -200,8 +200,8 @@ class ConvolutionBase(Op):
         return int(inputs[1].size // max(output.shape[1], 1))
 
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
-        for name in ("pads_begin", "pads_end"):
-            if self.auto_pad == "explicit" and any(p < 0 for p in getattr(self, name)):
+        for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
+            if self.auto_pad == "explicit" and any(p < 0 for p in pads):
                 yield Problem(
                     "W303",
                     f"{name} has negative values: they crop here, OpenVINO infers a dynamic "

@@ -51,9 +51,9 @@ def _complete(pads: Ints, rank: int) -> Ints:
     return (*pads, *(0,) * (rank - len(pads)))
 
 
-def _not_negative(op: Op) -> Iterator[Problem]:
-    for name in ("pads_begin", "pads_end"):
-        for axis, p in enumerate(getattr(op, name)):
+def _not_negative(pads_begin: Ints, pads_end: Ints) -> Iterator[Problem]:
+    for name, pads in (("pads_begin", pads_begin), ("pads_end", pads_end)):
+        for axis, p in enumerate(pads):
             if p < 0:
                 message = f"{name} must not be negative, but is {p} on axis {axis}"
                 yield Problem("E210", message, attribute=name)
@@ -128,7 +128,7 @@ class InterpolateBase(Op):
         return others[0], others[1] if len(others) > 1 else None
 
     def check(self) -> Iterator[Problem]:
-        yield from _not_negative(self)
+        yield from _not_negative(self.pads_begin, self.pads_end)
 
     def shape_of(
         self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]
@@ -292,7 +292,7 @@ class Interpolate1(Op):
         return _resizing(inputs[0], self.resizes(shape, others[0]), self.rules_for(len(shape)))
 
     def check(self) -> Iterator[Problem]:
-        yield from _not_negative(self)
+        yield from _not_negative(self.pads_begin, self.pads_end)
         if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
             message = f"axes are {list(self.axes)}; each is named once, counted from 0"
             yield Problem("E210", message, attribute="axes")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
-from irdeconv.kernels import moves
+from irdeconv.kernels.moves import ConcatKernel
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
@@ -90,7 +90,7 @@ class Concat(Op):
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         at = axis_of(self.axis, len(shape_of(outputs[0])))
-        return Bound(moves.Concat.of([shape_of(s)[at] for s in inputs], at))
+        return Bound(ConcatKernel.of([shape_of(s)[at] for s in inputs], at))
 
 
 def _value(spec: Spec) -> Array:

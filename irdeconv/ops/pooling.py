@@ -22,8 +22,6 @@ from irdeconv.ops.core import positive
 from irdeconv.spec import Array, Dim, Shape, Spec, bounds
 from irdeconv.traits import MOVES, SUM, Bound
 
-LISTS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
-
 
 @dataclass(frozen=True)
 class Pool(Op):
@@ -48,13 +46,14 @@ class Pool(Op):
         yield from positive("kernel", self.kernel)
         yield from positive("strides", self.strides)
         yield from positive("dilations", self.steps)
-        for name in ("pads_begin", "pads_end"):
-            for axis, p in enumerate(getattr(self, name)):
+        pads = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
+        for name, values in pads.items():
+            for axis, p in enumerate(values):
                 if p < 0:
                     message = f"{name} must not be negative, but is {p} on spatial axis {axis}"
                     yield Problem("E210", message, attribute=name)
-        for name in LISTS:
-            count = len(getattr(self, name, ()))
+        for name, values in {"strides": self.strides, **pads, "dilations": self.steps}.items():
+            count = len(values)
             if count not in (0, len(self.kernel)):
                 yield Problem(
                     "E304",

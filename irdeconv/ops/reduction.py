@@ -118,11 +118,9 @@ def _wide(fn: Reducer) -> Reducer:
     return reduce
 
 
-def _numpy(name: str) -> Reducer:
-    ufunc = getattr(np, name)
-
+def _numpy(fn: Reducer) -> Reducer:
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
-        return np.asarray(ufunc(x, axis=axes, keepdims=keep))
+        return np.asarray(fn(x, axis=axes, keepdims=keep))
 
     return reduce
 
@@ -137,17 +135,14 @@ def _mean(x: Array, axes: Any, keep: bool) -> Array:
     return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1)))
 
 
-def _extreme(name: str, lowest: bool) -> Reducer:
+def _extreme(fn: Reducer, lowest: bool) -> Reducer:
     """Return max or min; over nothing it is the type's lowest or highest finite value."""
-    ufunc = getattr(np, name)
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
         if x.size:
-            return np.asarray(ufunc(x, axis=axes, keepdims=keep))
+            return np.asarray(fn(x, axis=axes, keepdims=keep))
         info: Any = (np.iinfo if x.dtype.kind in "iu" else ml_dtypes.finfo)(x.dtype)
-        return np.asarray(
-            ufunc(x, axis=axes, keepdims=keep, initial=info.min if lowest else info.max)
-        )
+        return np.asarray(fn(x, axis=axes, keepdims=keep, initial=info.min if lowest else info.max))
 
     return reduce
 
@@ -191,7 +186,7 @@ def reduction(
 
 
 ReduceSum = reduction(
-    "ReduceSum", _wide(_numpy("sum")), "Sum", partial=True, rounding=SUM, ufunc=np.add
+    "ReduceSum", _wide(_numpy(np.sum)), "Sum", partial=True, rounding=SUM, ufunc=np.add
 )
 ReduceMean = reduction(
     "ReduceMean",
@@ -202,25 +197,25 @@ ReduceMean = reduction(
     averages=True,
 )
 ReduceProd = reduction(
-    "ReduceProd", _wide(_numpy("prod")), "Product", partial=True, ufunc=np.multiply
+    "ReduceProd", _wide(_numpy(np.prod)), "Product", partial=True, ufunc=np.multiply
 )
 ReduceMax = reduction(
-    "ReduceMax", _extreme("max", True), "Largest value", rounding=MOVES, ufunc=np.maximum
+    "ReduceMax", _extreme(np.max, True), "Largest value", rounding=MOVES, ufunc=np.maximum
 )
 ReduceMin = reduction(
-    "ReduceMin", _extreme("min", False), "Smallest value", rounding=JUMPS, ufunc=np.minimum
+    "ReduceMin", _extreme(np.min, False), "Smallest value", rounding=JUMPS, ufunc=np.minimum
 )
 ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4, rounding=SUM)
 ReduceL2 = reduction("ReduceL2", _wide(_l2), "Root of the sum of squares", since=4)
 ReduceLogicalAnd = reduction(
     "ReduceLogicalAnd",
-    _numpy("all"),
+    _numpy(np.all),
     "Whether all are true",
     accepts="boolean",
     rounding=JUMPS,
 )
 ReduceLogicalOr = reduction(
-    "ReduceLogicalOr", _numpy("any"), "Whether any is true", accepts="boolean", rounding=JUMPS
+    "ReduceLogicalOr", _numpy(np.any), "Whether any is true", accepts="boolean", rounding=JUMPS
 )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.moves import Concat
+from irdeconv.kernels.moves import ConcatKernel
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.channels import divided
@@ -110,7 +110,7 @@ def _parts(inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
     if axis is None:
         return None
     at = axis_of(axis[0], len(shape_of(inputs[0])))
-    index = [s for (s,) in Concat.of([shape_of(o)[at] for o in outputs], 0).parts]
+    index = [s for (s,) in ConcatKernel.of([shape_of(o)[at] for o in outputs], 0).parts]
     ahead = (slice(None),) * at
     return Bound(view=lambda x, *_: tuple(x[(*ahead, s)] for s in index))
 

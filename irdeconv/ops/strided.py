@@ -18,7 +18,7 @@ from irdeconv.traits import MOVES, Bound
 
 
 @dataclass(frozen=True)
-class _Part:
+class _AxisPart:
     """What a StridedSlice does with one axis: the input axis (None: a new one), and how."""
 
     axis: int | None
@@ -93,7 +93,7 @@ class StridedSlice(Op):
 
     def _parts(
         self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
-    ) -> list[_Part]:
+    ) -> list[_AxisPart]:
         """Return what happens to each axis; the axes that are not named stay whole."""
         count = len(begin)
         new = _set(self.new_axis_mask, count)
@@ -107,24 +107,24 @@ class StridedSlice(Op):
         named = count - len(new | set(ellipsis))
         if named > rank:
             raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)
-        parts: list[_Part] = []
+        parts: list[_AxisPart] = []
         axis = 0
         for i in range(count):
             if i in ellipsis:
-                parts += [_Part(a) for a in range(axis, axis + rank - named)]
+                parts += [_AxisPart(a) for a in range(axis, axis + rank - named)]
                 axis += rank - named
             elif i in new:
-                parts.append(_Part(None))
+                parts.append(_AxisPart(None))
             else:
                 parts.append(self._part(i, axis, begin[i], end[i], steps[i]))
                 axis += 1
-        return parts + [_Part(a) for a in range(axis, rank)]
+        return parts + [_AxisPart(a) for a in range(axis, rank)]
 
-    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _Part:
+    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _AxisPart:
         shrink = _bit(self.shrink_axis_mask, i)
         if isinstance(step, Interval):
-            return _Part(axis, None, None, None, shrink)
-        return _Part(
+            return _AxisPart(axis, None, None, None, shrink)
+        return _AxisPart(
             axis,
             None if _bit(self.begin_mask, i) else begin,
             None if _bit(self.end_mask, i) else end,
@@ -141,7 +141,7 @@ def _set(mask: tuple[int, ...], count: int) -> set[int]:
     return {i for i in range(count) if _bit(mask, i)}
 
 
-def _part_size(shape: Shape, part: _Part) -> Dim | None:
+def _part_size(shape: Shape, part: _AxisPart) -> Dim | None:
     """Return the output dimension of a part; None where the axis goes."""
     if part.axis is None:
         return 1
@@ -157,7 +157,7 @@ def _part_size(shape: Shape, part: _Part) -> Dim | None:
     return slice_size(size, begin, high if part.end is None else part.end, part.step)
 
 
-def _element(size: int, part: _Part) -> int:
+def _element(size: int, part: _AxisPart) -> int:
     """Return the index that a shrunk axis keeps; E305 outside the axis."""
     step = part.step or 1
     index = part.begin if part.begin is not None else (0 if step > 0 else -1)

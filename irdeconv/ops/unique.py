@@ -28,9 +28,10 @@ class Unique(Op):
     count_element_type: ElementType = i64
 
     def check(self) -> Iterator[Problem]:
-        for name in ("index_element_type", "count_element_type"):
-            if getattr(self, name).name not in ("i32", "i64"):
-                text = f"{name} is {getattr(self, name)}; it must be i32 or i64"
+        index, count = self.index_element_type, self.count_element_type
+        for name, dtype in (("index_element_type", index), ("count_element_type", count)):
+            if dtype.name not in ("i32", "i64"):
+                text = f"{name} is {dtype}; it must be i32 or i64"
                 yield Problem("E210", text, attribute=name)
 
     def infer(self, data: Spec, axis: Spec | None = None) -> tuple[Spec, ...]:

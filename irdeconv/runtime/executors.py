@@ -103,7 +103,7 @@ def _outputs(node: Node) -> tuple[Value, ...]:
     return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
 
 
-class _Memory(TypedDict):
+class _Written(TypedDict):
     """The fields of an executor that writes into given memory."""
 
     shapes: tuple[Shape, ...]
@@ -111,7 +111,7 @@ class _Memory(TypedDict):
     writes: bool
 
 
-def _memory(node: Node, outputs: int | None = None) -> _Memory:
+def _memory(node: Node, outputs: int | None = None) -> _Written:
     shapes, dtypes = [], []
     for spec in (node.specs or ())[:outputs]:
         assert is_static(spec.shape)

@@ -38,7 +38,7 @@ CODES: dict[Rule, int] = {
 }
 
 
-class _Reading:
+class _ChainReader:
     """Reads instructions from the main tensor on."""
 
     def __init__(
@@ -88,14 +88,14 @@ def compiled_form(
         return None
     from irdeconv.kernels.compiled.chain import Added, CompiledChain
 
-    reading = _Reading(instructions, operands)
-    constant = reading.constant(reading.added(True))
+    reader = _ChainReader(instructions, operands)
+    constant = reader.constant(reader.added(True))
     nothing: Array = np.zeros(1, np.float32)
     bias = nothing if constant is None else constant
-    before = reading.added(False)
-    last = reading.activation()
-    after = reading.added(False)
-    if reading.at < len(instructions) or not instructions:
+    before = reader.added(False)
+    last = reader.activation()
+    after = reader.added(False)
+    if reader.at < len(instructions) or not instructions:
         return None
     used = {s for s in (before, after) if s}
     if used != {i for i, a in enumerate(operands, 1) if a is None}:
@@ -103,6 +103,6 @@ def compiled_form(
     added = Added(before, after)
     if last is None:
         return CompiledChain(NOTHING, (0.0, 0.0), bias, nothing, added)
-    slope = reading.constant(last.args[1]) if last.rule is steps.prelu else None
+    slope = reader.constant(last.args[1]) if last.rule is steps.prelu else None
     limits = (0.0, math.inf) if last.rule is steps.relu else (*last.params, 0.0, 0.0)[:2]
     return CompiledChain(CODES[last.rule], limits, bias, nothing if slope is None else slope, added)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -54,8 +53,10 @@ class _AnyType(EagerBuilder):
 def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
     """Evaluate an operation quietly, in any floating-point type; all outputs."""
     with np.errstate(all="ignore"):
-        sugar = isinstance(op, SugarOp) and type(op).evaluate is SugarOp.evaluate
-        made: Any = op.expand(_AnyType(), *inputs) if sugar else op.evaluate(*inputs)  # type: ignore[attr-defined]
+        if isinstance(op, SugarOp) and type(op).evaluate is SugarOp.evaluate:
+            made = op.expand(_AnyType(), *inputs)
+        else:
+            made = op.evaluate(*inputs)
         return tuple(np.asarray(y) for y in as_tuple(made))
 
 
