@@ -29,7 +29,7 @@ from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import stage_ir, write_ir
 from irdeconv.kernels.shared.exact import accumulate_in_order
-from irdeconv.kernels.shared.team import Team, processors
+from irdeconv.kernels.shared.team import Threads, processors
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import Lowered, inferred
@@ -222,7 +222,9 @@ def compile(
         ready = inferred(graph) if form is None else _lower(graph, form).graph
     path = None if isinstance(tune, bool) else Path(tune)
     tuner = Tuner(measure=tune is not False, path=path)
-    settings = Settings(fuse, Team(processors() if threads is None else threads), tuner, max_memory)
+    settings = Settings(
+        fuse, Threads(processors() if threads is None else threads), tuner, max_memory
+    )
     return build_plan(ready, exact=exact, settings=settings)
 
 

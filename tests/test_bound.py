@@ -11,7 +11,7 @@ import pytest
 from irdeconv import dtypes
 from irdeconv.kernels.elementwise import chain
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple, infer_op, lookup
 from irdeconv.runtime.bound import bind
 from irdeconv.spec import Array, Interval, Spec
@@ -23,7 +23,7 @@ CASES = all_cases()
 
 
 def apply(
-    bound: Bound, arrays: Sequence[Array], outputs: Sequence[Spec], team: Team
+    bound: Bound, arrays: Sequence[Array], outputs: Sequence[Spec], team: Threads
 ) -> list[Array]:
     """Run into memory that holds garbage, or take the views."""
     if bound.view is not None:
@@ -62,7 +62,7 @@ def test_rows(row: Case) -> None:
         if bound.view is not None and first is spread:
             continue  # reshaping may copy
         with np.errstate(all="ignore"):
-            got = apply(bound, [first, *arrays[1:]], outputs, Team())
+            got = apply(bound, [first, *arrays[1:]], outputs, Threads())
         assert len(got) == len(row.outputs)
         for g, want in zip(got, row.outputs, strict=True):
             assert g.dtype == want.dtype.container
@@ -161,7 +161,7 @@ def test_larger_shapes(
     arrays = [t.values for t in tensors]
     with np.errstate(all="ignore"):
         want = as_tuple(op.evaluator(frozenset(range(len(used))))(*arrays))
-        results = [apply(bound, arrays, used, Team(threads)) for threads in (1, 3, 1)]
+        results = [apply(bound, arrays, used, Threads(threads)) for threads in (1, 3, 1)]
     for got, expected in zip(results[0], want, strict=True):
         assert got.shape == expected.shape
         finite = np.abs(expected[np.isfinite(expected)])

@@ -17,7 +17,7 @@ from irdeconv.kernels.elementwise import tiles
 from irdeconv.kernels.elementwise.calls import Instruction, Rule
 from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY, Op
 from irdeconv.ops import activation, convert, elementwise, normalization, quantize
 from irdeconv.runtime.chains import chain_step
@@ -109,7 +109,7 @@ def test_binary(op: Op, known: bool, dtype: str) -> None:
             compiled, given = chain_of(op, [x, y], dtype, known)
             out = np.empty_like(x)
             with np.errstate(all="ignore"):
-                compiled.run(given, out, Team())
+                compiled.run(given, out, Threads())
                 want = op.evaluate(x, y)
             # A power of a constant exponent becomes products; narrow types round intermediate
             # results of the operation, here only the end.
@@ -138,7 +138,7 @@ def test_prelu(known: bool, dtype: str) -> None:
         compiled, given = chain_of(activation.PReLU(), [x, s], dtype, known)
         out = np.empty_like(x)
         with np.errstate(all="ignore"):
-            compiled.run(given, out, Team())
+            compiled.run(given, out, Threads())
             want = activation.PReLU().evaluate(x, s)
             assert_close(out, want, dtype, 0, None)
 
@@ -171,7 +171,7 @@ def test_constants_become_parameters(dtype: str) -> None:
         compiled = Chain.compile([Instruction(step.rule, args, step.params)], kind, constants)
         out = np.empty_like(x)
         with np.errstate(all="ignore"):
-            compiled.run([x], out, Team())
+            compiled.run([x], out, Threads())
             want = op.evaluate(*arrays)
         scale = np.abs(x.astype(np.float64)) * 4 + size
         assert_close(out, want, dtype, ulps, scale if size else None)
@@ -206,12 +206,12 @@ def test_conversions_round_where_they_stand() -> None:
     ]
     compiled, out = Chain.compile(steps, "float32"), np.empty_like(x)
     with np.errstate(all="ignore"):
-        compiled.run([x], out, Team())
+        compiled.run([x], out, Threads())
         want = x.astype(np.float16).astype(np.float32) + x
     np.testing.assert_array_equal(out, want)
     into = np.empty(x.shape, np.float16)  # a chain may also end in another type
     with np.errstate(all="ignore"):
-        Chain.compile([Instruction(np.square, (0,))], "float32").run([x], into, Team())
+        Chain.compile([Instruction(np.square, (0,))], "float32").run([x], into, Threads())
         np.testing.assert_array_equal(into, np.square(x).astype(np.float16))
 
 
@@ -245,7 +245,7 @@ def interpret(steps: Sequence[Instruction], registers: list[Array]) -> Array:
         )
         shape = np.broadcast_shapes(*(values[i].shape for i in s.args))
         out = np.empty(shape, values[0].dtype)
-        one.run([values[i] for i in s.args], out, Team())
+        one.run([values[i] for i in s.args], out, Threads())
         values.append(out)
     return values[-1]
 
@@ -267,14 +267,14 @@ def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) ->
         outs = []
         for threads in (1, 3):
             out = np.empty(shape, np.float32)
-            compiled.run([x, *rest], out, Team(threads))
+            compiled.run([x, *rest], out, Threads(threads))
             outs.append(out.tobytes())
         same = x.copy()
-        compiled.run([same, *rest], same, Team())
+        compiled.run([same, *rest], same, Threads())
         outs.append(same.tobytes())
         odd = np.empty((*shape[:3], 8), np.float32)[..., 1:7:2]  # any strides
         odd[...] = x
-        compiled.run([odd, *rest], odd, Team())
+        compiled.run([odd, *rest], odd, Threads())
         np.testing.assert_array_equal(out, want)
     assert set(outs) == {outs[0]}
     assert odd.tobytes() == outs[0]
@@ -301,7 +301,7 @@ def test_epilogues(seed: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     width = flat.shape[2]
     rows, span = r.randint(1, m), r.randint(1, width)
     with np.errstate(all="ignore"):
-        compiled.run([x, *given.values()], want, Team())
+        compiled.run([x, *given.values()], want, Threads())
         for i in range(n):
             for c in range(0, m, rows):
                 for p in range(0, width, span):
@@ -322,8 +322,8 @@ def test_positional_is_what_needs_the_place() -> None:
 
 def test_nothing_to_compute() -> None:
     x = np.empty((0, 3), np.float32)
-    Chain.compile([Instruction(rules.relu, (0,))], "float32").run([x], x, Team())
+    Chain.compile([Instruction(rules.relu, (0,))], "float32").run([x], x, Threads())
     x = np.full((2, 3), -1, np.float32)
     out = np.empty_like(x)
-    Chain.compile([], "float32").run([x], out, Team())
+    Chain.compile([], "float32").run([x], out, Threads())
     assert (out == x).all()

@@ -11,7 +11,7 @@ from irdeconv.kernels.elementwise import steps as rules
 from irdeconv.kernels.elementwise.calls import Instruction, Rule
 from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.spec import Array
 from test_chain import assert_close, data
 
@@ -48,12 +48,12 @@ def test_compiled_activations(rule: Rule, params: tuple[float, ...], ulps: float
             # The sum is rounded before the function: by f32 first.
             first = x + bias if steps is after else x
             only = Chain.compile(alone, "float64", more)
-            only.run([first.astype(np.float64)], want, Team())
+            only.run([first.astype(np.float64)], want, Threads())
             assert slow.fused is None
             outs = []
             for threads in (1, 3):
                 out = np.empty_like(x)
-                fast.run([x], out, Team(threads))
+                fast.run([x], out, Threads(threads))
                 outs.append(out)
             tile = x.copy()
             epilogue = fast.bind(x.shape)
@@ -102,7 +102,7 @@ def test_residuals(activation: Rule | None, behind: bool) -> None:
     fast, slow = (Chain.compile(steps, d, [bias, None]) for d in ("float32", "float64"))
     assert fast.fused is not None or not jit.available()
     want = np.empty(x.shape, np.float64)
-    slow.run([x.astype(np.float64), more.astype(np.float64)], want, Team())
+    slow.run([x.astype(np.float64), more.astype(np.float64)], want, Threads())
     epilogue, tile = fast.bind(x.shape, {2: more}), x.copy()
     for i in range(2):
         for rows in (slice(0, 2), slice(2, 6)):

@@ -17,7 +17,7 @@ from irdeconv.kernels.deconvolution.separable import factors
 from irdeconv.kernels.shared import blocking, products
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.kernels.shared.toom import growth, matrices
 from support import oracle
 
@@ -82,7 +82,7 @@ def run(problem: ConvProblem, candidate: Candidate, x: Any, w: Any, epilogue: An
     """Run twice on one thread and on three; all four must give the same bits."""
     kernel = candidate.prepare(w)
     results = []
-    for team in (Team(1), Team(3)):
+    for team in (Threads(1), Threads(3)):
         for _ in range(2):
             y = np.full(problem.out_shape, np.nan, problem.dtype)
             team.begin()
@@ -330,7 +330,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
     )
     x, w = data(problem)
     for candidate in for_deconvolution(problem):
-        team = Team(1)
+        team = Threads(1)
         kernel = candidate.prepare(w)
         for _ in range(2):
             team.begin()
@@ -368,7 +368,7 @@ def test_narrow_floats_are_converted_block_by_block(
     lists = (kernel, strides, (1, 1), (0, 0), sizes)
     problem = ConvProblem((1, c, 192, 192), m, groups, *lists, "float16")
     x, w = np.zeros(problem.shape, "f2"), np.zeros((groups, c // groups, m // groups, *kernel))
-    team, out = Team(1), np.empty(problem.out_shape, "f2")
+    team, out = Threads(1), np.empty(problem.out_shape, "f2")
     for _ in range(2):
         team.begin()
         best = for_deconvolution(problem)[0]

@@ -27,7 +27,7 @@ from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
-from irdeconv.kernels.shared.team import Team, arithmetic
+from irdeconv.kernels.shared.team import Threads, arithmetic
 from support.blocks import SMALL
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
@@ -151,7 +151,7 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
     x, w = data(problem)
     x[1, 1] = np.nan
     [candidate] = single.candidates(problem)
-    y, team = np.full(problem.out_shape, 7, dtype), Team(1)
+    y, team = np.full(problem.out_shape, 7, dtype), Threads(1)
     candidate.prepare(w.astype(np.float32))(x, y, None, team)
     bad = np.isnan(y)
     assert not bad[0].any()
@@ -209,7 +209,7 @@ class Guarded(Space):
         return found
 
 
-class GuardedTeam(Team):
+class GuardedTeam(Threads):
     def __init__(self, behind: bool) -> None:
         super().__init__(1)
         self.space, self._spaces = Guarded(behind), [Guarded(behind)]
@@ -283,7 +283,7 @@ def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int
     reached = expected(problem, bad.astype("f4"), np.ones_like(w)) > 0
     x[bad] = np.inf if seed % 2 else np.nan
     for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
-        kernel, team = candidate.prepare(w.astype(problem.compute)), Team(1)
+        kernel, team = candidate.prepare(w.astype(problem.compute)), Threads(1)
         for _ in range(2):
             y = np.full(problem.out_shape, np.nan, problem.dtype)
             team.begin()
@@ -303,7 +303,7 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
         outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
 
         def work(y: Any, kernel: Any = kernel) -> None:
-            team = Team(1)
+            team = Threads(1)
             for _ in range(5):
                 y[...] = np.nan
                 team.begin()
@@ -336,7 +336,7 @@ def test_thin_and_dilated_layers_declare_their_scratch(problem: ConvProblem) -> 
     pairs = [(c, own) for c in for_deconvolution(problem)]
     pairs += [(c, np.ascontiguousarray(own.swapaxes(1, 2))) for c in for_convolution(problem)]
     for candidate, filters in pairs:
-        team, y = Team(1), np.empty(problem.out_shape, problem.dtype)
+        team, y = Threads(1), np.empty(problem.out_shape, problem.dtype)
         candidate.prepare(filters)(x, y, None, team)
         rounded = candidate.scratch + 4 * ALIGNMENT
         assert team.peak <= rounded, candidate.name
@@ -369,7 +369,7 @@ def test_scratch_of_separable_filters_is_counted(dtype: str, outputs: int) -> No
     x, w = np.ones(problem.shape, dtype), np.ones((1, 1, outputs, 16, 16), dtype)
     names = []
     for candidate in for_deconvolution(problem):
-        kernel, team = candidate.prepare(w), Team(1)
+        kernel, team = candidate.prepare(w), Threads(1)
         names.append(getattr(kernel, "name", candidate.name))
         team.begin()
         kernel(x, np.empty(problem.out_shape, dtype), None, team)

@@ -17,7 +17,7 @@ from irdeconv import dtypes
 from irdeconv.kernels.elementwise.calls import Instruction
 from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY, Op
 from irdeconv.ops.elementwise import Binary, Power
 from irdeconv.runtime.chains import chain_step
@@ -82,7 +82,7 @@ def as_chain(op: Op, arrays: Sequence[Array], out: Array, varying: set[int]) -> 
         if not constant:
             given.append(value)
     instruction = Instruction(step.rule, tuple(range(len(step.args))), step.params)
-    Chain.compile([instruction], given[0].dtype, operands[1:]).run(given, out, Team())
+    Chain.compile([instruction], given[0].dtype, operands[1:]).run(given, out, Threads())
     return out
 
 

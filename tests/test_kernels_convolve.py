@@ -17,7 +17,7 @@ from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.kernels.shared.toom import growth
 from support import oracle
 
@@ -85,8 +85,8 @@ class Shifts:
 
 
 @np.errstate(all="ignore")  # as the engine does
-def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Team:
-    team = Team(threads)
+def run(c: Candidate, x: Any, w: Any, out: Any, epilogue: Any = None, threads: int = 1) -> Threads:
+    team = Threads(threads)
     team.begin()
     c.prepare(w)(x, out, epilogue, team)
     return team

@@ -13,7 +13,7 @@ from irdeconv import geometry_conv
 from irdeconv.kernels.pooling import slices as pooling
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import BlockSizes
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from support import oracle
 
 
@@ -152,8 +152,8 @@ def test_common_windows(
         counts = pooling.counts(x.shape[2:], windows, exclude_pad=True) if average else None
         got, want = (np.empty((2, 3, *sizes), np.float32) for _ in range(2))
         with np.errstate(all="ignore"):
-            pooling.Pooling(x.shape, x.dtype, windows, counts)(x, got, Team(3))
+            pooling.Pooling(x.shape, x.dtype, windows, counts)(x, got, Threads(3))
             with monkeypatch.context() as m:
                 m.setattr(jit, "available", lambda: False)
-                pooling.Pooling(x.shape, x.dtype, windows, counts)(x, want, Team())
+                pooling.Pooling(x.shape, x.dtype, windows, counts)(x, want, Threads())
         np.testing.assert_allclose(got, want, rtol=9 * 2.0**-24 if average else 0, atol=2.0**-22)

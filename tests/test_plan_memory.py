@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import irdeconv as ird
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution
@@ -100,7 +100,7 @@ def candidates(*costs):
 def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
     windows = ConvProblem((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
     options = candidates(1e6, 1.5e6, 9e6)
-    team, w = Team(), randn(1, 3, 2, 3)
+    team, w = Threads(), randn(1, 3, 2, 3)
     measured = []
 
     def timed(candidate, *_):
@@ -160,7 +160,7 @@ def test_memory_of_outputs_is_used_again_only_where_nobody_sees_it():
 
 @pytest.mark.parametrize("caller_fails", [True, False])
 def test_threads_are_done_when_one_of_them_failed(caller_fails):
-    team, began, ended = Team(2), [], []
+    team, began, ended = Threads(2), [], []
     caller, other = threading.get_ident(), threading.Event()
 
     def work(item, _):

@@ -13,7 +13,7 @@ import pytest
 from irdeconv.kernels.shared import team as teams
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.scratch import Space
-from irdeconv.kernels.shared.team import Alone, Team, Turn
+from irdeconv.kernels.shared.team import Alone, Threads, Turn
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from irdeconv.kernels.shared.team import Alone, Team, Turn
     [
         (1e-3, 2e-3, [True, False, True, False, False, False, False, True, False]),
         (1e-3, 5e-4, [True, False, True, False, True, True, True, False, True]),
-        (teams.SHORT / 2, 1e-3, [True, *[False] * 8]),
-        (1.5 * teams.LONG, 1.0, [True, False, True, False, True, True, True, False, True]),
+        (teams.NEVER_SHARED / 2, 1e-3, [True, *[False] * 8]),
+        (1.5 * teams.ALWAYS_SHARED, 1.0, [True, False, True, False, True, True, True, False, True]),
     ],
 )
 def test_a_kernel_takes_the_faster_way_and_looks_again(
@@ -30,14 +30,14 @@ def test_a_kernel_takes_the_faster_way_and_looks_again(
 ) -> None:
     clock, seen = [0.0], []
 
-    def work(_: Team, __: Any, ___: Any, threads: int) -> None:
+    def work(_: Threads, __: Any, ___: Any, threads: int) -> None:
         seen.append(threads > 1)
         clock[0] += shared if threads > 1 else alone
 
     monkeypatch.setattr(teams, "AGAIN", 8)
     monkeypatch.setattr(teams, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(Team, "_work", work)
-    member = Team(2).member()
+    monkeypatch.setattr(Threads, "run", work)
+    member = Threads(2).member()
     for _ in want:
         member.begin()
         member.each(range(2), lambda *_: None)
@@ -45,7 +45,7 @@ def test_a_kernel_takes_the_faster_way_and_looks_again(
 
 
 def test_calls_of_a_kernel_are_told_apart_by_their_order() -> None:
-    member = Team(2).member()
+    member = Threads(2).member()
     seen = []
     for _ in range(3):
         member.begin()
@@ -56,15 +56,14 @@ def test_calls_of_a_kernel_are_told_apart_by_their_order() -> None:
 
 
 def test_one_thread_has_nothing_to_learn() -> None:
-    team = Team(1)
+    team = Threads(1)
     assert team.member() is team
 
 
 def test_members_share_threads_and_memory() -> None:
-    team = Team(2)
+    team = Threads(2)
     one, other = team.member(), team.member()
-    assert one.lock is other.lock is team.lock
-    assert one.space is team.space
+    assert one.space is other.space is team.space
     spaces: set[int] = set()
     for member in (one, other):
         meeting = threading.Barrier(2, timeout=10)
@@ -82,7 +81,7 @@ def test_members_share_threads_and_memory() -> None:
 
 def test_the_caller_does_not_wait_for_threads_that_have_something_else_to_do() -> None:
     """As after a fork, where they do not exist, or where they wake up late."""
-    team, release, seen = Team(2), threading.Event(), []
+    team, release, seen = Threads(2), threading.Event(), []
     assert team._pool is not None
     team._pool.submit(release.wait, 60)
     array = np.zeros(3)
@@ -97,7 +96,7 @@ def test_the_caller_does_not_wait_for_threads_that_have_something_else_to_do() -
 
 
 def test_an_interrupt_waits_for_the_other_thread() -> None:
-    team, caller = Team(2), threading.get_ident()
+    team, caller = Threads(2), threading.get_ident()
     begun, ended = threading.Event(), []
 
     def work(item: int, _: Space) -> None:
@@ -125,7 +124,7 @@ def test_waiting_itself_may_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(teams, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Team(2).each(range(4), lambda *_: None)
+        Threads(2).each(range(4), lambda *_: None)
     assert next(times, "all") == "all"
 
 
@@ -143,7 +142,7 @@ def test_pieces_are_as_many_as_wanted_and_even_where_that_is_near(size: int, pie
 
 def test_a_kernel_inside_an_item_keeps_to_its_memory() -> None:
     """What an item had before, a kernel that runs inside does not overwrite."""
-    team = Team(3)
+    team = Threads(3)
     results: dict[int, bool] = {}
 
     def item(i: int, space: Space) -> None:

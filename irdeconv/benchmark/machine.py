@@ -15,7 +15,7 @@ import numpy as np
 from irdeconv import __version__
 from irdeconv.benchmark.measure import Clock, timed
 from irdeconv.kernels.shared.scratch import Space
-from irdeconv.kernels.shared.team import Team, processors
+from irdeconv.kernels.shared.team import Threads, processors
 from irdeconv.runtime.blas import blas_name, blas_threads
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
@@ -135,7 +135,7 @@ def _gemm_seconds(clock: Clock, threads: int) -> float:
     Processor time for one thread, which others on the machine do not change; wall time for several.
     """
     matrices = [_matrices(i) for i in range(threads)]
-    team = Team(threads)
+    team = Threads(threads)
 
     def multiply(item: int, space: Space) -> None:
         a, b, out = matrices[item]

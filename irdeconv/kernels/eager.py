@@ -22,7 +22,7 @@ from irdeconv.kernels.shared.arithmetic import accumulator, store
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.exact import convolve_in_order, deconvolve_in_order, in_order
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.spec import Array
 
 MOST_AXES = 3  # spatial axes that the kernels know
@@ -110,7 +110,7 @@ class _Local(threading.local):
     """A team per thread: scratch memory that stays mapped from call to call."""
 
     def __init__(self) -> None:
-        self.team = Team()
+        self.team = Threads()
 
 
 _LOCAL = _Local()

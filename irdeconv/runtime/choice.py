@@ -18,7 +18,7 @@ from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.margins import worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team, arithmetic
+from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.spec import Array
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
@@ -55,7 +55,7 @@ class Tuner:
         problem: ConvProblem,
         candidates: Sequence[Candidate],
         filter: Array | None,
-        team: Team,
+        team: Threads,
     ) -> KernelChoice:
         """Return the best of the candidates, which are sorted by estimated cost."""
         candidates = worthwhile(candidates)
@@ -111,7 +111,7 @@ def _key(kind: str, problem: ConvProblem) -> str:
     return f"{kind} numpy {np.__version__} {(*lists, *more)}"
 
 
-def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Team) -> float:
+def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Threads) -> float:
     """Return the least CPU time of a few runs in seconds."""
     x = np.ones(problem.shape, filter.dtype)
     out = np.empty(problem.out_shape, filter.dtype)

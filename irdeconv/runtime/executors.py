@@ -18,7 +18,7 @@ from irdeconv.kernels.shared.candidate import (
     Kernel,
     NamedKernel,
 )
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.op import as_tuple
 from irdeconv.runtime.bound import bind
 from irdeconv.runtime.chains import ChainPlan, plan_chain
@@ -65,7 +65,7 @@ def choose_executor(
     group: FusionGroup,
     constants: Mapping[Value, Array],
     tuner: Tuner,
-    team: Team,
+    team: Threads,
     used: frozenset[int],
 ) -> Executor:
     """Choose what executes a group of a fused plan; `used` are the ports that are read."""
@@ -340,7 +340,7 @@ def _convolution(
     group: ConvolutionGroup,
     constants: Mapping[Value, Array],
     tuner: Tuner,
-    team: Team,
+    team: Threads,
 ) -> Executor:
     layer = group.layer
     filter = constants.get(layer.filter)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node
-from irdeconv.kernels.shared.team import Team, arithmetic
+from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.spec import Array
 
 COUNTS_REFERENCES = sys.implementation.name == "cpython"
@@ -87,7 +87,7 @@ class Program:
     parameters: list[int]
     results: list[tuple[str, int]]
     given: list[tuple[Node, Slots]]
-    team: Team
+    team: Threads
     graph: Graph  # the one that the steps' nodes belong to
     fresh: list[Fresh] = field(default_factory=list)
     arena: int = 0

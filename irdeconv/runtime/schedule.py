@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
@@ -29,7 +29,7 @@ class Settings:
     """How a plan executes: `max_memory` in bytes, None for no limit."""
 
     fuse: bool = True
-    team: Team = field(default_factory=Team)
+    team: Threads = field(default_factory=Threads)
     tuner: Tuner = field(default_factory=Tuner)
     max_memory: int | None = None
 

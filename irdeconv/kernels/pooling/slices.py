@@ -20,7 +20,7 @@ from irdeconv.kernels.pooling.flat import Flat
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.scratch import Space
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
@@ -253,7 +253,7 @@ def max_pool(
     type, as the runtimes do. `out` is C-contiguous.  [pooling/MaxPool]
     """
     y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
-    Pooling(x.shape, x.dtype, windows, None)(x, y, team or Team())
+    Pooling(x.shape, x.dtype, windows, None)(x, y, team or Threads())
     return y
 
 
@@ -299,7 +299,7 @@ def avg_pool(
     """
     y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
     count = counts(x.shape[2:], windows, exclude_pad=exclude_pad)
-    Pooling(x.shape, x.dtype, windows, count)(x, y, team or Team())
+    Pooling(x.shape, x.dtype, windows, count)(x, y, team or Threads())
     return y
 
 

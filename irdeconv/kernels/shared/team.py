@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from irdeconv.kernels.shared.scratch import Space
 
 T = TypeVar("T")
 BUFFER = 512  # elements
-SHORT = 5e-5  # seconds of work that no thread is worth waking up for
-LONG = 2e-3  # seconds of work that is always worth it
+NEVER_SHARED = 5e-5  # seconds of work that no thread is worth waking up for
+ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
 TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
 AGAIN = 20  # after so many runs the other way is tried once more
@@ -115,11 +115,25 @@ class Turn:
         self._lock.release()
 
 
-class Team:
-    """One or more threads; each has scratch memory of its own.
+class Team(Protocol):
+    """What runs a kernel; `space` is the memory that a kernel shares between its blocks."""
 
-    `space` is what a kernel shares between its blocks. A team runs one kernel at a time: its user
-    holds `lock`.
+    space: Space
+
+    def begin(self) -> None:
+        """Start a kernel: the shared memory is free again."""
+
+    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
+        """Call `work(item, space)` for every item; items must not depend on each other.
+
+        Where one raises, no other is being worked on any more when this does.
+        """
+
+
+class Threads:
+    """A team of one or more threads; each has scratch memory of its own.
+
+    It runs one kernel at a time: its user holds `lock`.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -129,15 +143,16 @@ class Team:
         self._spaces = [Space() for _ in range(self.threads)]
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
+    def begin(self) -> None:
+        """See `Team`."""
+        self.space.reset()
+
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """Call `work(item, space)` for every item; items must not depend on each other.
+        """See `Team`; the caller works as well, so it does not wait for threads to wake up."""
+        self.run(list(items), work, self.threads)
 
-        The caller works as well, so it does not wait for other threads to wake up. Where one
-        raises, no other is being worked on any more when this does.
-        """
-        self._work(list(items), work, self.threads)
-
-    def _work(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
+    def run(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
+        """Work on the items with at most so many threads."""
         rest = iter(items)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
@@ -168,11 +183,7 @@ class Team:
 
     def member(self) -> Team:
         """Return this team for a kernel of its own, which learns what is not worth sharing."""
-        return self if self._pool is None else _Member(self)
-
-    def begin(self) -> None:
-        """Start a kernel: the shared memory is free again."""
-        self.space.reset()
+        return self if self.threads == 1 else _Member(self)
 
     @property
     def peak(self) -> int:
@@ -181,7 +192,7 @@ class Team:
 
 
 @dataclass
-class _Times:
+class _CallTimes:
     """How long one call of a kernel took of late, in seconds, alone and shared."""
 
     alone: float = math.inf
@@ -194,15 +205,15 @@ class _Times:
         Long work is shared in any case: a disturbed trial must not decide for many runs.
         """
         self.runs += 1
-        if self.alone < SHORT:
+        if self.alone < NEVER_SHARED:
             return False
         if self.runs <= TRIALS:
             return self.runs % 2 == 1
-        share = self.alone > LONG or self.shared < self.alone
+        share = self.alone > ALWAYS_SHARED or self.shared < self.alone
         return share != (self.runs % AGAIN == 0)
 
 
-class _Member(Team):
+class _Member:
     """A team as one kernel sees it that runs again and again, with the same work every time.
 
     Waking threads up takes time, and so does waiting for the interpreter between short calls of
@@ -210,29 +221,28 @@ class _Member(Team):
     results do not depend on it.
     """
 
-    def __init__(self, team: Team) -> None:
-        self.threads, self.space, self.lock = team.threads, team.space, team.lock
-        self._spaces, self._pool = team._spaces, team._pool
-        self._times: list[_Times] = []  # of each call of a run
+    def __init__(self, team: Threads) -> None:
+        self._team, self.space = team, team.space
+        self._times: list[_CallTimes] = []  # of each call of a run
         self._calls = 0
 
     def begin(self) -> None:
-        """See the base class."""
-        super().begin()
+        """See `Team`."""
+        self._team.begin()
         self._calls = 0
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """See the base class."""
+        """See `Team`."""
         blocks = list(items)
         if len(blocks) < 2:
-            self._work(blocks, work, 1)
+            self._team.run(blocks, work, 1)
             return
         if self._calls == len(self._times):
-            self._times.append(_Times())
+            self._times.append(_CallTimes())
         times = self._times[self._calls]
         self._calls += 1
         share, start = times.share(), perf_counter()
-        self._work(blocks, work, self.threads if share else 1)
+        self._team.run(blocks, work, self._team.threads if share else 1)
         seconds = perf_counter() - start
         if share:
             times.shared = min(seconds, FADING * times.shared)
@@ -240,18 +250,17 @@ class _Member(Team):
             times.alone = min(seconds, FADING * times.alone)
 
 
-class Alone(Team):
+class Alone:
     """A single thread of a team that runs a whole kernel as one item, in that item's memory."""
 
     def __init__(self, space: Space) -> None:
-        self.threads, self.space, self.lock = 1, space, Turn()
-        self._spaces, self._pool = [], None
+        self.space = space
 
     def begin(self) -> None:
         """Do nothing: the item around it still needs its memory."""
 
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """See the base class."""
+        """See `Team`."""
         used = self.space.used
         for item in items:
             self.space.release(used)
