@@ -1,0 +1,310 @@
+"""Fit the rates of the kernels' cost formulas to this processor.
+
+    python tools/fit_rates.py --seconds 600
+    python tools/fit_rates.py --only placed --only spread --json rates.json
+
+The cost of a kernel is what it does, counted, times rates in nanoseconds: a record per family of
+kernels. For each family this draws problems at random, times the kernels on one thread, takes the
+least processor time over rounds in which they take turns, and finds the rates, none of them
+negative, with the least squared error relative to the times. It prints what the package has beside
+what was fitted, and the median and the 90th percentile of predicted over measured time for both, on
+every third trial, which the fit has not seen. Rates that these problems do not tell, or not apart,
+stay near what they are.
+
+Nothing is changed: put the rates that you want into the records named in the output. Other
+processes on the machine disturb the times, so repeat with another --seed before you believe a rate.
+IRDECONV_FAST=0 in the environment measures the kernels that are used without numba. Exit code 2
+where a family that was asked for cannot be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irdeconv.benchmark.machine import Conditions
+from irdeconv.benchmark.measure import Call, Clock, interleaved, percentile
+from irdeconv.kernels.convolution import work
+from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.deconvolution import placed_candidates, winograd_candidates
+from irdeconv.kernels.shared import products
+from irdeconv.kernels.shared.candidate import Candidate, Estimate
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Team, arithmetic
+from irdeconv.runtime.blas import blas_threads
+
+SCHEMA = "irdeconv/fit-rates/1"
+ELEMENTS = 1 << 20  # of inputs, filter and outputs together, at most
+LEAST, MOST = 2e4, 2e7  # ns that a kernel should take
+DRAWS = 100  # problems for each trial that is wanted, at most
+TOGETHER = 30  # trials that take turns and are in memory at once
+HELD_OUT = 3  # one trial in so many is not fitted
+KEPT = 1e-3  # how much a rate that is twice what it was adds to the squared errors
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A kernel on a problem: its estimate, and what makes the call that is timed."""
+
+    estimate: Estimate
+    prepare: Callable[[], Call]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels whose costs come from one record, which is the constant `home`."""
+
+    rates: Any
+    home: str
+    draw: Callable[[random.Random], list[Trial]]
+
+    def trials(self, count: int, seed: int) -> list[Trial]:
+        """Draw that many trials; fewer where kernels are missing, as without numba."""
+        rng, found = random.Random(seed), list[Trial]()
+        for _ in range(DRAWS * count):
+            if len(found) >= count:
+                break
+            some = [t for t in self.draw(rng) if t.estimate.rates is self.rates]
+            found += [t for t in some if LEAST <= t.estimate.cost <= MOST]
+        return found[:count]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Current and fitted rates, and predicted over measured time of unseen trials for both."""
+
+    current: Any
+    fitted: Any
+    before: list[float]
+    after: list[float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "rates": {n: [v, vars(self.fitted)[n]] for n, v in vars(self.current).items()},
+            "ratio_before": ratios(self.before),
+            "ratio_after": ratios(self.after),
+        }
+
+
+def ratios(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 90th percentile."""
+    ranked = sorted(values)
+    return {"median": percentile(ranked, 50), "p90": percentile(ranked, 90)}
+
+
+def about(rng: random.Random, low: int, high: int) -> int:
+    """Draw an integer, small ones as often as large ones on a logarithmic scale."""
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def draw_problem(rng: random.Random, deconvolution: bool) -> ConvProblem:
+    """Draw a layer: a quarter with K == S, a quarter depthwise, the others any."""
+    rank = rng.choice([1, 2, 2, 2, 3])
+    kind = rng.choice(["disjoint", "depthwise", "any", "any"])
+    stride = rng.choice([1, 2, 2, 3, 4, 8] if deconvolution else [1, 1, 1, 2])
+    kernel = rng.choice([1, 2, 3, 3, 4, 5, 7] if rank < 3 else [1, 2, 3])
+    if kind == "disjoint":
+        kernel = stride if deconvolution else 1
+    size = about(rng, *((8, 4000), (4, 128), (4, 24))[rank - 1])
+    channels = about(rng, 1, 256)
+    outputs = channels if kind == "depthwise" else about(rng, 1, 256)
+    begin = rng.randint(0, kernel // 2)
+    span = (size - 1) * stride + kernel - 2 * begin
+    sizes = span if deconvolution else (size + 2 * begin - kernel) // stride + 1
+    return ConvProblem(
+        shape=(rng.choice([1, 1, 1, 4]), channels, *(size,) * rank),
+        outputs=outputs,
+        groups=channels if kind == "depthwise" else 1,
+        kernel=(kernel,) * rank,
+        strides=(stride,) * rank,
+        dilations=(1,) * rank,
+        begin=(begin,) * rank,
+        sizes=(max(0, sizes),) * rank,
+    )
+
+
+def draw_layer(
+    candidates: Callable[[ConvProblem], list[Candidate]], deconvolution: bool, rng: random.Random
+) -> list[Trial]:
+    """Return the kernels of a random layer whose estimates have rates."""
+    problem = draw_problem(rng, deconvolution)
+    filter = problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel
+    if not deconvolution:
+        filter = problem.groups, problem.group_outputs, problem.group_inputs, *problem.kernel
+    elements = sum(map(math.prod, (problem.shape, problem.out_shape, filter)))
+    if problem.empty or elements > ELEMENTS:
+        return []
+
+    def prepare(candidate: Candidate) -> Call:
+        rng = np.random.default_rng(0)
+        x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, filter))
+        kernel, out, team = candidate.prepare(w), np.empty(problem.out_shape, np.float32), Team(1)
+
+        def call() -> None:
+            team.begin()
+            kernel(x, out, None, team)
+
+        return call
+
+    kernels = candidates(problem)
+    return [Trial(c.estimate, partial(prepare, c)) for c in kernels if c.estimate is not None]
+
+
+def draw_product(rng: random.Random) -> list[Trial]:
+    """Return a random product of matrices."""
+    k = rng.choice([1, about(rng, 2, 1024), about(rng, 512, 4096)])  # those are packed
+    m, n = about(rng, 1, 1024), about(rng, 16, 8192)
+    if m * k + k * n + m * n > ELEMENTS:
+        return []
+
+    def prepare() -> Call:
+        rng = np.random.default_rng(0)
+        a, b = (rng.standard_normal(s, np.float32) for s in ((m, k), (k, n)))
+        return partial(products.multiply, a, b, np.empty((m, n), np.float32))
+
+    return [Trial(Estimate(products.PRODUCT, partial(products.product_cost, m, k, n)), prepare)]
+
+
+def families() -> dict[str, Family]:
+    """Return all families by name."""
+    deconvolution, convolution = "irdeconv/kernels/deconvolution", "irdeconv/kernels/convolution"
+    rows, tiles = f"{deconvolution}/placed_candidates.py", f"{deconvolution}/winograd_candidates.py"
+    placed = partial(draw_layer, placed_candidates.candidates, True)
+    winograd = partial(draw_layer, winograd_candidates.candidates, True)
+    every = partial(draw_layer, convolution_candidates, False)
+    return {
+        "product": Family(
+            products.PRODUCT, "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
+        ),
+        "placed": Family(placed_candidates.PLACED, f"{rows}: PLACED", placed),
+        "single": Family(placed_candidates.SINGLE, f"{rows}: SINGLE", placed),
+        "spread": Family(placed_candidates.SPREAD, f"{rows}: SPREAD", placed),
+        "winograd": Family(winograd_candidates.TILED, f"{tiles}: TILED", winograd),
+        "winograd-numpy": Family(winograd_candidates.PASSES, f"{tiles}: PASSES", winograd),
+        "convolution": Family(work.WORK, f"{convolution}/work.py: WORK", every),
+    }
+
+
+def measure(trials: Sequence[Trial], *, rounds: int, seconds: float, clock: Clock) -> list[float]:
+    """Return the least processor time of each trial in nanoseconds, in about `seconds` for all."""
+    times, each = list[float](), seconds / (rounds * len(trials))
+    for start in range(0, len(trials), TOGETHER):
+        calls = {str(i): t.prepare() for i, t in enumerate(trials[start : start + TOGETHER])}
+        with blas_threads(1), arithmetic():
+            samples = interleaved(calls, rounds=rounds, seconds=each, clock=clock)
+        times += [1e9 * min(s.cpu for s in samples[name]) for name in calls]
+    return times
+
+
+def fit(rates: Any, estimates: Sequence[Estimate], times: Sequence[float]) -> Fit:
+    """Return the rates with the least relative error for these times in nanoseconds."""
+    pairs = list(zip(estimates, times, strict=True))
+    unseen = pairs[::HELD_OUT]
+    seen = [p for i, p in enumerate(pairs) if i % HELD_OUT]
+    names = list(vars(rates))
+    zero = replace(rates, **dict.fromkeys(names, 0.0))
+    ones = [replace(zero, **{name: 1.0}) for name in names]
+    measured = np.array([t for _, t in seen])
+    constant = np.array([e.nanoseconds(zero) for e, _ in seen])
+    counts = np.array([[e.nanoseconds(one) for one in ones] for e, _ in seen])
+    relative = (counts - constant[:, None]) / measured[:, None]
+    used = relative.any(axis=0)
+    values = np.array([float(vars(rates)[name]) for name in names])
+    kept = np.array([KEPT**0.5 / v if v else 0.0 for v in values[used]])
+    a = np.concatenate([relative[:, used], np.diag(kept)])
+    values[used] = non_negative(a, np.concatenate([1 - constant / measured, kept * values[used]]))
+    fitted = replace(rates, **dict(zip(names, values.tolist(), strict=True)))
+    before, after = ([e.nanoseconds(r) / t for e, t in unseen] for r in (rates, fitted))
+    return Fit(rates, fitted, before, after)
+
+
+def non_negative(a: Any, b: Any) -> Any:
+    """Return the least squares solution of a x = b without negative elements (Lawson, Hanson)."""
+    scale = np.sqrt((a * a).sum(0))
+    a, x, free = a / scale, np.zeros(a.shape[1]), np.zeros(a.shape[1], bool)
+    for _ in range(3 * len(x)):
+        gradient = (a * (b - (a * x).sum(1))[:, None]).sum(0)
+        gradient[free] = 0
+        if gradient.max(initial=0) < 1e-10:
+            break
+        free[gradient.argmax()] = True
+        while True:
+            solution = np.zeros_like(x)
+            solution[free] = np.linalg.lstsq(a[:, free], b, rcond=None)[0]
+            below = free & (solution <= 0)
+            if not below.any():
+                break
+            x += (x[below] / (x[below] - solution[below])).min() * (solution - x)
+            free &= x > 1e-12
+        x = solution
+    return x / scale
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument(
+        "--only", action="append", choices=list(families()), help="a family; may be repeated"
+    )
+    p.add_argument("--trials", type=int, default=150, help="kernels per family")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument(
+        "--seconds", type=float, default=300, help="of all measurements, besides warming up"
+    )
+    p.add_argument("--seed", type=int, default=0, help="which problems are drawn")
+    p.add_argument("--json", metavar="FILE", help="write the result here as well")
+    return p.parse_args(argv)
+
+
+def show(name: str, home: str, found: Fit) -> None:
+    """Print a family."""
+    before, after = ratios(found.before), ratios(found.after)
+    print(f"{name}: {home}")
+    print(f"  {'rate':<14} {'current':>10} {'fitted':>10}")
+    for rate, value in vars(found.current).items():
+        print(f"  {rate:<14} {value:>10.4g} {vars(found.fitted)[rate]:>10.4g}")
+    for label in ("median", "p90"):
+        print(f"  {'ratio ' + label:<14} {before[label]:>10.3f} {after[label]:>10.3f}")
+
+
+def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
+    """Draw, measure, fit, print."""
+    args = arguments(argv)
+    chosen = {n: f for n, f in families().items() if not args.only or n in args.only}
+    trials = {n: f.trials(args.trials, args.seed) for n, f in chosen.items()}
+    missing = [n for n, some in trials.items() if len(some) <= len(vars(chosen[n].rates))]
+    if args.only and missing:
+        print(f"fit_rates: too few kernels to measure: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    conditions = Conditions.now()
+    print(", ".join(f"{k} {v}" for k, v in conditions.to_dict().items()))
+    fits = dict[str, Fit]()
+    for name in [n for n in chosen if n not in missing]:
+        timing = {"rounds": args.rounds, "seconds": args.seconds / len(chosen)}
+        times = measure(trials[name], clock=clock or Clock(), **timing)
+        fits[name] = fit(chosen[name].rates, [t.estimate for t in trials[name]], times)
+        show(name, chosen[name].home, fits[name])
+    if missing:
+        print(f"not measured, since kernels are missing: {', '.join(missing)}")
+    if args.json:
+        results = {name: found.to_dict() for name, found in fits.items()}
+        document = {"schema": SCHEMA, "conditions": conditions.to_dict(), "families": results}
+        Path(args.json).write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
