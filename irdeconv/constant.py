@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.spec import Array
 
 
+@runtime_checkable
 class ConstantData(Protocol):
     """The data of a constant."""
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from irdeconv.constant import FileData
 from irdeconv.dialects.template import CanonicalRecorder
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
@@ -116,8 +117,9 @@ def _const_size(op: Op) -> tuple[int, int]:
     if not isinstance(op, Const) or not is_static(op.shape):
         return 0, 0
     count = math.prod(op.shape)
-    size = getattr(op.data, "size", None)
-    return count, op.element_type.nbytes(count) if size is None else int(size)
+    if isinstance(op.data, FileData):
+        return count, op.data.size
+    return count, op.element_type.nbytes(count)
 
 
 def _constant_sources(graph: Graph) -> dict[int, frozenset[int]]:

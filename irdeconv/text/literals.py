@@ -226,8 +226,4 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint is type(None):
         return value is None
-    return not isinstance(hint, type) or not _plain(hint) or isinstance(value, hint)
-
-
-def _plain(hint: type) -> bool:
-    return not getattr(hint, "_is_protocol", False)
+    return not isinstance(hint, type) or isinstance(value, hint)

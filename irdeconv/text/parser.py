@@ -7,6 +7,7 @@ import typing
 from typing import Any, TypeVar
 
 from irdeconv import dialects, ops
+from irdeconv.dtypes import u8
 from irdeconv.graph import Graph, Info, Node, Value
 from irdeconv.op import TYPES, Op, lookup
 from irdeconv.ops.basic import Const, Opaque, Section
@@ -145,8 +146,6 @@ class _GraphParser:
         return {**given, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
 
     def opaque(self, type_: str, version: str, given: Fields, at: int) -> Op:
-        from irdeconv.dtypes import u8
-
         fields = dict(given)
         if "sections" in given:
             sections, offset = given["sections"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from irdeconv.constant import ConstantData
-from irdeconv.dtypes import ElementType
+from irdeconv.dtypes import ElementType, u8
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Array, Interval, Spec
@@ -111,14 +111,9 @@ class _Printer:
             return format_spec(value)
         if isinstance(value, Section):
             return f"[{quote(value.tag)}, {_xml(value.xml)}]"
-        if hasattr(value, "raw"):
-            return self.data(value)
+        if isinstance(value, ConstantData):
+            return format_data(value, u8, None, self.elide)
         raise TypeError(f"the text form cannot spell a {type(value).__name__}")
-
-    def data(self, data: ConstantData) -> str:
-        from irdeconv.dtypes import u8
-
-        return format_data(data, u8, None, self.elide)
 
 
 def _reference(value: Value) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.constant import ArrayData, ConstantData
+from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ElementType
 from irdeconv.packing import encode
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
@@ -135,9 +135,8 @@ def format_data(
     More bytes than `elide` are elided, but for elements that are few enough to be read.
     """
     if not data.available:
-        source = getattr(data, "source", None)
-        where = quote(source.path if source is not None else "")
-        return f"missing({where}, {getattr(data, 'offset', 0)}, {getattr(data, 'size', 0)})"
+        assert isinstance(data, FileData)
+        return f"missing({quote(data.source.path)}, {data.offset}, {data.size})"
     raw = data.raw()
     count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
     text = None
