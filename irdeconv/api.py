@@ -16,7 +16,7 @@ import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.benchmark import BenchReport, require_measurable
 from irdeconv.benchmark import bench as _bench
 from irdeconv.benchmark.peers import Source, peers
-from irdeconv.errors import Diagnostic, InferenceError, InputError, UsageError
+from irdeconv.errors import Diagnostic, InferenceError, InputError, UsageError, misused
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
@@ -135,7 +135,7 @@ def _require_no_reading(
     if names:
         message = f"{names}: a graph that has been read already cannot be read otherwise"
         hint = "give them to read"
-        raise UsageError(Diagnostic("E700", "error", message, hint=hint))
+        raise misused(message, hint)
 
 
 def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -108,6 +108,13 @@ class OpError(Exception):
             code=code, message=message, severity="error", attribute=attribute, port=port, hint=hint
         )
 
+    @classmethod
+    def of(cls, problem: Problem) -> OpError:
+        """Return the error of a problem that `Op.check` has found."""
+        error = cls(problem.message)
+        error.problem = problem
+        return error
+
 
 class IrdeconvError(Exception):
     """Base of everything that irdeconv raises on purpose; carries all diagnostics found."""
@@ -163,6 +170,11 @@ class UsageError(IrdeconvError):
     """An argument does not fit the model: input name, shape, element type, option."""
 
     exit_code = 2
+
+
+def misused(message: str, hint: str | None = None) -> UsageError:
+    """Return the error of an argument that does not fit (E700)."""
+    return UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
 class FileAccessError(IrdeconvError):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.benchmark.machine import installed
-from irdeconv.errors import Diagnostic, IrdeconvError, UsageError
+from irdeconv.errors import IrdeconvError, misused
 from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Graph
 from irdeconv.io.xml_writer import write_ir
@@ -71,12 +71,12 @@ def require_peer(name: str) -> None:
     """Raise UsageError for a name that is unknown, and where one of its packages is missing."""
     if name not in PEERS:
         message = f'there is no peer "{name}": {", ".join(PEERS)}'
-        raise UsageError(Diagnostic("E700", "error", message, hint=did_you_mean(name, PEERS)))
+        raise misused(message, did_you_mean(name, PEERS))
     for package in PEERS[name].packages:
         if installed(package) is None:
             message = f"comparing with {name} needs the package {package}"
             hint = f"python -m pip install {package}"
-            raise UsageError(Diagnostic("E700", "error", message, hint=hint))
+            raise misused(message, hint)
 
 
 def _peer(name: str, source: Source, inputs: Mapping[str, Array], folder: Path) -> Peer:

@@ -9,7 +9,7 @@ from irdeconv.benchmark.measure import Call, Clock, Sample, Timing, interleaved
 from irdeconv.benchmark.peers import Peer, difference, require_peer
 from irdeconv.benchmark.report import BenchReport, MemoryReport, PeerReport
 from irdeconv.benchmark.steps import StepTimer, report_steps
-from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.errors import misused
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.runtime.program import Program
@@ -72,10 +72,10 @@ def require_measurable(rounds: int, seconds: float, peers: Sequence[str], thread
     """
     if rounds < 1 or not 0 <= seconds <= 3600:
         message = f"{rounds} rounds of {seconds:g} seconds: at least 1 round of 0 to 3600 seconds"
-        raise UsageError(Diagnostic("E700", "error", message))
+        raise misused(message)
     if peers and threads != 1:
         message = f"peers run on one thread, irdeconv would on {threads}"
-        raise UsageError(Diagnostic("E700", "error", message, hint="threads=1 or --threads 1"))
+        raise misused(message, "threads=1 or --threads 1")
     for name in peers:
         require_peer(name)
 

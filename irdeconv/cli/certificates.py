@@ -22,7 +22,7 @@ CERTIFICATES_SCHEMA = "irdeconv/certificates/1"
 
 def read_certificates(path: str) -> list[Certificate]:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
     from irdeconv.verify.proof.certificate import Certificate
 
     try:
@@ -31,7 +31,7 @@ def read_certificates(path: str) -> list[Certificate]:
         return [Certificate.from_dict(c) for c in found]
     except (ValueError, KeyError, TypeError, RecursionError) as e:
         reason = f"{type(e).__name__}: {e}"
-        raise usage(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
+        raise misused(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
 
 
 def _write_proved(

@@ -36,11 +36,12 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
     from irdeconv.cli.certificates import read_certificates
-    from irdeconv.cli.model import inferred, read, read_file, usage
+    from irdeconv.cli.model import inferred, read, read_file
+    from irdeconv.errors import misused
     from irdeconv.verify.proof.certificate import check, probe_layers
 
     if args.file == args.lowered == "-":
-        raise usage("stdin holds one model; name a file for the other")
+        raise misused("stdin holds one model; name a file for the other")
     given = None if args.certificate is None else read_certificates(args.certificate)
     source = inferred(read(args), args.shape)
     lowered = read_file(args.lowered, args.lowered_weights, args.semantics)

@@ -44,7 +44,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
     from irdeconv.io.atomic import require_writable
     from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 
@@ -56,7 +56,7 @@ def _check_measurements(path: Path) -> None:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
-        raise usage(f"--tune {path} would overwrite a file that holds no measurements")
+        raise misused(f"--tune {path} would overwrite a file that holds no measurements")
 
 
 def require_folder(path: Path) -> None:

@@ -61,10 +61,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
     from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read, usage
+    from irdeconv.cli.model import inferred, read
+    from irdeconv.errors import misused
 
     if args.file == args.other == "-":
-        raise usage("stdin holds one model; name a file for the other")
+        raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
@@ -82,20 +83,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _refuse_idle(args: argparse.Namespace) -> None:
     """Refuse what says nothing about the comparison that is asked for."""
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
 
     if args.other is not None and args.other.endswith((".npy", ".onnx", ".json")):
         hint = "convert makes an .xml of a model; an array goes into an .npz, named like its layer"
-        raise usage(f"{args.other} is neither an .xml nor an .npz", hint)
+        raise misused(f"{args.other} is neither an .xml nor an .npz", hint)
     options = {"--form": args.form, "--target": args.target}
     given = [name for name, value in options.items() if value is not None]
     if args.other is not None and given:
         message = f"{' and '.join(given)}: with OTHER nothing is lowered"
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
-        raise usage(message, hint)
+        raise misused(message, hint)
     model = args.other is not None and not args.other.endswith(".npz") and args.other != OPENVINO
     if args.other_weights is not None and not model:
-        raise usage("--other-weights goes with the .xml of a second model")
+        raise misused("--other-weights goes with the .xml of a second model")
 
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
@@ -133,11 +134,11 @@ def _diagnostics(result: Comparison) -> list[Diagnostic]:
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:
     """Return the inputs by the second model's names: the same ones, else those in order."""
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
 
     if len(graph.inputs) != len(inputs):
         has = count(len(graph.inputs), "input")
-        raise usage(f"{file} has {has}, the first model has {len(inputs)}")
+        raise misused(f"{file} has {has}, the first model has {len(inputs)}")
     if set(graph.inputs) == set(inputs):
         return {name: inputs[name] for name in graph.inputs}
     return dict(zip(graph.inputs, inputs.values(), strict=True))

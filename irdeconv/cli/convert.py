@@ -72,20 +72,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> None:
     """Refuse to overwrite a file that is read; a .bin beside an .onnx is not one of them."""
-    from irdeconv.cli.model import protect, usage, written
+    from irdeconv.cli.model import protect, written
+    from irdeconv.errors import misused
 
     protect(args.output, (), force=args.force, model=True)
     targets = written(args.output)
     for source in sources:
         if source and str(source) != "-" and not args.force and Path(source).resolve() in targets:
-            raise usage(f"-o {args.output} would overwrite {source}", "--force allows it")
+            raise misused(f"-o {args.output} would overwrite {source}", "--force allows it")
 
 
 def _named(shapes: dict[str, Any]) -> dict[str, Any]:
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
 
     if "" in shapes:
-        raise usage("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
+        raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
     return shapes
 
 

@@ -77,16 +77,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _choose(names: list[str]) -> dict[str, Path]:
-    from irdeconv.cli.model import usage
     from irdeconv.cli.samples import samples
+    from irdeconv.errors import misused
     from irdeconv.suggest import did_you_mean
 
     known = samples()
     if not known:
-        raise usage("this installation has no samples")
+        raise misused("this installation has no samples")
     for name in names:
         if name not in known:
-            raise usage(
+            raise misused(
                 f'there is no sample "{name}": {", ".join(known)}', did_you_mean(name, known)
             )
     return {name: known[name] for name in names or known}

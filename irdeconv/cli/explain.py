@@ -43,11 +43,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _sizes(text: str | None) -> list[int] | None:
     from irdeconv.attributes import parse_int
-    from irdeconv.cli.model import usage
+    from irdeconv.errors import misused
 
     if text is None:
         return None
     try:
         return [parse_int(part) for part in text.split(",")]
     except ValueError as e:
-        raise usage(f"--solve {text}: {e}") from None
+        raise misused(f"--solve {text}: {e}") from None

@@ -10,9 +10,9 @@ import numpy as np
 
 from irdeconv import api
 from irdeconv.cli.console import Console
-from irdeconv.cli.model import input_names, unknown_input, usage
+from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import Diagnostic, LimitError
+from irdeconv.errors import Diagnostic, LimitError, misused
 from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Graph
 from irdeconv.plural import count
@@ -70,7 +70,7 @@ def gather(
     for item in items:
         for name, value in _assignments(graph, item, found).items():
             if name in found:
-                raise usage(f'input "{name}" is given twice')
+                raise misused(f'input "{name}" is given twice')
             found[name] = value
     out = {}
     for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
@@ -98,12 +98,12 @@ def _require_room(graph: Graph, limit: int | None) -> None:
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     """Return generated data; each input has its own stream, so order does not matter."""
     if not is_static(spec.shape) or spec.dtype is None:
-        raise usage(
+        raise misused(
             f'input "{name}" is {spec}: its shape is open',
             f"--shape '{name}[...]' with exact dimensions",
         )
     if spec.dtype.kind == "string":
-        raise usage(f'input "{name}" holds strings: give them as {name}=@file.npy')
+        raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng = np.random.default_rng([seed, index])
     return GENERATORS[kind](rng, spec.shape, spec.dtype).astype(spec.dtype.container)
 
@@ -137,10 +137,10 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         raise unknown_input(item.split("=")[0], graph)
     if not Path(path).exists():
         message = f'"{item}" is neither NAME=VALUE nor a file nor one of {", ".join(GENERATORS)}'
-        raise usage(message, did_you_mean(item, [*GENERATORS, *known]))
+        raise misused(message, did_you_mean(item, [*GENERATORS, *known]))
     free = [name for name in graph.inputs if name not in found]
     if not free:
-        raise usage(f"{item}: every input has a value already")
+        raise misused(f"{item}: every input has a value already")
     return {free[0]: _value("@" + path, graph, free[0])}
 
 
@@ -149,7 +149,7 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
         return text
     if not text.startswith("@"):
         hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{text}"
-        raise usage(f"{name}={text}: not one of @file, {', '.join(GENERATORS)}", hint)
+        raise misused(f"{name}={text}: not one of @file, {', '.join(GENERATORS)}", hint)
     path = text[1:]
     if path.endswith(".npz"):
         return _one_of(path, _load_npz(path), name)
@@ -162,7 +162,7 @@ def _load_npy(path: str) -> Array:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, EOFError) as e:
-        raise usage(f"{path}: not a NumPy array file: {e}") from None
+        raise misused(f"{path}: not a NumPy array file: {e}") from None
 
 
 def _load_npz(path: str) -> dict[str, Array]:
@@ -172,13 +172,13 @@ def _load_npz(path: str) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             return {k: archive[k] for k in archive.files}
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as e:
-        raise usage(f"{path}: not an .npz of plain arrays: {e}") from None
+        raise misused(f"{path}: not an .npz of plain arrays: {e}") from None
 
 
 def _one_of(path: str, arrays: dict[str, Array], name: str) -> Array:
     if name in arrays or len(arrays) == 1:
         return arrays.get(name, next(iter(arrays.values())))
-    raise usage(f'{path} has no array "{name}"', did_you_mean(name, arrays))
+    raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
 
 
 def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
@@ -189,7 +189,7 @@ def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
     if len(arrays) != len(graph.inputs):
         has = f"{count(len(arrays), 'array')} ({', '.join(arrays)})"
         inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
-        raise usage(f"{path} has {has}, none named like an input, and the model has {inputs}")
+        raise misused(f"{path} has {has}, none named like an input, and the model has {inputs}")
     return dict(zip(graph.inputs, arrays.values(), strict=True))
 
 
@@ -205,29 +205,29 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
     Path(path).stat()  # that a file is missing is said before that Pillow is
     if Path(path).is_dir():
-        raise usage(f'"{path}" is a folder, not a file with the values of input "{name}"')
+        raise misused(f'"{path}" is a folder, not a file with the values of input "{name}"')
     try:
         pillow = extra("PIL.Image", "open", "UnidentifiedImageError")
     except ExtraError as e:
         message = f"{path}: reading images needs Pillow, which {e}"
-        raise usage(message, "pip install pillow, or use .npy") from e
+        raise misused(message, "pip install pillow, or use .npy") from e
     shape = spec.shape
     if shape is None or len(shape) not in (3, 4):
-        raise usage(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')
+        raise misused(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')
     *lead, a, b, c = shape
     first = a in (1, 3)
     channels, height, width = (a, b, c) if first else (c, a, b)
     if channels not in (1, 3):
-        raise usage(f'input "{name}" is {spec}: an image has 1 or 3 channels')
+        raise misused(f'input "{name}" is {spec}: an image has 1 or 3 channels')
     try:
         with pillow.open(path) as opened:
             picture = opened.convert("RGB" if channels == 3 else "L")
     except pillow.UnidentifiedImageError:
-        raise usage(f"{path}: neither .npy, .npz nor an image") from None
+        raise misused(f"{path}: neither .npy, .npz nor an image") from None
     except OSError:
         raise
     except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
-        raise usage(f"{path}: the image cannot be read: {type(e).__name__}: {e}") from e
+        raise misused(f"{path}: the image cannot be read: {type(e).__name__}: {e}") from e
     size = tuple(
         d if isinstance(d, int) else p for d, p in zip((width, height), picture.size, strict=True)
     )

@@ -41,11 +41,12 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     from irdeconv import api
-    from irdeconv.cli.model import protect, read, usage
+    from irdeconv.cli.model import protect, read
     from irdeconv.cli.output import write_text
+    from irdeconv.errors import misused
 
     if args.form is not None and not args.lower:
-        raise usage("--form: without --lower nothing is lowered")
+        raise misused("--form: without --lower nothing is lowered")
     protect(args.output, (args.file, args.weights), force=args.force)
     graph = _infer(read(args), args, console)
     lowered = api.lower(graph, args.form or api.DEFAULT_FORM).graph if args.lower else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from irdeconv import api
 from irdeconv.cli.console import Console
-from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.errors import Diagnostic, UsageError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.atomic import require_writable
@@ -21,11 +21,6 @@ from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
-
-
-def usage(message: str, hint: str | None = None) -> UsageError:
-    """Return the error of an argument that does not fit."""
-    return UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
 def validate_file(
@@ -65,7 +60,7 @@ def input_names(graph: Graph) -> dict[str, str]:
 def unknown_input(name: str, graph: Graph) -> UsageError:
     """Return the error of a name that no input has."""
     names = ", ".join(f'"{n}"' for n in graph.inputs) or "none"
-    return usage(
+    return misused(
         f'the model has no input "{name}"; it has {names}', did_you_mean(name, input_names(graph))
     )
 
@@ -77,11 +72,11 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
         items = [("", text)] if "[" not in text else _split(text)
         for name, dims in items:
             if name in out:
-                raise usage(f'--shape names "{name}" twice')
+                raise misused(f'--shape names "{name}" twice')
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                raise usage(f"--shape {text}: {e}") from None
+                raise misused(f"--shape {text}: {e}") from None
     return out
 
 
@@ -90,7 +85,7 @@ def _split(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         m = _SHAPE.match(text, at)
         if m is None:
-            raise usage(f"--shape {text}: write it as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
+            raise misused(f"--shape {text}: write it as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
         out.append((m["name"], m["dims"]))
         at = m.end()
     return out
@@ -102,7 +97,9 @@ def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
     out: dict[str, Shape | None] = {}
     for name, shape in parse_shapes(texts).items():
         if not name and len(graph.inputs) != 1:
-            raise usage(f"--shape needs a name: the model has {count(len(graph.inputs), 'input')}")
+            raise misused(
+                f"--shape needs a name: the model has {count(len(graph.inputs), 'input')}"
+            )
         target = known.get(name) if name else graph.inputs[0]
         if target is None:
             raise unknown_input(name, graph)
@@ -152,7 +149,7 @@ def protect(
     if output is None or (output == "-" and not model):
         return
     if output == "-":
-        raise usage("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
+        raise misused("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")
     (require_model_path if model else require_writable)(Path(output))
     targets = written(output) if model else {Path(output).resolve()}
     for source in sources:
@@ -162,7 +159,7 @@ def protect(
         for path in (Path(source), Path(source).with_suffix(".bin")):
             if path.resolve() in targets:
                 message = f"{option} {output} would overwrite the input {path}"
-                raise usage(message, "--force allows it")
+                raise misused(message, "--force allows it")
 
 
 def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
@@ -171,4 +168,4 @@ def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
     protect(args.output, sources, force=args.force, model=True)
     protect(path, sources, force=args.force, option="--certify")
     if path not in (None, "-") and args.output and Path(path).resolve() in written(args.output):
-        raise usage(f"--certify {path} would overwrite what -o {args.output} writes")
+        raise misused(f"--certify {path} would overwrite what -o {args.output} writes")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.cli.console import Console, discard
-from irdeconv.cli.model import usage
+from irdeconv.errors import misused
 from irdeconv.io.atomic import write_file
 from irdeconv.plural import count
 from irdeconv.spec import Array
@@ -44,7 +44,7 @@ def check_array_file(path: str | None) -> None:
     if path is None or path == "-" or (Path(path).exists() and not Path(path).is_file()):
         return
     if not path.endswith((".npz", ".npy")):
-        raise usage(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
+        raise misused(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
 
 
 def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]
         return
     more = " beside the dumped layers" if dumped else ""
     what = f"the model has {count(len(outputs), 'output')}{more}"
-    raise usage(f"-o {path}: .npy holds one array, {what}", "write .npz")
+    raise misused(f"-o {path}: .npy holds one array, {what}", "write .npz")
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:

@@ -61,11 +61,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the model once."""
     from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, protect, read, usage
+    from irdeconv.cli.model import inferred, protect, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
+    from irdeconv.errors import misused
 
     if args.dump and not (args.dump_dir or args.output):
-        raise usage("--dump needs --dump-dir DIR or -o FILE.npz")
+        raise misused("--dump needs --dump-dir DIR or -o FILE.npz")
     items = [*args.inputs, *args.values]
     check_array_file(args.output)
     protect(args.output, _files(args, items), force=args.force)

@@ -29,10 +29,11 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Validate all files; the exit code is 1 where any has errors."""
     from irdeconv.cli.diagnostics import code_of, junit, sarif
-    from irdeconv.cli.model import parse_shapes, usage, validate_file
+    from irdeconv.cli.model import parse_shapes, validate_file
+    from irdeconv.errors import misused
 
     if args.weights and len(args.files) > 1:
-        raise usage("--weights goes with a single file")
+        raise misused("--weights goes with a single file")
     shapes = parse_shapes(args.shape)
     found = {
         f: validate_file(f, args.weights, args.semantics, shapes) for f in dict.fromkeys(args.files)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.errors import misused
 from irdeconv.explanation.layer import LayerExplanation, explain_layer, shape_text
 from irdeconv.explanation.verdicts import Verdict
 from irdeconv.graph import Graph, Node
@@ -70,14 +70,14 @@ def _chosen(graph: Graph, layer: str | None) -> list[Node]:
     )
     if layer is None:
         if len(known) > MOST_AT_ONCE:
-            raise _usage(f"there are {len(known)} deconvolutions; name one: {names}")
+            raise misused(f"there are {len(known)} deconvolutions; name one: {names}")
         return known
     found = [n for n in known if n.name == layer]
     if not found:
         other = next(iter(graph.find(layer)), None)
         what = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
         hint = did_you_mean(layer, [n.name for n in known])
-        raise _usage(f"{what}; the deconvolutions are {names or 'none'}", hint)
+        raise misused(f"{what}; the deconvolutions are {names or 'none'}", hint)
     return found
 
 
@@ -85,18 +85,14 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
     if wanted is None:
         return None
     if min(wanted, default=0) < 1:
-        raise _usage(f"the wanted size {_list(wanted)} must be at least 1 on every axis")
+        raise misused(f"the wanted size {_list(wanted)} must be at least 1 on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
-        raise _usage(
+        raise misused(
             f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"; give one for '
             "all or one per axis"
         )
     return wanted
-
-
-def _usage(message: str, hint: str | None = None) -> UsageError:
-    return UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
 def _list(values: Sequence[int]) -> str:

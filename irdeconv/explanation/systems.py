@@ -60,9 +60,7 @@ def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
     """Return an operation's window; None where not even the rank is known."""
     for problem in op.check():
         if problem.severity == "error":
-            raise OpError(
-                problem.message, code=problem.code, attribute=problem.attribute, hint=problem.hint
-            )
+            raise OpError.of(problem)
     recorder = CanonicalRecorder()
     recorder.expand(op, inputs)
     if recorder.out is None or recorder.out.shape is None:

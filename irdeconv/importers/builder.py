@@ -76,12 +76,7 @@ class ImportBuilder(GraphBuilder):
     def _check(self, op: Op) -> None:
         for problem in op.check():
             if problem.severity == "error":
-                raise OpError(
-                    problem.message,
-                    code=problem.code,
-                    attribute=problem.attribute,
-                    hint=problem.hint,
-                )
+                raise OpError.of(problem)
 
     # Constants ---------------------------------------------------------------------------------
 

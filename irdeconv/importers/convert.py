@@ -43,7 +43,7 @@ def import_model(
             name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
         )
     if weights is not None:
-        from irdeconv.importers.imported import misused
+        from irdeconv.errors import misused
 
         raise misused("weights are given for oneDNN dumps only; an ONNX model contains its own")
     from irdeconv.importers.onnx_reader import read_onnx

@@ -88,8 +88,3 @@ class Report(Collector):
 def malformed(location: Location, message: str, hint: str | None = None) -> InputError:
     """Return the error of a file that is not a model of its format."""
     return InputError(Diagnostic("E103", "error", message, location, hint=hint or CHECK))
-
-
-def misused(message: str, hint: str | None = None) -> UsageError:
-    """Return the error of arguments that do not fit the model."""
-    return UsageError(Diagnostic("E700", "error", message, hint=hint))

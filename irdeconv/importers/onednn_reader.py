@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.errors import Diagnostic, FileAccessError
+from irdeconv.errors import Diagnostic, FileAccessError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import Refusal
-from irdeconv.importers.imported import Imported, malformed, misused
+from irdeconv.importers.imported import Imported, malformed
 from irdeconv.importers.onednn_node import RULES, DumpNode
 from irdeconv.importers.reader import ModelReader
 from irdeconv.source import Location, SourceFile

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from irdeconv.constant import ByteSource
-from irdeconv.errors import Collector, Diagnostic, UsageError
+from irdeconv.errors import Collector, Diagnostic, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
@@ -60,7 +60,7 @@ def load(
     """
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
-        raise UsageError(Diagnostic("E700", "error", message))
+        raise misused(message)
     with _without_gc():
         return _load(path, weights, semantics, limits or Limits(), name)
 

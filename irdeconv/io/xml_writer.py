@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 from lxml import etree
 
 from irdeconv.constant import FileData
-from irdeconv.errors import Diagnostic, FileAccessError, InputError, UsageError
+from irdeconv.errors import Diagnostic, FileAccessError, InputError, misused
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.op import Op
@@ -77,7 +77,7 @@ def require_model_path(path: Path) -> None:
     require_writable(path)  # so that it has a name
     if path.suffix == ".bin":
         message = f"{path} would be overwritten by its own weights; name an .xml file"
-        raise UsageError(Diagnostic("E700", "error", message))
+        raise misused(message)
     for target in (path, path.with_suffix(".bin")):
         require_writable(target)
         if target.exists() and not target.is_file():

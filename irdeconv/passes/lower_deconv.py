@@ -7,11 +7,10 @@ from os import PathLike
 
 from irdeconv.errors import (
     Collector,
-    Diagnostic,
     InferenceError,
     LoweringError,
     OpError,
-    UsageError,
+    misused,
 )
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
@@ -85,7 +84,7 @@ def require_form(form: str) -> None:
     names = (*FORMS, AUTO)
     if form not in names:
         message = f'there is no lowering form "{form}": {", ".join(names)}'
-        raise UsageError(Diagnostic("E700", "error", message, hint=did_you_mean(form, names)))
+        raise misused(message, did_you_mean(form, names))
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.

@@ -14,7 +14,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Collector, Diagnostic, FileAccessError, UsageError
+from irdeconv.errors import Collector, Diagnostic, FileAccessError, UsageError, misused
 from irdeconv.suggest import did_you_mean
 
 DEFAULT_TARGET = "generic"
@@ -85,9 +85,7 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
     if not text.endswith(".toml"):
         if text not in profile_names():
             message = f'there is no target "{text}": {", ".join(profile_names())}, or a .toml file'
-            raise UsageError(
-                Diagnostic("E700", "error", message, hint=did_you_mean(text, profile_names()))
-            )
+            raise misused(message, did_you_mean(text, profile_names()))
         packaged = files("irdeconv.passes") / "profiles" / f"{text}.toml"
         return parse_profile(packaged.read_text("utf-8"), text)
     try:
@@ -96,7 +94,7 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
         reason = e.strerror or str(e)
         raise FileAccessError(Diagnostic("E100", "error", f"cannot read {text}: {reason}")) from e
     except UnicodeDecodeError as e:
-        raise UsageError(Diagnostic("E700", "error", f"{text}: not TOML: {e}")) from e
+        raise misused(f"{text}: not TOML: {e}") from e
     return parse_profile(content, Path(text).stem, text)
 
 
@@ -106,7 +104,7 @@ def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise UsageError(Diagnostic("E700", "error", f"{where}: not TOML: {e}")) from e
+        raise misused(f"{where}: not TOML: {e}") from e
     weights = table.pop("weights", {})
     if not isinstance(weights, dict):
         problems.add("E700", f"{where}: weights is a table: [weights]")

@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.dialects.openvino import BackpropData, backprop_data
 from irdeconv.dtypes import ElementType, of_numpy
-from irdeconv.errors import Diagnostic, OpError, UsageError
+from irdeconv.errors import OpError, misused
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.convert import Convert, convert
 from irdeconv.ops.elementwise import Add
@@ -36,7 +36,7 @@ def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> R
         if name not in PATTERNS:
             message = f'there is no pattern "{name}": {", ".join(PATTERNS)}'
             hint = did_you_mean(name, PATTERNS)
-            raise UsageError(Diagnostic("E700", "error", message, hint=hint))
+            raise misused(message, hint)
     wanted = frozenset(PATTERNS if only is None else only)
     out = inferred(graph)
     dead = {n.id for n in out.nodes()} - out.live()
