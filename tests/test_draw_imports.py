@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,3 +92,16 @@ def test_circles_are_refused(tmp_path: Path) -> None:
     modules = {"io/a": "import irdeconv.io.b", "io/b": "def f():\n    import irdeconv.io.a"}
     found = broken(tmp_path / "modules", modules)
     assert found == ["imports run in a circle: io.a -> io.b -> io.a"]
+
+
+def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{TOOL.BEGIN}old\n{TOOL.END}after\n", "utf-8")
+    monkeypatch.setattr(TOOL, "PAGE", page)
+    assert TOOL.main(["--check"]) == 1
+    assert "--write" in capsys.readouterr().err
+    assert TOOL.main(["--write"]) == TOOL.main(["--check"]) == 0
+    drawn = TOOL.drawing(TOOL.Sources())
+    assert page.read_text("utf-8") == f"before\n{TOOL.BEGIN}{drawn}{TOOL.END}after\n"
+    assert TOOL.main([]) == 0
+    assert capsys.readouterr().out == drawn

@@ -17,7 +17,7 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -217,14 +217,15 @@ def drawing(sources: Sources) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Print, write or check; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the drawing into ARCHITECTURE.md")
     parser.add_argument("--check", action="store_true", help="exit code 1 where something is wrong")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     sources = Sources()
     page, drawn, broken = PAGE.read_text("utf-8"), drawing(sources), problems(sources)
+    assert page.count(BEGIN) == 1, f"{PAGE} has no place for the drawing, or several"
     head, _, rest = page.partition(BEGIN)
     old, _, tail = rest.partition(END)
     if args.write:
@@ -233,7 +234,7 @@ def main() -> int:
         broken.append("the drawing is old: python tools/draw_imports.py --write")
     elif not args.check:
         print(drawn, end="")
-    print("\n".join(broken), file=sys.stderr)
+    print(*broken, sep="\n", end="\n" if broken else "", file=sys.stderr)
     return 1 if broken else 0
 
 
