@@ -40,7 +40,7 @@ from irdeconv.kernels.deconvolution import placed_candidates, winograd_candidate
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.team import Team, arithmetic
+from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.runtime.blas import blas_threads
 
 SCHEMA = "irdeconv/fit-rates/1"
@@ -149,7 +149,11 @@ def draw_layer(
     def prepare(candidate: Candidate) -> Call:
         rng = np.random.default_rng(0)
         x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, filter))
-        kernel, out, team = candidate.prepare(w), np.empty(problem.out_shape, np.float32), Team(1)
+        kernel, out, team = (
+            candidate.prepare(w),
+            np.empty(problem.out_shape, np.float32),
+            Threads(1),
+        )
 
         def call() -> None:
             team.begin()
