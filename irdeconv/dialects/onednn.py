@@ -34,6 +34,12 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     system: ClassVar[str] = "oneDNN Graph"
     element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16")
+    window_attributes: ClassVar[tuple[str, ...]] = (
+        "auto_pad",
+        "pads_begin",
+        "pads_end",
+        "output_padding",
+    )
 
     strides: Ints
     pads_begin: Ints

@@ -37,6 +37,12 @@ class ConvTranspose(DialectDeconvolution):
     element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64")
     groups_name: ClassVar[str] = "group"
     kernel_name: ClassVar[str] = "kernel_shape"
+    window_attributes: ClassVar[tuple[str, ...]] = (
+        "auto_pad",
+        "pads",
+        "output_padding",
+        "output_shape",
+    )
     mirrored_text: ClassVar[bool] = False
     whole_output_shape: ClassVar[bool] = False  # output_shape may name batch and channels too
 

@@ -33,6 +33,12 @@ class BackpropData(DialectDeconvolution):
 
     system: ClassVar[str] = "OpenVINO"
     least_size: ClassVar[int] = 0
+    window_attributes: ClassVar[tuple[str, ...]] = (
+        "auto_pad",
+        "pads_begin",
+        "pads_end",
+        "output_padding",
+    )
 
     strides: Ints = attribute((), documented=True)
     pads_begin: Ints = attribute((), documented=True)

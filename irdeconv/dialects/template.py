@@ -13,7 +13,7 @@ from irdeconv.dialects.setting import CommonTerms, Setting, part
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window
-from irdeconv.op import Builder, Op, SpecBuilder, SugarOp, ports
+from irdeconv.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
 from irdeconv.ops import core
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.vectors import GraphVector, sizes, vector
@@ -36,6 +36,8 @@ class DialectDeconvolution(SugarOp):
     groups_name: ClassVar[str] = "groups"
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
+    # The attributes that decide where the window lies, the mode first where there is one.
+    window_attributes: ClassVar[tuple[str, ...]] = ()
 
     # What every dialect says ----------------------------------------------------------------
 
@@ -277,6 +279,18 @@ class DialectDeconvolution(SugarOp):
             outputs=self.output_channels(groups * outputs),
             dtype=data.dtype,
         )
+
+    def spelled_window(self, output_shape: Shape | None) -> dict[str, str]:
+        """Return what decides the window, without defaults and zeros; at least the first attribute.
+
+        `output_shape` may be an input here.
+        """
+        text, known = self.to_attributes(), attributes(type(self))
+        shown = {k: text[k] for k in self.window_attributes if k in text}
+        out = {k: v for k, v in shown.items() if v != known[k].default and v.strip("0,")}
+        if output_shape is not None and "output_shape" not in known:
+            out["output_shape"] = ",".join(map(str, output_shape))
+        return out or dict(list(shown.items())[:1])
 
     def _port(self, name: str, inputs: tuple[Spec, ...]) -> Spec | None:
         """Return the input of a port by its name, None where there is none."""

@@ -42,6 +42,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
     positive: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "dilation")
     groups_name: ClassVar[str] = "num_groups"
     kernel_name: ClassVar[str] = "kernel_size"
+    window_attributes: ClassVar[tuple[str, ...]] = ("padding_mode", "pre_padding", "post_padding")
 
     kernel_size: Ints = attribute(aliases=("kernel_size_nd",))
     num_output_maps: int = attribute(aliases=("nb_output_maps",))

@@ -17,7 +17,7 @@ from irdeconv.dialects.pads import PadsRule, as_given
 from irdeconv.dialects.setting import PLAIN, Cannot, Setting, SystemReading, part
 from irdeconv.dialects.template import CanonicalRecorder, DialectDeconvolution
 from irdeconv.errors import OpError
-from irdeconv.op import Op, attributes
+from irdeconv.op import Op
 from irdeconv.ops import core
 from irdeconv.spec import Interval, Shape, Spec, dims, ints, is_static
 
@@ -125,11 +125,7 @@ class DialectSystem:
     def spell(self, s: Setting) -> dict[str, str]:
         """Return the attributes of the operation; output_shape may be its third input."""
         op = self.reading.make(s)[0]
-        text = op.to_attributes()
-        out = {k: text[k] for k in DECIDING if k in text and not _plain(text[k])}
-        if "output_shape" not in attributes(type(op)) and s.output_shape is not None:
-            out["output_shape"] = ",".join(map(str, s.output_shape))
-        return out or {k: text[k] for k in DECIDING[:2] if k in text}
+        return op.spelled_window(s.output_shape) if isinstance(op, DialectDeconvolution) else {}
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield explicit pads with what is lacking at the end as output_padding."""
@@ -148,19 +144,6 @@ def explicit(s: Setting, wanted: Crop, *, symmetric: bool = False) -> Iterator[S
             s, pads_begin=begin, pads_end=pads, output_padding=extra, auto_pad="explicit",
             output_shape=None,
         )  # fmt: skip
-
-
-# Attributes that decide where the window lies.
-DECIDING = (
-    "auto_pad", "padding_mode", "pads", "pads_begin", "pads_end", "pre_padding", "post_padding",
-    "output_padding", "output_shape",
-)  # fmt: skip
-EXPLICIT = ("explicit", "none", "NOTSET", "EXPLICIT_ROUND_DOWN")
-
-
-def _plain(text: str) -> bool:
-    """Whether an attribute says nothing: the usual mode, zeros, or pads that are ignored."""
-    return text in EXPLICIT or not text.strip("0,")
 
 
 def _canonical_setting(
