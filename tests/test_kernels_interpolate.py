@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.interpolate import Resize, Rules, interpolate
+from irdeconv.kernels.interpolation import interpolate
+from irdeconv.kernels.interpolation_weights import Resize, Rules
 
 TRANSFORMATIONS = (
     "half_pixel",

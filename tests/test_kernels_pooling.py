@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from irdeconv import geometry_conv
-from irdeconv.kernels.pooling import slices as pooling
+from irdeconv.kernels.pooling import pooling
+from irdeconv.kernels.pooling.windows import PoolingWindows
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import BlockSizes
 from irdeconv.kernels.shared.team import Threads
 from support import oracle
 
 
-def draw(seed: int) -> tuple[tuple[int, ...], pooling.Windows]:
+def draw(seed: int) -> tuple[tuple[int, ...], PoolingWindows]:
     r = random.Random(seed)
     rank = r.randint(1, 3)
     top = {1: 11, 2: 7, 3: 4}[rank]
@@ -27,7 +28,7 @@ def draw(seed: int) -> tuple[tuple[int, ...], pooling.Windows]:
 
     shape = (r.randint(1, 2), r.randint(1, 3), *axis(1, top))
     rule = axis(1, 4), axis(1, 4), axis(1, 3), axis(0, 5)
-    return shape, pooling.Windows(*rule, axis(1, 5))
+    return shape, PoolingWindows(*rule, axis(1, 5))
 
 
 def values(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -82,21 +83,21 @@ def test_means(seed: int, exclude_pad: bool) -> None:
 
 def test_windows_without_data() -> None:
     x = np.ones((1, 1, 2), np.float32)
-    windows = pooling.Windows((1,), (1,), (1,), (1,), (4,))
+    windows = PoolingWindows((1,), (1,), (1,), (1,), (4,))
     assert pooling.avg_pool(x, windows, exclude_pad=True)[0, 0].tolist() == [0, 1, 1, 0]
     assert pooling.max_pool_indices(x, windows)[1].tolist() == [[[0, 0, 1, 0]]]
 
 
 def test_index_of_a_window_without_data_is_its_planes_first() -> None:
     x = np.ones((1, 2, 3), np.float32)
-    windows = pooling.Windows((1,), (4,), (1,), (1,), (2,))  # positions -1 and 3
+    windows = PoolingWindows((1,), (4,), (1,), (1,), (2,))  # positions -1 and 3
     assert pooling.max_pool_indices(x, windows, 1)[1].tolist() == [[[0, 0], [3, 3]]]
     assert pooling.max_pool_indices(x, windows, 2)[1].tolist() == [[[0, 0], [0, 0]]]
 
 
 def test_negative_infinity_gives_the_lowest_finite_value() -> None:
     x = np.full((1, 1, 3), -np.inf, np.float32)
-    windows = pooling.Windows((2,), (1,), (1,), (1,), (4,))
+    windows = PoolingWindows((2,), (1,), (1,), (1,), (4,))
     y, found = pooling.max_pool_indices(x, windows)
     assert (y == np.finfo(np.float32).min).all()
     assert (pooling.max_pool(x, windows) == y).all()
@@ -106,7 +107,7 @@ def test_negative_infinity_gives_the_lowest_finite_value() -> None:
 def test_narrow_floats_are_summed_in_f32() -> None:
     for dtype, big in ((np.float16, 2048), (ml_dtypes.bfloat16, 256)):
         x = np.array([big, 1, 1, big], dtype).reshape(1, 1, 4)
-        y = pooling.avg_pool(x, pooling.Windows((4,), (1,), (1,), (0,), (1,)), exclude_pad=True)
+        y = pooling.avg_pool(x, PoolingWindows((4,), (1,), (1,), (0,), (1,)), exclude_pad=True)
         assert y.dtype == dtype
         assert float(y.item()) == float(dtype((2 * big + 2) / 4))
 
@@ -148,7 +149,7 @@ def test_common_windows(
     for extra in range(3):
         sizes = tuple((i + pad + extra - kernel) // stride + 1 for i in x.shape[2:])
         rule = (kernel,) * 2, (stride,) * 2, (1, 1), (pad, min(pad, 1)), sizes
-        windows = pooling.Windows(*rule)
+        windows = PoolingWindows(*rule)
         counts = pooling.counts(x.shape[2:], windows, exclude_pad=True) if average else None
         got, want = (np.empty((2, 3, *sizes), np.float32) for _ in range(2))
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Interpolation prepared for exact sizes; the coordinates and weights are those of interpolate."""
+"""Interpolation, one axis after the other: of any tensor, and prepared for exact sizes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,111 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.interpolate import (
+from irdeconv.kernels.copies import Nearest, take
+from irdeconv.kernels.interpolation_weights import (
+    AxisWeights,
     Resize,
     Rules,
-    Weights,
-    apply_weights,
+    axis_weights,
     dense_matrix,
     nearest_of,
     pays_dense,
-    weights,
 )
-from irdeconv.kernels.moves import Nearest, take
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 
+@np.errstate(all="ignore")
+def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
+    """Resize the given axes of `x`.
+
+    `nearest` copies elements of any type. The other modes compute in f32 (f64 for f64); the result
+    has the element type of `x`, integers rounded to the nearest (halves to even) and saturated.
+    [image/Interpolate-11]
+    """
+    if any(r.size == 0 for r in resizes) or x.size == 0:
+        sizes = {r.axis: r.size for r in resizes}
+        return np.zeros([sizes.get(a, n) for a, n in enumerate(x.shape)], x.dtype)
+    if rules.mode == "nearest":
+        for r in resizes:
+            x = _take(x, r, rules)
+        return x
+    # The specification: one shrinking axis scales the kernel of every axis, growing ones too.
+    rules = replace(rules, antialias=rules.antialias and any(r.scale < 1 for r in resizes))
+    dtype = np.dtype(np.float64 if x.dtype.itemsize == 8 else np.float32)
+    y = x.astype(dtype, copy=False)
+    # Shrinking axes first leaves less to do for the others.
+    for r in sorted(resizes, key=lambda r: r.size / x.shape[r.axis]):
+        matrix = axis_weights(r, x.shape[r.axis], rules)
+        identity = matrix.index.shape[0] == x.shape[r.axis] and r.scale == 1
+        y = y if identity else _apply(y, matrix, r.axis)
+    if x.dtype.kind in "iu":
+        limits = np.iinfo(x.dtype)
+        y = np.clip(np.rint(y), limits.min, limits.max)
+    return y.astype(x.dtype, copy=False)
+
+
+def _take(x: Array, resize: Resize, rules: Rules) -> Array:
+    """Pick the nearest neighbour along one axis: whole repeats and strides without a gather."""
+    size = x.shape[resize.axis]
+    index = nearest_of(resize, size, rules)
+    if resize.size % size == 0:
+        factor = resize.size // size
+        if np.array_equal(index, np.arange(resize.size) // factor):
+            return x if factor == 1 else _repeat(x, factor, resize.axis)
+    step = int(index[1] - index[0]) if len(index) > 1 else 1
+    if step > 0 and np.array_equal(index, index[0] + step * np.arange(resize.size)):
+        return x[(slice(None),) * resize.axis + (slice(int(index[0]), int(index[-1]) + 1, step),)]
+    return np.take(x, index, axis=resize.axis)
+
+
+def _repeat(x: Array, factor: int, axis: int) -> Array:
+    """Repeat every element: one broadcast copy, several times faster than numpy.repeat."""
+    y = np.empty((*x.shape[: axis + 1], factor, *x.shape[axis + 1 :]), x.dtype)
+    if axis == x.ndim - 1:
+        for k in range(factor):
+            y[..., k] = x
+    else:
+        y[...] = np.expand_dims(x, axis + 1)
+    return y.reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :])
+
+
+def _apply(x: Array, matrix: AxisWeights, axis: int) -> Array:
+    """Multiply along one axis, by a dense product where that costs less than gathers."""
+    if pays_dense(x.shape[axis], matrix, last=axis == x.ndim - 1):
+        y = _dense(x, matrix, axis)
+        # A dense product spreads an Inf or NaN over its whole row; the gather does not.
+        if np.isfinite(y.sum()):
+            return y
+    return apply_weights(x, matrix, axis)
+
+
+def _dense(x: Array, matrix: AxisWeights, axis: int) -> Array:
+    full = dense_matrix(matrix, x.shape[axis], x.dtype)
+    y = np.empty((*x.shape[:axis], len(full), *x.shape[axis + 1 :]), x.dtype)
+    _product(np.ascontiguousarray(x), full, axis, y)
+    return y
+
+
+def apply_weights(x: Array, matrix: AxisWeights, axis: int) -> Array:
+    """Add the weighted neighbours along an axis; a weight of 0 leaves out even an Inf or NaN."""
+    behind = (1,) * (x.ndim - axis - 1)
+    total: Array | None = None
+    for t in range(matrix.index.shape[1]):
+        weight = matrix.weight[:, t].astype(x.dtype).reshape(-1, *behind)
+        part = np.take(x, matrix.index[:, t], axis=axis)
+        # Zero weights (clipped neighbours) must not turn an Inf into a NaN.
+        part = np.multiply(part, weight, out=np.zeros_like(part), where=weight != 0)
+        total = part if total is None else np.add(total, part, out=total)
+    return np.zeros(0, x.dtype) if total is None else total
+
+
 @dataclass(frozen=True)
-class Pass:
+class AxisPass:
     """One axis: its weights and, where a product costs least, their dense matrix `[O, I]`."""
 
     axis: int
-    weights: Weights
+    weights: AxisWeights
     dense: Array | None
 
 
@@ -40,20 +124,20 @@ class Interpolation:
         self, shape: Sequence[int], dtype: Any, resizes: Sequence[Resize], rules: Rules
     ) -> None:
         self.nearest: Nearest | None = None
-        self.passes: list[Pass] = []
+        self.passes: list[AxisPass] = []
         if rules.mode == "nearest":
-            found = [(r.axis, nearest_of(r, shape[r.axis], rules)) for r in resizes]
-            self.nearest = Nearest.of(shape, found)
+            indices = [(r.axis, nearest_of(r, shape[r.axis], rules)) for r in resizes]
+            self.nearest = Nearest.of(shape, indices)
             return
         rules = replace(rules, antialias=rules.antialias and any(r.scale < 1 for r in resizes))
         for r in sorted(resizes, key=lambda r: r.size / shape[r.axis]):
             size = shape[r.axis]
             if r.size == size and r.scale == 1:
                 continue
-            matrix = weights(r, size, rules)
+            matrix = axis_weights(r, size, rules)
             pays = pays_dense(size, matrix, last=r.axis == len(shape) - 1)
             self.passes.append(
-                Pass(r.axis, matrix, dense_matrix(matrix, size, dtype) if pays else None)
+                AxisPass(r.axis, matrix, dense_matrix(matrix, size, dtype) if pays else None)
             )
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
@@ -89,7 +173,7 @@ def _product(x: Array, matrix: Array, axis: int, out: Array) -> None:
     np.matmul(matrix, x.reshape(outer, size, inner), out=out.reshape(outer, count, inner))
 
 
-def _gather(x: Array, one: Pass, out: Array, team: Team) -> None:
+def _gather(x: Array, one: AxisPass, out: Array, team: Team) -> None:
     """Add the weighted neighbours of all positions, one tap after the other."""
     behind = (1,) * (x.ndim - one.axis - 1)
     taps = one.weights.index.shape[1]

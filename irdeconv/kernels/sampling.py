@@ -51,11 +51,13 @@ def cubic_weights(fraction: Array) -> list[tuple[int, Array]]:
     return [(-1, outer(1 + near)), (0, inner(near)), (1, inner(far)), (2, outer(1 + far))]
 
 
-Weights = Callable[[Array], list[tuple[int, Array]]]
+NeighbourWeights = Callable[[Array], list[tuple[int, Array]]]
 Extend = Callable[[Array, int], Array] | None
 
 
-def sample(data: Array, y: Array, x: Array, weights: Weights | None, extend: Extend) -> Array:
+def sample(
+    data: Array, y: Array, x: Array, weights: NeighbourWeights | None, extend: Extend
+) -> Array:
     """Read data (N, C, H, W) at rows y and columns x (N, *O); returns (N, C, *O).
 
     `weights` None takes the nearest element (halves to even ones). `extend` maps element numbers

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from irdeconv.errors import OpError
-from irdeconv.kernels.moves import tiled
+from irdeconv.kernels.copies import tiled
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, elements, exact, want_rank

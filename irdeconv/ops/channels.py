@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.moves import copy_into
+from irdeconv.kernels.copies import copy_into
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type

@@ -11,15 +11,14 @@ import numpy as np
 
 from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.interpolate import (
+from irdeconv.kernels.interpolation import Interpolation, interpolate
+from irdeconv.kernels.interpolation_weights import (
     Mode,
     NearestMode,
     Resize,
     Rules,
     Transformation,
-    interpolate,
 )
-from irdeconv.kernels.interpolation import Interpolation
 from irdeconv.kernels.shared.zero_insertion import window
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import is_computed, known, shape_of

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
-from irdeconv.kernels.moves import ConcatKernel
+from irdeconv.kernels.copies import ConcatKernel
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels import rows
+from irdeconv.kernels import reductions
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.chain import computing_type
-from irdeconv.kernels.moves import rows_of
+from irdeconv.kernels.reductions import rows_of
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import by_rows, is_computed, known, shape_of
 from irdeconv.ops.channels import divided
@@ -55,7 +55,7 @@ class NormalizeL2(Op):
         block = _axes_block(inputs)
         if block is None:
             return None
-        return by_rows(block, rows.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
+        return by_rows(block, reductions.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
 
 
 def _axes_block(inputs: Sequence[Spec]) -> tuple[int, int, int] | None:
@@ -111,7 +111,7 @@ class MVN2(Op):
         if block is None or not is_computed(inputs[0]):
             return None
         variance = self.normalize_variance
-        return by_rows(block, rows.standardize, variance=variance, eps=self.eps, inside=True)
+        return by_rows(block, reductions.standardize, variance=variance, eps=self.eps, inside=True)
 
 
 @op("MVN", since=6)
@@ -143,7 +143,9 @@ class MVN(Op):
         if block is None:
             return None
         inside, variance = self.eps_mode == "inside_sqrt", self.normalize_variance
-        return by_rows(block, rows.standardize, variance=variance, eps=self.eps, inside=inside)
+        return by_rows(
+            block, reductions.standardize, variance=variance, eps=self.eps, inside=inside
+        )
 
 
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
@@ -278,7 +280,9 @@ class GroupNormalization(Op):
 
         def call(x: Array, scale: Array, bias: Array, out: Array, team: Any) -> None:
             result = out.reshape(block)
-            rows.standardize(x.reshape(block), result, team, variance=True, eps=eps, inside=True)
+            reductions.standardize(
+                x.reshape(block), result, team, variance=True, eps=eps, inside=True
+            )
             planes = out.reshape(flat)
             np.multiply(planes, scale[:, None], out=planes)
             np.add(planes, bias[:, None], out=planes)

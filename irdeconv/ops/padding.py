@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.moves import Border
+from irdeconv.kernels.copies import Border
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import indexed, shape_of
 from irdeconv.ops.checks import elements, one_type, want_rank

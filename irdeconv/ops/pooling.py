@@ -13,7 +13,8 @@ from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad, Rounding
-from irdeconv.kernels.pooling import slices as pooling
+from irdeconv.kernels.pooling import pooling
+from irdeconv.kernels.pooling.windows import PoolingWindows
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, want_rank, want_type
@@ -62,13 +63,13 @@ class Pool(Op):
                     hint="every list needs one value per spatial axis",
                 )
 
-    def windows(self, sizes: Ints, outputs: Ints) -> tuple[pooling.Windows, bool]:
+    def windows(self, sizes: Ints, outputs: Ints) -> tuple[PoolingWindows, bool]:
         """Return where the windows lie for exact sizes, and whether anything is padded."""
         strides, dilations, explicit = self._filled()
         begin, end = geometry_conv.pads(
             self.auto_pad, sizes, self.kernel, strides, dilations, explicit
         )
-        found = pooling.Windows(self.kernel, strides, dilations, begin, outputs)
+        found = PoolingWindows(self.kernel, strides, dilations, begin, outputs)
         return found, any(begin) or any(end)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
@@ -80,7 +81,7 @@ class Pool(Op):
         count = self.counts(shape[2:], windows, padded)
         return Bound(pooling.Pooling(shape, inputs[0].dtype.container, windows, count))
 
-    def counts(self, sizes: Ints, windows: pooling.Windows, padded: bool) -> Array | None:
+    def counts(self, sizes: Ints, windows: PoolingWindows, padded: bool) -> Array | None:
         """Return by what sums over windows are divided; None where there is nothing to divide."""
         return None
 
@@ -160,7 +161,7 @@ class AvgPoolBase(Pool):
         # Without any padding the runtime also ignores the overhang of ceil rounding.
         return self.exclude_pad or not padded
 
-    def counts(self, sizes: Ints, windows: pooling.Windows, padded: bool) -> Array:
+    def counts(self, sizes: Ints, windows: PoolingWindows, padded: bool) -> Array:
         return pooling.counts(sizes, windows, exclude_pad=self._excludes(padded))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
@@ -254,7 +255,7 @@ class IndexedMaxPool(Pool):
         """Compute the first output alone, which is several times faster than both."""
         return pooling.max_pool(data, self._windows(data))
 
-    def _windows(self, data: Array) -> pooling.Windows:
+    def _windows(self, data: Array) -> PoolingWindows:
         shape = _exact(self.output_shape(Spec.of(data, keep=False)))
         return self.windows(data.shape[2:], shape[2:])[0]
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 
-from irdeconv.kernels import rows
-from irdeconv.kernels.moves import rows_of
+from irdeconv.kernels import reductions
+from irdeconv.kernels.reductions import rows_of
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import is_computed, shape_of
 from irdeconv.ops.checks import Types, axis_of, elements, exact, want_type
@@ -84,7 +84,7 @@ class Reduction(Op):
             factor = n if self.averages else 1
 
             def call(x: Array, *_: Array, out: Array, team: Any) -> None:
-                rows.mean(x.reshape(outer, n, inner), out.reshape(outer, inner), team, factor)
+                reductions.mean(x.reshape(outer, n, inner), out.reshape(outer, inner), team, factor)
 
             return Bound(call)
         if self.averages or not axes:

@@ -13,7 +13,7 @@ from irdeconv.op import Op, op
 from irdeconv.ops.checks import want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
 
-WEIGHTS: dict[str, sampling.Weights | None] = {
+WEIGHTS: dict[str, sampling.NeighbourWeights | None] = {
     "nearest": None,
     "bilinear": sampling.linear_weights,
     "bicubic": sampling.cubic_weights,

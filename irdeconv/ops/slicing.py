@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
-from irdeconv.kernels.moves import take
+from irdeconv.kernels.copies import take
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import indexed, known, shape_of
 from irdeconv.ops.checks import axes_of, axis_of, elements, exact, single, want_rank, want_type

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels import rows
+from irdeconv.kernels import reductions
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import by_rows, is_computed, shape_of
 from irdeconv.ops.checks import axis_of, want_type
@@ -50,7 +50,7 @@ class _AlongAxis(Op):
         shape = shape_of(inputs[0])
         at = axis_of(self.axis, len(shape))
         block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
-        return by_rows(block, rows.softmax, log=self.rounding.rule == "log_softmax")
+        return by_rows(block, reductions.softmax, log=self.rounding.rule == "log_softmax")
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.moves import ConcatKernel
+from irdeconv.kernels.copies import ConcatKernel
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.channels import divided

@@ -9,41 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from irdeconv.kernels.pooling.windows import PoolingAxis
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
 
-class Axis(Protocol):
-    """The taps of one axis; see pooling.Taps."""
-
-    @property
-    def size(self) -> int:
-        """Input positions."""
-
-    @property
-    def kernel(self) -> int:
-        """Taps."""
-
-    @property
-    def stride(self) -> int:
-        """Distance of windows."""
-
-    @property
-    def dilation(self) -> int:
-        """Distance of taps."""
-
-    @property
-    def begin(self) -> int:
-        """Leading pad."""
-
-    @property
-    def count(self) -> int:
-        """Output positions."""
-
-
-class Move(NamedTuple):
+class FlatPass(NamedTuple):
     """One pass: ufunc(buffers[left], buffers[right] from `offset` on) into buffers[target].
 
     Buffer 0 is the source, 1 and 2 are spare. `lost` counts the elements at the end whose windows
@@ -58,48 +31,55 @@ class Move(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flat:
+class FlatPooling:
     """Planes `[*I]` pooled into `[*O]`.
 
     `need` is the part of each axis that windows reach, `picked` where windows start there,
     `padded` says that planes are first copied between borders.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[PoolingAxis, ...]
     need: tuple[int, ...]
     padded: bool
-    moves: tuple[Move, ...]
+    passes: tuple[FlatPass, ...]
     picked: tuple[slice, ...]
     result: int
 
     @staticmethod
-    def of(axes: Sequence[Axis], *, idempotent: bool) -> Flat:
+    def of(axes: Sequence[PoolingAxis], *, idempotent: bool) -> FlatPooling:
         """Return the plan; `idempotent` says that a tap may be combined twice (maximum)."""
-        need = tuple((a.count - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 for a in axes)
+        need = tuple(a.span for a in axes)
         padded = any(a.begin or n > a.size for a, n in zip(axes, need, strict=True))
         if not padded:
             need = tuple(a.size for a in axes)
-        moves = _moves(axes, need, idempotent)
+        passes = _passes(axes, need, idempotent)
         picked = (
             slice(None),
             *(slice(0, (a.count - 1) * a.stride + 1, a.stride) for a in axes),
         )
-        return Flat(tuple(axes), need, padded, moves, picked, moves[-1].target if moves else 0)
+        return FlatPooling(
+            axes=tuple(axes),
+            need=need,
+            padded=padded,
+            passes=passes,
+            picked=picked,
+            result=passes[-1].target if passes else 0,
+        )
 
     @property
     def cost(self) -> float:
         """Estimated nanoseconds for one plane."""
         whole = math.prod(self.need)
         outputs = math.prod(a.count for a in self.axes)
-        return whole * (0.1 * len(self.moves) + 0.25 * self.padded) + 0.4 * outputs
+        return whole * (0.1 * len(self.passes) + 0.25 * self.padded) + 0.4 * outputs
 
     def run(self, planes: Array, ufunc: Any, start: Any, kind: Any, space: Space) -> Array:
         """Return the results `[planes, *O]` as a view of scratch memory or of the planes."""
         source = self._source(planes, start, kind, space)
         size = source.size
         buffers = [source.reshape(-1)]
-        buffers += [space.array((size,), kind) for _ in self.moves[:2]]
-        for left, right, offset, lost, target in self.moves:
+        buffers += [space.array((size,), kind) for _ in self.passes[:2]]
+        for left, right, offset, lost, target in self.passes:
             keep = size - lost
             ufunc(
                 buffers[left][:keep],
@@ -125,9 +105,11 @@ class Flat:
         return out
 
 
-def _moves(axes: Sequence[Axis], need: Sequence[int], idempotent: bool) -> tuple[Move, ...]:
+def _passes(
+    axes: Sequence[PoolingAxis], need: Sequence[int], idempotent: bool
+) -> tuple[FlatPass, ...]:
     """Return the passes, last axis first: widths double where taps may be combined twice."""
-    out: list[Move] = []
+    out: list[FlatPass] = []
     now, lost = 0, 0
     for a in reversed(range(len(axes))):
         step = axes[a].dilation * math.prod(need[a + 1 :])
@@ -136,14 +118,14 @@ def _moves(axes: Sequence[Axis], need: Sequence[int], idempotent: bool) -> tuple
             shift = min(width, kernel - width) if idempotent else 1
             spare = 2 if now == 1 else 1
             if idempotent:
-                out.append(Move(now, now, shift * step, lost + shift * step, spare))
+                out.append(FlatPass(now, now, shift * step, lost + shift * step, spare))
                 lost += shift * step
                 now = spare
             elif width == 1:
-                out.append(Move(base, base, step, lost + step, spare))
+                out.append(FlatPass(base, base, step, lost + step, spare))
                 now = spare
             else:  # adds to what the pass before has made
-                out.append(Move(now, base, width * step, lost + width * step, now))
+                out.append(FlatPass(now, base, width * step, lost + width * step, now))
             width += shift
         if not idempotent:
             lost += (kernel - 1) * step

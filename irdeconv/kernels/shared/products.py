@@ -10,6 +10,7 @@ it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ COLUMNS = 64
 WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
 LANES = 16  # fewer or uneven columns leave vector lanes idle
 FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
+SUMMED = 1024  # elements of a row that are summed in one go, at most
 CALL = 1200.0  # ns of one NumPy call on views
 CALLS = 3  # of NumPy, at most, for a product in tiles
 
@@ -171,3 +173,33 @@ def product_cost(m: int, k: int, n: int, rates: ProductRates = PRODUCT) -> float
 def stack_cost(count: int, m: int, k: int, n: int) -> float:
     """Estimate the nanoseconds of `multiply` on stacks of matrices."""
     return count * max(0.0, product_cost(m, k, n) - CALL) + CALLS * CALL
+
+
+def row_sums(rows: Array, space: Space) -> Array:
+    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
+
+    Equal pieces of long rows are summed first, so that the error does not grow with n.
+    """
+    count, n = rows.shape
+    total = space.array((count,), rows.dtype)
+    piece = _summed(n)
+    if piece == n:
+        np.matmul(rows, _ones(n, rows.dtype), out=total)
+    elif piece < 64:
+        np.add.reduce(rows, axis=1, out=total)
+    else:
+        parts = space.array((count * (n // piece),), rows.dtype)
+        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
+        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
+    return total
+
+
+@lru_cache(maxsize=256)
+def _summed(n: int) -> int:
+    """Return the largest divisor up to `SUMMED`."""
+    return next(d for d in range(min(n, SUMMED), 0, -1) if n % d == 0)
+
+
+@lru_cache(maxsize=64)
+def _ones(count: int, dtype: Any) -> Array:
+    return np.ones(count, dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
-SHORT = 16  # axes up to this size are walked by a loop of their own
+SHORT_AXIS = 16  # axes up to this size are walked by a loop of their own
 Index = tuple[slice, ...]
 
 
@@ -24,7 +23,7 @@ def copy_into(x: Array, out: Array) -> None:
     elements that lie far apart in `x`: 2.3 ns per element against 0.3 by one copy for each.
     """
     size = x.shape[-1] if x.ndim else 1
-    if 1 < size <= SHORT and x.size >= 4 * SHORT and abs(x.strides[-1]) > x.itemsize:
+    if 1 < size <= SHORT_AXIS and x.size >= 4 * SHORT_AXIS and abs(x.strides[-1]) > x.itemsize:
         for k in range(size):
             np.copyto(out[..., k], x[..., k], casting="unsafe")
     else:
@@ -154,11 +153,3 @@ def tiled(shape: Sequence[int], repeats: Sequence[int]) -> tuple[tuple[int, ...]
     pairs = list(zip(shape, repeats, strict=True))
     inside = tuple(v for d, _ in pairs for v in (1, d))
     return inside, tuple(v for d, r in pairs for v in (r, d))
-
-
-def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
-    """Return (outer, n, inner) for neighbouring axes (sorted); None where they are none."""
-    if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
-        return None
-    before, behind = shape[: axes[0]], shape[axes[-1] + 1 :]
-    return math.prod(before), math.prod(shape[a] for a in axes), math.prod(behind)

@@ -9,74 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.elementwise.steps import clip
-from irdeconv.kernels.pooling.flat import Flat
+from irdeconv.kernels.pooling.flat import FlatPooling
+from irdeconv.kernels.pooling.windows import PoolingAxis, PoolingWindows
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.products import row_sums
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-
-@dataclass(frozen=True)
-class Windows:
-    """Where the windows lie: one value per spatial axis; `sizes` is the output's O."""
-
-    kernel: Sequence[int]
-    strides: Sequence[int]
-    dilations: Sequence[int]
-    pads_begin: Sequence[int]
-    sizes: Sequence[int]
-
-    def axis(self, a: int, size: int) -> Taps:
-        """Return the taps along spatial axis `a` of `size` input positions."""
-        rule = self.strides[a], self.dilations[a], self.pads_begin[a]
-        return Taps(size, self.kernel[a], *rule, self.sizes[a])
-
-
-@dataclass(frozen=True)
-class Taps:
-    """The taps of one axis."""
-
-    size: int
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-    count: int
-
-    def reach(self, k: int) -> tuple[slice, slice]:
-        """Return (outputs, inputs): the outputs with tap `k` inside the data, and what it reads."""
-        shift = k * self.dilation - self.begin
-        lo = max(0, -(shift // self.stride))
-        hi = min(self.count, (self.size - 1 - shift) // self.stride + 1)
-        if hi <= lo:
-            return slice(0, 0), slice(0, 0)
-        first = lo * self.stride + shift
-        last = first + (hi - lo - 1) * self.stride
-        return slice(lo, hi), slice(first, last + 1, self.stride)
-
-    def valid(self) -> Array:
-        """Return the number of taps inside the data for every output."""
-        found = np.zeros(self.count, np.int64)
-        for k in range(self.kernel):
-            found[self.reach(k)[0]] += 1
-        return found
-
-
-PIECE = 1024  # elements of a row that are summed in one go, at most
 Reducer = Callable[..., Any]
 Compiled = Callable[[Array, Array, Space], None]
 
 
-def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Array) -> None:
+def _reduce(x: Array, axis: int, taps: PoolingAxis, ufunc: Reducer, start: Any, y: Array) -> None:
     """Combine the taps along one axis; windows without data give `start`."""
     ahead = (slice(None),) * axis
     reaches = [taps.reach(k) for k in range(taps.kernel)]
@@ -92,12 +44,12 @@ def _reduce(x: Array, axis: int, taps: Taps, ufunc: Reducer, start: Any, y: Arra
 
 
 def _by_slices(
-    x: Array, axes: Sequence[Taps], ufunc: Reducer, start: Any, kind: Any, space: Space
+    x: Array, axes: Sequence[PoolingAxis], ufunc: Reducer, start: Any, kind: Any, space: Space
 ) -> Array:
     """Reduce one axis of planes after the other by slices; the result is scratch memory."""
     y = x
     for a, taps in enumerate(axes):
-        if taps == Taps(taps.size, 1, 1, taps.dilation, 0, taps.size):
+        if taps.trivial:
             continue
         reduced = space.array((*y.shape[: a + 1], taps.count, *y.shape[a + 2 :]), kind)
         if y.dtype != kind:
@@ -109,7 +61,7 @@ def _by_slices(
     return y
 
 
-def _slices_cost(axes: Sequence[Taps]) -> float:
+def _slices_cost(axes: Sequence[PoolingAxis]) -> float:
     """Estimated nanoseconds for one plane by slices: those along the last axis are slow."""
     shape, cost = [t.size for t in axes], 0.0
     for a, taps in enumerate(axes):
@@ -126,7 +78,7 @@ class Pooling:
     """
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, windows: Windows, count: Array | None
+        self, shape: Sequence[int], dtype: Any, windows: PoolingWindows, count: Array | None
     ) -> None:
         self.axes = [windows.axis(a, size) for a, size in enumerate(shape[2:])]
         self.whole = np.dtype(dtype).kind in "iu"
@@ -137,7 +89,7 @@ class Pooling:
         self.count = count if count is None or self.whole else count.astype(self.kind)
         self.limits = [np.array(v, self.kind) for v in (self.start, 0 if self.whole else np.inf)]
         self.ufunc: Reducer = np.add if self.average else np.maximum
-        self.flat = Flat.of(self.axes, idempotent=not self.average)
+        self.flat = FlatPooling.of(self.axes, idempotent=not self.average)
         self.shifted = self.flat.cost < _slices_cost(self.axes)
         self.whole_plane = self.average and all(
             t.count == 1 and t.begin == 0 and t.dilation == 1 and t.kernel == t.size
@@ -165,14 +117,8 @@ class Pooling:
         from irdeconv.kernels.compiled.pooling import compile_planes
 
         lowest = 0.0 if self.average else float(self.start)
-        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.reach)
+        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.axes[-1].span)
         return found
-
-    @property
-    def reach(self) -> int:
-        """How far windows reach along the last axis, padding included."""
-        t = self.axes[-1]
-        return (t.count - 1) * t.stride + (t.kernel - 1) * t.dilation + 1
 
     def _group(self, planes: Array, out: Array, space: Space) -> None:
         if (
@@ -199,36 +145,6 @@ class Pooling:
             out[...] = np.rint(mean) if self.whole else mean
 
 
-def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones.
-
-    Equal pieces of long rows are summed first, so that the error does not grow with n.
-    """
-    count, n = rows.shape
-    total = space.array((count,), rows.dtype)
-    piece = _piece(n)
-    if piece == n:
-        np.matmul(rows, _ones(n, rows.dtype), out=total)
-    elif piece < 64:
-        np.add.reduce(rows, axis=1, out=total)
-    else:
-        parts = space.array((count * (n // piece),), rows.dtype)
-        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
-        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
-    return total
-
-
-@lru_cache(maxsize=256)
-def _piece(n: int) -> int:
-    """Return the largest divisor up to `PIECE`."""
-    return next(d for d in range(min(n, PIECE), 0, -1) if n % d == 0)
-
-
-@lru_cache(maxsize=64)
-def _ones(count: int, dtype: Any) -> Array:
-    return np.ones(count, dtype)
-
-
 def _summing(dtype: np.dtype[Any], *, exact: bool) -> np.dtype[Any]:
     """Return the type that is computed with: maxima of integers stay, sums are 64 bits wide."""
     if dtype.kind in "iu":
@@ -244,20 +160,18 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
 
 
-def max_pool(
-    x: Array, windows: Windows, out: Array | None = None, team: Team | None = None
-) -> Array:
+def max_pool(x: Array, windows: PoolingWindows) -> Array:
     """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     A window without data, or with nothing but -Inf, gives the lowest finite value of the element
-    type, as the runtimes do. `out` is C-contiguous.  [pooling/MaxPool]
+    type, as the runtimes do.  [pooling/MaxPool]
     """
-    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
-    Pooling(x.shape, x.dtype, windows, None)(x, y, team or Threads())
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
+    Pooling(x.shape, x.dtype, windows, None)(x, y, Threads())
     return y
 
 
-def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, Array]:
+def max_pool_indices(x: Array, windows: PoolingWindows, axis: int = 0) -> tuple[Array, Array]:
     """Return maxima and where each lies, as i64: the first of equal ones wins.
 
     An index counts elements of the input flattened from `axis` (not negative) on. A window without
@@ -282,28 +196,20 @@ def max_pool_indices(x: Array, windows: Windows, axis: int = 0) -> tuple[Array, 
 
 
 @np.errstate(all="ignore")
-def avg_pool(
-    x: Array,
-    windows: Windows,
-    *,
-    exclude_pad: bool,
-    out: Array | None = None,
-    team: Team | None = None,
-) -> Array:
+def avg_pool(x: Array, windows: PoolingWindows, *, exclude_pad: bool) -> Array:
     """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     `exclude_pad` divides by the number of positions inside the data (no position gives 0, as in the
     runtime), otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once,
-    integers are summed exactly and rounded to the nearest, halves to even. `out` is C-contiguous.
-    [pooling/AvgPool]
+    integers are summed exactly and rounded to the nearest, halves to even.  [pooling/AvgPool]
     """
-    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype) if out is None else out
+    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
     count = counts(x.shape[2:], windows, exclude_pad=exclude_pad)
-    Pooling(x.shape, x.dtype, windows, count)(x, y, team or Threads())
+    Pooling(x.shape, x.dtype, windows, count)(x, y, Threads())
     return y
 
 
-def counts(spatial: Sequence[int], windows: Windows, *, exclude_pad: bool) -> Array:
+def counts(spatial: Sequence[int], windows: PoolingWindows, *, exclude_pad: bool) -> Array:
     """Return what sums are divided by to give means; it broadcasts to [*O]."""
     count = np.array(1 if exclude_pad else math.prod(windows.kernel))
     for a, size in enumerate(spatial if exclude_pad else ()):

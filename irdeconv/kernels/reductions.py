@@ -5,19 +5,28 @@ Everything is done on groups of rows that stay in the cache, with the results as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.pooling.slices import row_sums
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.products import row_sums
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 Work = Callable[[Array, Array, Space], None]
+
+
+def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
+    """Return (outer, n, inner) for neighbouring axes (sorted); None where they are none."""
+    if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
+        return None
+    before, behind = shape[: axes[0]], shape[axes[-1] + 1 :]
+    return math.prod(before), math.prod(shape[a] for a in axes), math.prod(behind)
 
 
 def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
