@@ -35,7 +35,7 @@ def indexed(index: tuple[Any, ...]) -> Bound:
 
 
 def by_rows(block: tuple[int, int, int], kernel: Callable[..., None], **more: Any) -> Bound:
-    """Return a call of a function of kernels.reductions on data and result as `[outer, n, inner]`."""
+    """Return a call of a reduction of data into a result, seen as `[outer, n, inner]`."""
     return Bound(
         lambda x, *_, out, team: kernel(x.reshape(block), out.reshape(block), team, **more)
     )
