@@ -14,6 +14,7 @@ import pytest
 
 import irdeconv.ops
 from irdeconv import dtypes
+from irdeconv.errors import OpError
 from irdeconv.kernels.elementwise.calls import Instruction
 from irdeconv.kernels.elementwise.chain import Chain
 from irdeconv.kernels.shared import jit
@@ -22,9 +23,9 @@ from irdeconv.op import REGISTRY, Op
 from irdeconv.ops.elementwise import Binary, Power
 from irdeconv.runtime.chains import chain_step
 from irdeconv.spec import Array, Spec
-from irdeconv.traits import Operand
+from irdeconv.traits import MOVES, Operand
 from irdeconv.verify.compare.rounding import allowed, evaluate, precise, worth_precision
-from op_cases import all_cases
+from op_cases import Case, all_cases
 
 assert irdeconv.ops
 TYPES = ("f64", "f32", "f16", "bf16")
@@ -153,6 +154,25 @@ def test_two_tensors_and_constants(cls: type[Binary], dtype: str) -> None:
                 continue  # NumPy takes the root, in some types: a NaN of -inf
             inputs = [values, constant.reshape(1)]
             assert_within(op, inputs, as_chain(op, inputs, np.empty_like(values), {0}))
+
+
+MOVING = {k: row for k, row in all_cases().items() if row.build()[0].moves}
+
+
+@pytest.mark.parametrize("row", MOVING.values(), ids=MOVING)
+def test_what_moves_elements_commutes_with_a_conversion(row: Case) -> None:
+    """So rewriting may put it in front of the Convert of a compressed constant."""
+    op, (data, *others) = row.build()[0], [t.values for t in row.inputs]
+    assert op.rounding == MOVES
+    coarse = np.resize(np.arange(1.0, 100.0).astype(np.float16), data.shape)
+    try:
+        (moved,) = evaluate(op, [coarse, *others])
+    except OpError:
+        return  # a row for inference alone
+    (wanted,) = evaluate(op, [coarse.astype(np.float64), *others])
+    assert moved.dtype == np.float16
+    np.testing.assert_array_equal(moved.astype(np.float64), wanted)
+    assert set(moved.reshape(-1)) <= {0.0, *coarse.reshape(-1)}
 
 
 def test_every_step_is_tested() -> None:
