@@ -89,8 +89,8 @@ def convert(
     tensor id or name, or "random" with `seed`. `shapes` replaces declared input shapes. Raises
     UnsupportedError with everything that is not covered, InputError for a bad file.
     """
-    given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
-    return import_model(path, weights, shapes=given, seed=seed, semantics=semantics).graph
+    wanted = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
+    return import_model(path, weights, shapes=wanted, seed=seed, semantics=semantics).graph
 
 
 def validate(
@@ -129,9 +129,9 @@ def _require_no_reading(
     weights: str | PathLike[str] | None, semantics: Semantics, limits: Limits | None
 ) -> None:
     """Raise UsageError (E700) for arguments that only mean something for a file."""
-    given = {"weights": weights is not None, "semantics": semantics != "runtime"}
-    given["limits"] = limits is not None
-    names = ", ".join(name for name, is_given in given.items() if is_given)
+    reading = {"weights": weights is not None, "semantics": semantics != "runtime"}
+    reading["limits"] = limits is not None
+    names = ", ".join(name for name, is_given in reading.items() if is_given)
     if names:
         message = f"{names}: a graph that has been read already cannot be read otherwise"
         hint = "give them to read"

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model; name a file for the other")
-    given = None if args.certificate is None else read_certificates(args.certificate)
+    certificates = None if args.certificate is None else read_certificates(args.certificate)
     source = inferred(read(args), args.shape)
     lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
-    report = check(source, lowered, given)
+    report = check(source, lowered, certificates)
     probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
     passed = report.passed and (probed is None or probed.passed)
     if console.wants_json:

@@ -18,28 +18,28 @@ def check_options(args: argparse.Namespace) -> None:
 
     The verbs need not think of it: an option is checked where a verb has it.
     """
-    given = {name: value for name, value in vars(args).items() if value is not None}
+    options = {name: value for name, value in vars(args).items() if value is not None}
     for name in ("weights", "lowered_weights", "other_weights"):
-        if given.get(name) not in (None, RANDOM) and not Path(given[name]).exists():
+        if options.get(name) not in (None, RANDOM) and not Path(options[name]).exists():
             reason = os.strerror(errno.ENOENT)
-            message = f"cannot read the weights file {given[name]}: {reason}"
+            message = f"cannot read the weights file {options[name]}: {reason}"
             raise FileAccessError(Diagnostic("E100", "error", message))
-    if given.get("shape"):
+    if options.get("shape"):
         from irdeconv.cli.model import parse_shapes
 
-        parse_shapes(given["shape"])
-    if "form" in given and not (given["form"] == "none" and given["form_none"]):
+        parse_shapes(options["shape"])
+    if "form" in options and not (options["form"] == "none" and options["form_none"]):
         from irdeconv.passes.lower_deconv import require_form
 
-        require_form(given["form"])
-    if "target" in given:
+        require_form(options["form"])
+    if "target" in options:
         from irdeconv.passes.profile import load_profile
 
-        load_profile(given["target"])
-    if isinstance(given.get("tune"), str):
-        _check_measurements(Path(given["tune"]))
-    if "dump_dir" in given:
-        require_folder(Path(given["dump_dir"]))
+        load_profile(options["target"])
+    if isinstance(options.get("tune"), str):
+        _check_measurements(Path(options["tune"]))
+    if "dump_dir" in options:
+        require_folder(Path(options["dump_dir"]))
 
 
 def _check_measurements(path: Path) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from irdeconv.spec import Array
     from irdeconv.verify.compare.comparison import Comparison
 
-OPENVINO = "openvino"
+PEER = "openvino"
 
 
 def configure(parser: OptionParser) -> None:
@@ -89,12 +89,12 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         hint = "convert makes an .xml of a model; an array goes into an .npz, named like its layer"
         raise misused(f"{args.other} is neither an .xml nor an .npz", hint)
     options = {"--form": args.form, "--target": args.target}
-    given = [name for name, value in options.items() if value is not None]
-    if args.other is not None and given:
-        message = f"{' and '.join(given)}: with OTHER nothing is lowered"
+    idle = [name for name, value in options.items() if value is not None]
+    if args.other is not None and idle:
+        message = f"{' and '.join(idle)}: with OTHER nothing is lowered"
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
         raise misused(message, hint)
-    model = args.other is not None and not args.other.endswith(".npz") and args.other != OPENVINO
+    model = args.other is not None and not args.other.endswith(".npz") and args.other != PEER
     if args.other_weights is not None and not model:
         raise misused("--other-weights goes with the .xml of a second model")
 
@@ -109,17 +109,17 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
         b = api.lower(a, args.form or api.DEFAULT_FORM, args.target).graph
         return api.compare(a, b, inputs, tolerance=args.tolerance)
     system, _, file = other.partition(":")
-    if system == OPENVINO:
+    if system == PEER:
         file = file or ("" if args.file == "-" else args.file)
         weights = args.weights if file == args.file else args.other_weights
-        peer = f"{OPENVINO}:{file}" if file else OPENVINO
+        peer = f"{PEER}:{file}" if file else PEER
         return api.compare(a, peer, inputs, tolerance=args.tolerance, weights=weights)
     if other.endswith(".npz"):
         return api.compare(a, other, inputs, tolerance=args.tolerance)
     b = read_file(other, args.other_weights, args.semantics)
-    own = matched(b, inputs, other)
-    b = specialize(api.infer(b), own, every=bool(args.shape))
-    feeds = inputs if set(own) == set(inputs) else list(own.values())
+    renamed = matched(b, inputs, other)
+    b = specialize(api.infer(b), renamed, every=bool(args.shape))
+    feeds = inputs if set(renamed) == set(inputs) else list(renamed.values())
     return api.compare(a, b, feeds, tolerance=args.tolerance)
 
 

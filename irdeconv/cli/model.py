@@ -53,8 +53,8 @@ def _source(file: str) -> str | bytes:
 
 def input_names(graph: Graph) -> dict[str, str]:
     """Return every name that an input answers to, with the input's own name."""
-    own = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
-    return {alias: own[node.id] for alias, node in graph.input_names().items()}
+    names = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
+    return {alias: names[node.id] for alias, node in graph.input_names().items()}
 
 
 def unknown_input(name: str, graph: Graph) -> UsageError:

@@ -89,9 +89,9 @@ def statistics(array: Array) -> dict[str, Any]:
     """Return shape, element type, least, greatest and mean value and the non-finite count."""
     out: dict[str, Any] = {"shape": list(array.shape), "element_type": str(array.dtype)}
     if array.size and array.dtype != object:
-        wide = array.astype(np.float64)
-        finite = wide[np.isfinite(wide)]
-        out["non_finite"] = int(wide.size - finite.size)
+        values = array.astype(np.float64)
+        finite = values[np.isfinite(values)]
+        out["non_finite"] = int(values.size - finite.size)
         if finite.size:
             out |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean()}
             out |= {k: float(out[k]) for k in ("min", "max", "mean")}

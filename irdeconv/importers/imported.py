@@ -21,7 +21,7 @@ from irdeconv.graph import Graph
 from irdeconv.source import Location
 
 UNCOVERED = "E502"
-EXACT = "what is not exactly the same in standard operations is not imported; change the model"
+ONLY_EXACT = "what is not exactly the same in standard operations is not imported; change the model"
 # What operations raise for inputs that nobody foresaw; the node is named then.
 MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
 CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its producer wrote it"
@@ -59,7 +59,7 @@ class Report(Collector):
 
     def uncovered(self, layer: str, message: str, hint: str | None = None) -> None:
         """Record something that the importer does not cover."""
-        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint or EXACT)
+        self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint or ONLY_EXACT)
 
     def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
         """Record that the file is not what it should be."""

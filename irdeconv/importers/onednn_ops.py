@@ -288,13 +288,23 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-@rule("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2")
+_REDUCE: dict[str, type[red.Reduction]] = {
+    "ReduceL1": red.ReduceL1,
+    "ReduceL2": red.ReduceL2,
+    "ReduceMax": red.ReduceMax,
+    "ReduceMean": red.ReduceMean,
+    "ReduceMin": red.ReduceMin,
+    "ReduceProd": red.ReduceProd,
+    "ReduceSum": red.ReduceSum,
+}
+
+
+@rule(" ".join(_REDUCE))
 def reduce(n: DumpNode, b: ImportBuilder) -> Value:
     """Reduce the axes of the attribute or of the second input."""
     axes = b.ints(*n.ints("axes")) if "axes" in n else n[1]
     keep = bool(n.get("keep_dims", False))
-    cls: Any = getattr(red, n.kind)
-    return b.add(cls(keep_dims=keep), n[0], axes)
+    return b.add(_REDUCE[n.kind](keep_dims=keep), n[0], axes)
 
 
 @rule("TypeCast")

@@ -24,7 +24,7 @@ from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec
 from irdeconv.suggest import did_you_mean
 
-TYPES = {
+_BY_DUMP_NAME = {
     "f32": "f32",
     "f16": "f16",
     "bf16": "bf16",
@@ -328,6 +328,6 @@ def _number(value: Any, least: int) -> bool:
 
 def _element_type(tensor: Any) -> ElementType:
     name = tensor.get("dtype")
-    if name not in TYPES:
+    if name not in _BY_DUMP_NAME:
         raise Refusal(f"the element type {name} is not covered")
-    return ELEMENT_TYPES[TYPES[name]]
+    return ELEMENT_TYPES[_BY_DUMP_NAME[name]]

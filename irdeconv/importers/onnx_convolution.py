@@ -23,12 +23,12 @@ AUTO_PAD: dict[str, Any] = {
 
 
 def _auto_pad(n: OnnxNode) -> Any:
-    given = n.text("auto_pad", "NOTSET")
-    if given not in AUTO_PAD:
-        raise Refusal(f'auto_pad="{given}" is none of {", ".join(AUTO_PAD)}')
-    if given != "NOTSET" and any(n.ints("pads")):
-        raise Refusal(f"pads together with auto_pad={given}: ONNX allows one of them")
-    return AUTO_PAD[given]
+    mode = n.text("auto_pad", "NOTSET")
+    if mode not in AUTO_PAD:
+        raise Refusal(f'auto_pad="{mode}" is none of {", ".join(AUTO_PAD)}')
+    if mode != "NOTSET" and any(n.ints("pads")):
+        raise Refusal(f"pads together with auto_pad={mode}: ONNX allows one of them")
+    return AUTO_PAD[mode]
 
 
 def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:

@@ -30,18 +30,18 @@ ALL = "1 11 13 18"
 def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
     """Return the reduced axes; None where nothing is reduced."""
     noop = n.integer("noop_with_empty_axes", 0)
-    given: Value | None
+    axes: Value | None
     if "axes" in n:
-        given = b.ints(*n.ints("axes"))
+        axes = b.ints(*n.ints("axes"))
     else:
-        given = n.input(1)
+        axes = n.input(1)
         n.asked.add("axes")
-    if given is not None:
-        count = b.shape(given)[0] if b.rank(given) else 1
+    if axes is not None:
+        count = b.shape(axes)[0] if b.rank(axes) else 1
         if not isinstance(count, int):
             raise Refusal("axes of an unknown number")
         if count:
-            return given
+            return axes
     return None if noop else b.ints(*range(b.rank(n[0])))
 
 

@@ -89,8 +89,8 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     rank = b.rank(x)
     axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
     scales, sizes = n.input(2), n.input(3)
-    given = None if scales is None else b.known(scales)
-    if scales is not None and (given is None or given.size):
+    known = None if scales is None else b.known(scales)
+    if scales is not None and (known is None or known.size):
         factors = b.need(scales, "scales").tolist()
         target = _by_scales(b, x, factors, axes)
         if attributes["coordinate_transformation_mode"] == "align_corners":

@@ -193,8 +193,8 @@ def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("ConstantOfShape", "9 20 21 23 24 25")
 def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A tensor of one repeated value, f32 zero by default."""
-    given = n.anything("value")
-    array, dtype = (np.zeros(1, np.float32), None) if given is None else to_array(given)
+    tensor = n.anything("value")
+    array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
     kind: ElementType = dtype or of_numpy(array.dtype)
     return b.add(Broadcast("numpy"), b.typed(array.reshape(()), kind), n[0])
 

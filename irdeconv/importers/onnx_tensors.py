@@ -13,7 +13,7 @@ from irdeconv.importers.builder import Refusal
 from irdeconv.spec import DYNAMIC, Array, Dim, Shape
 
 # TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
-_ELEMENT_TYPES = {
+_BY_ONNX_NAME = {
     "FLOAT": "f32",
     "DOUBLE": "f64",
     "FLOAT16": "f16",
@@ -53,9 +53,9 @@ def element_type(number: int) -> ElementType:
     onnx = onnx_module()
     known = {v: k for k, v in onnx.TensorProto.DataType.items()}
     name = known.get(number, str(number))
-    if name not in _ELEMENT_TYPES:
+    if name not in _BY_ONNX_NAME:
         raise Refusal(f"the element type {name} is not covered")
-    return ELEMENT_TYPES[_ELEMENT_TYPES[name]]
+    return ELEMENT_TYPES[_BY_ONNX_NAME[name]]
 
 
 def to_array(tensor: Any) -> tuple[Array, ElementType]:

@@ -9,10 +9,10 @@ from irdeconv.graph import Graph
 from irdeconv.inspection.layers import LayerFacts
 from irdeconv.inspection.table import shorten
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_DECONVOLUTION = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
-_PORT = 'style="filled" fillcolor="#dcecff" shape=ellipse'
-_CONSTANT = 'style="dashed" color="#888888" fontcolor="#555555"'
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DECONVOLUTION_NODE = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
+_MODEL_END = 'style="filled" fillcolor="#dcecff" shape=ellipse'
+_CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
 def dot(graph: Graph, layers: Sequence[LayerFacts]) -> str:
@@ -35,10 +35,10 @@ def dot(graph: Graph, layers: Sequence[LayerFacts]) -> str:
 
 def _style(row: LayerFacts) -> str:
     if row.deconvolution:
-        return _DECONVOLUTION + " "
+        return _DECONVOLUTION_NODE + " "
     if row.type in ("Parameter", "Result"):
-        return _PORT + " "
-    return _CONSTANT + " " if row.constant else ""
+        return _MODEL_END + " "
+    return _CONSTANT_NODE + " " if row.constant else ""
 
 
 def label(name: str, type: str) -> str:
@@ -49,5 +49,5 @@ def label(name: str, type: str) -> str:
 
 def quoted(text: str) -> str:
     """Return a DOT string; backslashes stay what they are instead of starting an escape."""
-    clean = _CONTROL.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+    clean = _UNPRINTABLE.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
     return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -83,8 +83,8 @@ def _layer(graph: Graph, node: Node, sources: dict[int, frozenset[int]]) -> Laye
     inputs = graph.input_specs(node.id)
     outputs = node.specs if node.specs is not None else node.declared
     constant = node.id in sources
-    own = [i for v in graph.inputs_of(node.id) for i in sources.get(v.node, ())]
-    held = {node.id} if isinstance(node.op, Const) else set() if constant else set(own)
+    sources_behind = [i for v in graph.inputs_of(node.id) for i in sources.get(v.node, ())]
+    held = {node.id} if isinstance(node.op, Const) else set() if constant else set(sources_behind)
     sizes = [_const_size(graph.node(i).op) for i in held]
     return LayerFacts(
         id=node.id,
@@ -151,7 +151,7 @@ def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
         problem = str(e)
     except TypeError:
         problem = f"{len(inputs)} inputs do not fit {op.type}"
-    resolved = _resolved(recorder, node.spec()) if recorder.op else _UNKNOWN
+    resolved = _resolved(recorder, node.spec()) if recorder.op else _UNRESOLVED
     return DeconvolutionFacts(
         node.id,
         node.name,
@@ -164,7 +164,7 @@ def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
     )
 
 
-_UNKNOWN: dict[str, Any] = dict.fromkeys(
+_UNRESOLVED: dict[str, Any] = dict.fromkeys(
     (
         "groups",
         "channels_in",

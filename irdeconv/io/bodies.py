@@ -12,7 +12,7 @@ from irdeconv.suggest import did_you_mean
 Build = Callable[[Document, Context], Graph | None]
 
 # Port map -> the body it belongs to.
-_MAPS = {
+_BODY_OF_MAP = {
     "port_map": "body",
     "back_edges": "body",
     "then_port_map": "then_body",
@@ -38,7 +38,7 @@ def check_bodies(layer: XmlLayer, context: Context, build: Build) -> None:
     for body in layer.bodies:
         build(body.document, context)
     for port_map in layer.maps:
-        target = bodies.get(_MAPS[port_map.tag])
+        target = bodies.get(_BODY_OF_MAP[port_map.tag])
         if target is None:
             continue
         checker = _MapChecker(layer, target, context)
@@ -75,13 +75,13 @@ class _MapChecker:
 
     def _numbers(self, entry: MapEntry, names: tuple[str, ...]) -> dict[str, int] | None:
         """Return the integer attributes of an entry, or None after reporting a malformed one."""
-        given, out, fine = dict(entry.attributes), {}, True
+        texts, out, fine = dict(entry.attributes), {}, True
         for name in names:
-            if name not in given:
+            if name not in texts:
                 continue
-            number = integer(given[name])
+            number = integer(texts[name])
             if number is None:
-                self._add("E106", f'{name}="{given[name]}" is not an integer', entry, name)
+                self._add("E106", f'{name}="{texts[name]}" is not an integer', entry, name)
                 fine = False
             else:
                 out[name] = number

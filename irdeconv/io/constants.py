@@ -13,7 +13,7 @@ from irdeconv.ops.basic import Const
 from irdeconv.packing import decode
 from irdeconv.suggest import did_you_mean
 
-_ATTRIBUTES = ("element_type", "shape", "offset", "size")
+_CONST_ATTRIBUTES = ("element_type", "shape", "offset", "size")
 
 
 class ConstantReader:
@@ -40,7 +40,7 @@ class ConstantReader:
         shape = self._shape(data)
         offset, size = self._number(data, "offset"), self._number(data, "size")
         self._context.unknown_attributes(
-            data, _ATTRIBUTES, "Const", layer.within(layer.data_sub), layer=layer
+            data, _CONST_ATTRIBUTES, "Const", layer.within(layer.data_sub), layer=layer
         )
         if dtype is None or shape is None or offset is None or size is None:
             return None

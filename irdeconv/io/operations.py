@@ -61,19 +61,18 @@ class OperationReader:
         name, kind, version = layer.name, layer.type, layer.version
         if name is not None and kind and version and not layer.extra and name.isprintable():
             return
-        for name in ("name", "type", "version"):
-            text = getattr(layer, name)
+        for key, text in (("name", name), ("type", kind), ("version", version)):
             if text is None:
-                if name == "version" and layer.type in TYPES and _dialects(layer.type):
+                if key == "version" and layer.type in TYPES and _dialects(layer.type):
                     self._spellings(layer, "it has no version")
                     continue
                 self._context.add(
-                    "E105", f'the attribute "{name}" is missing', layer.anchor, layer=layer
+                    "E105", f'the attribute "{key}" is missing', layer.anchor, layer=layer
                 )
             elif any(_control(c) for c in text):
                 self._context.add(
-                    "E109", f"its {name} contains a control character: {text!a}", layer.anchor,
-                    attribute=name, layer=layer,
+                    "E109", f"its {key} contains a control character: {text!a}", layer.anchor,
+                    attribute=key, layer=layer,
                 )  # fmt: skip
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
         self._context.unknown_attributes(

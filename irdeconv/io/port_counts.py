@@ -76,11 +76,11 @@ def _count(inputs: int) -> str:
     return "1 input port" if inputs == 1 else f"{inputs} input ports"
 
 
-_SINGLE: dict[type[Op], bool] = {}
+_SINGLE_OUTPUT: dict[type[Op], bool] = {}
 
 
 def single_output(cls: type[Op]) -> bool:
     """Whether the rule's annotation says that the operation always has one output."""
-    if cls not in _SINGLE:
-        _SINGLE[cls] = typing.get_type_hints(cls.infer).get("return") is Spec
-    return _SINGLE[cls]
+    if cls not in _SINGLE_OUTPUT:
+        _SINGLE_OUTPUT[cls] = typing.get_type_hints(cls.infer).get("return") is Spec
+    return _SINGLE_OUTPUT[cls]

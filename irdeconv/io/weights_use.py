@@ -7,7 +7,7 @@ from irdeconv.io.document import Document, XmlLayer
 from irdeconv.source import Anchor
 
 # Gaps up to this many bytes are what writers leave for alignment.
-_ALIGNMENT = 63
+_LARGEST_GAP = 63
 
 
 def check_weights(document: Document, context: Context) -> None:
@@ -28,7 +28,7 @@ def check_weights(document: Document, context: Context) -> None:
             hint="the .bin may belong to another .xml",
         )
     for start, stop in _gaps(context.used):
-        if stop - start > _ALIGNMENT and stop <= size:
+        if stop - start > _LARGEST_GAP and stop <= size:
             context.add(
                 "W121",
                 f"bytes {start} to {stop} of the weights file are not used by any constant",

@@ -29,8 +29,8 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
-_PORT = ("id", "precision", "names")
-_EDGE = ("from-layer", "from-port", "to-layer", "to-port")
+_PORT_ATTRIBUTES = ("id", "precision", "names")
+_EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
 class TooLarge(Exception):
@@ -93,14 +93,14 @@ class LayerReader:
         for child in e:
             self._sub += 1
             self._child(child, parts)
-        own = dict(e.items())
-        kind = own.pop("type", None)
+        texts = dict(e.items())
+        kind = texts.pop("type", None)
         return XmlLayer(
-            id=own.pop("id", None),
-            name=own.pop("name", None),
+            id=texts.pop("id", None),
+            name=texts.pop("name", None),
             type=None if kind is None else intern(kind),
-            version=own.pop("version", None),
-            extra=tuple(own.items()),
+            version=texts.pop("version", None),
+            extra=tuple(texts.items()),
             data=parts.data,
             data_sub=parts.data_sub,
             inputs=parts.inputs,
@@ -150,7 +150,7 @@ class LayerReader:
             get = e.get
             number, precision, names = get("id"), get("precision"), get("names")
             known = (number is not None) + (precision is not None) + (names is not None)
-            extra = () if len(e.attrib) == known else _others(e, _PORT)
+            extra = () if len(e.attrib) == known else _others(e, _PORT_ATTRIBUTES)
             dims, rt_info = self._inside(e)
             out.append(
                 XmlPort(
@@ -206,7 +206,7 @@ class LayerReader:
         get = e.get
         a, b, c, d = get("from-layer"), get("from-port"), get("to-layer"), get("to-port")
         known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
-        extra = () if len(e.attrib) == known else _others(e, _EDGE)
+        extra = () if len(e.attrib) == known else _others(e, _EDGE_ATTRIBUTES)
         self._skip(e)
         return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
 

@@ -154,8 +154,8 @@ def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str
     sections = node.op.sections if isinstance(node.op, Opaque) else ()
     yield from (_section(s, node.op, blobs) for s in sections if not s.tag.endswith("body"))
     inputs = graph.input_specs(node.id)
-    told = node.port_rt_info if graph.info.ir_version > 10 else ()
-    info = {(side, port): xml for side, port, xml in told}
+    kept = node.port_rt_info if graph.info.ir_version > 10 else ()
+    info = {(side, port): xml for side, port, xml in kept}
     if inputs:
         yield "\t\t\t<input>\n"
         for port, spec in enumerate(inputs):

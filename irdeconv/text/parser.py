@@ -65,10 +65,9 @@ class _GraphParser:
         at = lex.token.offset
         type_ = self.word()
         self.inputs[value.node] = self.references()
-        given = self.fields("{", "}")
-        op = (
-            self.opaque(type_, version, given, at) if opaque else self.op(type_, version, given, at)
-        )
+        fields = self.fields("{", "}")
+        make = self.opaque if opaque else self.op
+        op = make(type_, version, fields, at)
         node = graph.add(op, name=name, id=value.node, location=lex.location(start.offset))
         if lex.accept(":"):
             node.specs = self.specs(op)
@@ -125,33 +124,33 @@ class _GraphParser:
             if not lex.accept(","):
                 return tuple(out)
 
-    def op(self, type_: str, version: str, given: Fields, at: int) -> Op:
+    def op(self, type_: str, version: str, fields: Fields, at: int) -> Op:
         cls = lookup(type_, version)
         if cls is None:
             versions = [v for c in TYPES.get(type_, ()) for v in c.versions]
             hint = did_you_mean(version, versions) or did_you_mean(type_, TYPES)
             self.lex.fail(f"there is no operation {type_} of {version}", at, hint)
-        if issubclass(cls, Const) and "data" in given:
-            given = self.const_data(given)
-        return self.build(cls, given, {}, at)
+        if issubclass(cls, Const) and "data" in fields:
+            fields = self.const_data(fields)
+        return self.build(cls, fields, {}, at)
 
-    def const_data(self, given: Fields) -> Fields:
-        dtype, shape = (given.get(k, (None, 0))[0] for k in ("element_type", "shape"))
-        value, offset = given["data"]
+    def const_data(self, fields: Fields) -> Fields:
+        dtype, shape = (fields.get(k, (None, 0))[0] for k in ("element_type", "shape"))
+        value, offset = fields["data"]
         hints = typing.get_type_hints(Const)
         if not fits(dtype, hints["element_type"]) or not fits(shape, hints["shape"]):
             self.lex.fail("a Const needs element_type and shape", offset)
         if shape is None and not isinstance(value, Missing):
             self.lex.fail("a constant has an exact shape", offset)
-        return {**given, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
+        return {**fields, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
 
-    def opaque(self, type_: str, version: str, given: Fields, at: int) -> Op:
-        fields = dict(given)
-        if "sections" in given:
-            sections, offset = given["sections"]
+    def opaque(self, type_: str, version: str, fields: Fields, at: int) -> Op:
+        fields = dict(fields)
+        if "sections" in fields:
+            sections, offset = fields["sections"]
             fields["sections"] = (self.sections(sections, offset), offset)
-        if "weights" in given:
-            value, offset = given["weights"]
+        if "weights" in fields:
+            value, offset = fields["weights"]
             fields["weights"] = (constant(self.lex, value, u8, None, offset), offset)
         return self.build(Opaque, fields, {"kind": type_, "opset": version}, at)
 
@@ -163,11 +162,11 @@ class _GraphParser:
             for tag, xml in value
         )
 
-    def build(self, cls: type[T], given: Fields, fixed: dict[str, Any], at: int) -> T:
+    def build(self, cls: type[T], fields: Fields, fixed: dict[str, Any], at: int) -> T:
         """Make a dataclass from fields: known names, fitting types, none missing."""
         hints = typing.get_type_hints(cls)
         known = {f.name: f for f in dataclasses.fields(cls) if f.name not in fixed}  # type: ignore[arg-type]
-        for name, (value, offset) in given.items():
+        for name, (value, offset) in fields.items():
             if name not in known:
                 self.lex.fail(
                     f'{cls.__name__} has no field "{name}"', offset, did_you_mean(name, known)
@@ -176,13 +175,13 @@ class _GraphParser:
                 self.lex.fail(f'"{name}" of {cls.__name__} cannot be {value!r}'[:200], offset)
         for name, f in known.items():
             missing = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-            if missing and name not in given:
+            if missing and name not in fields:
                 self.lex.fail(f'{cls.__name__} needs "{name}"', at)
-        return cls(**fixed, **{k: v for k, (v, _) in given.items()})
+        return cls(**fixed, **{k: v for k, (v, _) in fields.items()})
 
-    def meta(self, node: Node, given: Fields) -> None:
+    def meta(self, node: Node, fields: Fields) -> None:
         hints = typing.get_type_hints(Node)
-        for name, (value, offset) in given.items():
+        for name, (value, offset) in fields.items():
             if name not in KEPT:
                 self.lex.fail(f'a node has no "{name}"', offset, did_you_mean(name, KEPT))
             if not fits(value, hints[name]):

@@ -84,8 +84,8 @@ class _Printer:
         return ", ".join(format_spec(s, constant) for s in specs)
 
     def kept(self, fields: dict[str, Any]) -> str:
-        given = [f"{k} = {self.value(v)}" for k, v in fields.items() if v not in (None, ())]
-        return f" <{', '.join(given)}>" if given else ""
+        texts = [f"{k} = {self.value(v)}" for k, v in fields.items() if v not in (None, ())]
+        return f" <{', '.join(texts)}>" if texts else ""
 
     def value(self, value: Any) -> str:
         if value is None:
