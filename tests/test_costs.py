@@ -91,26 +91,26 @@ def counted(graph: Graph) -> dict[str, int]:
 @pytest.mark.parametrize("chunk", range(4))
 def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
     seen = 0
-    for k in range(60):
+    for k in range(600):
         rng = np.random.default_rng([77, chunk, k])
         layer = form_layer(rng)
-        if form == "gemm":
-            layer = replace(layer, kernel=layer.strides, dilations=(1,) * layer.axes)
         if min(layer.output_size) < 1:
             continue
-        x = numbers(rng, layer.data_shape, np.float32)
-        w = numbers(rng, layer.filter_shape, np.float32)
-        graph, _ = build(layer, x, w, filter_input=bool(k % 3 == 0))
+        graph = graph_only(layer, filter_input=bool(k % 3 == 0))
         target = "no-depth-to-space" if k % 2 else None
         low, row, record = lowered(graph, form, target)
-        assert record.form == form
+        if record.form != form:
+            assert FORMS[form].condition
+            continue
         assert row.cost is not None
         costs = {name: getattr(row.cost, name) for name in ("macs", "bytes", "nodes", "scratch")}
         if emitted(low):  # a 1x1 layer of one channel may vanish
             assert costs == counted(low), (form, layer)
         assert row.cost.macs == record.macs_lowered
         seen += 1
-    assert seen > 40
+        if seen == 50:
+            return
+    pytest.fail(f"{form} took only {seen} layers")
 
 
 @pytest.mark.parametrize("seed", range(30))

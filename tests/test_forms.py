@@ -108,12 +108,9 @@ def test_pads_that_are_known_only_at_run_time(form: str) -> None:
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
     (auto,) = ird.lower(graph, "auto").report
     assert (auto.form, auto.reason) == ("zero-insertion", None)
-    assert {c.form: c.refused is None for c in auto.costs} == {
-        "zero-insertion": True,
-        "phases": False,
-        "stacked": False,
-        "gemm": False,
-    }
+    refused = {c.form for c in auto.costs if c.refused is not None}
+    assert {"phases", "stacked", "gemm"} <= refused
+    assert "zero-insertion" not in refused
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.passes.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 
@@ -221,7 +222,7 @@ def resized(layer: Layer, rng: np.random.Generator) -> Layer:
     return replace(other, output_shape=tuple(max(n, 1) for n in near))
 
 
-@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("layer", EMPTY_OUTPUT)
 def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     x, w = (np.ones(s, np.float32) for s in (layer.data_shape, layer.filter_shape))
@@ -230,7 +231,7 @@ def test_an_empty_output(tmp_path: Path, layer: Layer, form: str) -> None:
     assert run_ov(tmp_path / "net.xml", list(feeds.values())).shape == expected(layer, x, w).shape
 
 
-@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("open_sizes", [True, False])
 @pytest.mark.parametrize("layer", EMPTY_DATA)
 def test_the_size_that_empty_data_gives(

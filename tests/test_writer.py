@@ -16,6 +16,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.passes.forms import FORMS
 from irdeconv.passes.recognise import recognise
 from irdeconv.spec import Spec
 from support import irbuild as ib
@@ -384,7 +385,7 @@ def test_a_crop_beyond_the_tensor_is_written_as_two_pads(tmp_path):
     np.testing.assert_array_equal(ird.run(again, feeds, form=None)["y"], want)
 
 
-@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("layer", EMPTY_OUTPUT)
 def test_an_empty_output_is_written_in_valid_operations(tmp_path, layer, form):
     g, feeds = sample(layer)
