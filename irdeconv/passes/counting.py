@@ -103,7 +103,7 @@ class CountingBuilder:
     def repeat(self, key: object, build: Callable[[], CountedValue]) -> CountedValue:
         """Run `build` for the first of equal keys; count the same again for all others.
 
-        What was built must read no other buffers than its own.
+        Beside its own buffers it may read only the inputs of the rule and constants.
         """
         if key not in self._repeated:
             before = len(self.operations), len(self.buffers)

@@ -34,24 +34,25 @@ class FormCheck(Protocol):
         """Return the reason, None where the form applies."""
 
 
-def applies(*_: object) -> None:
-    """Skip nothing."""
+def skip_nothing(*_: object) -> None:
+    """Let the form apply."""
 
 
 @dataclass(frozen=True)
 class Form:
     """A lowering form.
 
-    `name` is what --form says, `condition` what its help adds. `rule` builds it, where `skips` does
-    not say why it does not apply. `reach` is how far a bad value spreads in it. `certificate` is
-    what a certificate, which knows nothing of forms, calls the nodes where a stride is above 1.
+    `name` is what --form says; `condition` is on which layers it applies, empty for all of known
+    sizes. `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a
+    bad value spreads in it. `certificate` is what a certificate, which sees nodes and knows nothing
+    of forms, calls most of its layers.
     """
 
     name: str
     rule: FormRule
     reach: reach.Reach
     certificate: str
-    skips: FormCheck = applies
+    skips: FormCheck = skip_nothing
     condition: str = ""
 
     def lower(
