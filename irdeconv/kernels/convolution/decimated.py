@@ -26,7 +26,7 @@ from irdeconv.spec import Array
 
 
 @dataclass(frozen=True)
-class Residue:
+class ResidueConv:
     """One residue: where its inputs and outputs lie, and its convolution."""
 
     inputs: tuple[Any, ...]
@@ -34,7 +34,7 @@ class Residue:
     problem: ConvProblem
 
 
-def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[Residue]:
+def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueConv]:
     """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
     residues = []
     for e in itertools.product(*(range(f) for f in factors)):
@@ -54,21 +54,21 @@ def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[Residue]:
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
         outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
-        residues.append(Residue(inputs, outputs, own))
+        residues.append(ResidueConv(inputs, outputs, own))
     return residues
 
 
 class Decimated:
     """The kernel: one for each residue."""
 
-    def __init__(self, residues: list[Residue], kernels: list[Kernel]) -> None:
+    def __init__(self, residues: list[ResidueConv], kernels: list[Kernel]) -> None:
         self.pairs = list(zip(residues, kernels, strict=True))
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         early = None if epilogue is None or epilogue.positional else epilogue
 
-        def compute(pair: tuple[Residue, Kernel], team: Team) -> None:
+        def compute(pair: tuple[ResidueConv, Kernel], team: Team) -> None:
             part, kernel = pair
             own = team.space.array(part.problem.out_shape, out.dtype)
             kernel(x[part.inputs], own, early, team)

@@ -41,7 +41,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     return [work_of(conv, blocks).candidate("depthwise", prepare)]
 
 
-def work_of(conv: Conv3d, blocks: Sequence[ChannelBlock]) -> Work:
+def work_of(conv: Conv3d, blocks: Sequence[ImageChannels]) -> Work:
     """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
     work = Work(conv)
     work.blocks = len(blocks)
@@ -61,28 +61,30 @@ def work_of(conv: Conv3d, blocks: Sequence[ChannelBlock]) -> Work:
 
 
 @dataclass(frozen=True)
-class ChannelBlock:
+class ImageChannels:
     """Neighbouring output channels of an image."""
 
     image: int
     channels: slice
 
 
-def blocks_of(conv: Conv3d) -> list[ChannelBlock]:
+def blocks_of(conv: Conv3d) -> list[ImageChannels]:
     """Split the output by channels."""
     channels = conv.groups * conv.outputs
     step = max(1, min(channels, blocking.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
-    return [ChannelBlock(n, some) for n in range(conv.images) for some in pieces(channels, step)]
+    return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
 
 
 @dataclass(frozen=True)
-class Depthwise(FixedBlockwise[ChannelBlock]):
+class Depthwise(FixedBlockwise[ImageChannels]):
     """One input channel per group; `weights` are `[M, taps]`, `offsets` see `tap_offsets`."""
 
     weights: Array
     offsets: Array
 
-    def _fixed(self, x: Array, out: Array, b: ChannelBlock, finish: Fix) -> Callable[[Space], None]:
+    def _fixed(
+        self, x: Array, out: Array, b: ImageChannels, finish: Fix
+    ) -> Callable[[Space], None]:
         target = out[b.image, b.channels]
         done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
         sums = self._sums(x[b.image], target, b.channels.start, self.weights)
@@ -95,7 +97,7 @@ class Depthwise(FixedBlockwise[ChannelBlock]):
         return work if done is not None else sums
 
     def _block(
-        self, x: Array, out: Array, b: ChannelBlock, epilogue: Epilogue | None, space: Space
+        self, x: Array, out: Array, b: ImageChannels, epilogue: Epilogue | None, space: Space
     ) -> None:
         conv, target = self.conv, out[b.image, b.channels]
         total = target if conv.direct else space.array(target.shape, conv.compute)

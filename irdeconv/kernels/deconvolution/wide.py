@@ -31,7 +31,7 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-RUN = 4  # shorter runs are better written residue by residue
+SHORTEST_RUN = 4  # shorter runs are better written residue by residue
 
 
 class _Wide:
@@ -101,7 +101,7 @@ class _Wide:
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for wide strides where it applies."""
     axes = geo.axes_of(problem)
-    if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < RUN:
+    if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < SHORTEST_RUN:
         return []
     g, c, m = problem.groups, problem.group_inputs, problem.group_outputs
     residues = math.prod(problem.strides)

@@ -22,8 +22,8 @@ from irdeconv.spec import Array
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
 COLUMNS = 64
 WIDEST = 768  # columns; rows of the right operand that are longer leave the first cache
-LANES = 16  # fewer or uneven columns leave vector lanes idle
-FEW = 43  # rows of a product up to which a copy of its right operand costs more than it brings
+FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
+FEW_ROWS = 43  # rows of a product up to which a copy of its right operand costs more than it brings
 SUMMED = 1024  # elements of a row that are summed in one go, at most
 CALL = 1200.0  # ns of one NumPy call on views
 CALLS = 3  # of NumPy, at most, for a product in tiles
@@ -122,7 +122,7 @@ def _ceil(a: int, b: int) -> int:
 
 def lanes(columns: int) -> int:
     """Round a number of columns up to whole vectors."""
-    return -(-columns // LANES) * LANES
+    return -(-columns // FULL_COLUMNS) * FULL_COLUMNS
 
 
 def pitch(columns: int, dtype: Any) -> int:
@@ -144,7 +144,7 @@ def distant(stride: int) -> bool:
 
 def worth_copying(rows: int, c: int, stride: int) -> bool:
     """Whether a right operand whose rows alias, `stride` bytes apart, is worth a copy."""
-    return rows * COLUMNS * c > blocking.SIZES.small_macs or (rows > FEW and distant(stride))
+    return rows * COLUMNS * c > blocking.SIZES.small_macs or (rows > FEW_ROWS and distant(stride))
 
 
 def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
