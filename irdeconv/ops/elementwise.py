@@ -252,6 +252,7 @@ class Divide(Binary):
             return out
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        """Integers are rounded, which no single ufunc does."""
         return None
 
     def estimate(self, a: Array, b: Array) -> Array:

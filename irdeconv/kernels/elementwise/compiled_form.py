@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from irdeconv.kernels.compiled import (
-    CLAMP,
-    HARD_SIGMOID,
-    HSIGMOID,
-    HSWISH,
-    NOTHING,
-    PRELU,
-    SIGMOID,
-    SWISH,
-)
+from irdeconv.kernels import compiled
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.calls import Instruction, Rule
 from irdeconv.kernels.shared import jit
@@ -27,14 +18,14 @@ if TYPE_CHECKING:
     from irdeconv.kernels.compiled.chain import CompiledChain
 
 CODES: dict[Rule, int] = {
-    steps.relu: CLAMP,
-    steps.clamp: CLAMP,
-    steps.prelu: PRELU,
-    steps.hsigmoid: HSIGMOID,
-    steps.hswish: HSWISH,
-    steps.sigmoid: SIGMOID,
-    steps.swish: SWISH,
-    steps.hard_sigmoid: HARD_SIGMOID,
+    steps.relu: compiled.CLAMP,
+    steps.clamp: compiled.CLAMP,
+    steps.prelu: compiled.PRELU,
+    steps.hsigmoid: compiled.HSIGMOID,
+    steps.hswish: compiled.HSWISH,
+    steps.sigmoid: compiled.SIGMOID,
+    steps.swish: compiled.SWISH,
+    steps.hard_sigmoid: compiled.HARD_SIGMOID,
 }
 
 
@@ -102,7 +93,7 @@ def compiled_form(
         return None
     added = Added(before, after)
     if last is None:
-        return CompiledChain(NOTHING, (0.0, 0.0), bias, nothing, added)
+        return CompiledChain(compiled.NOTHING, (0.0, 0.0), bias, nothing, added)
     slope = reader.constant(last.args[1]) if last.rule is steps.prelu else None
     limits = (0.0, math.inf) if last.rule is steps.relu else (*last.params, 0.0, 0.0)[:2]
     return CompiledChain(CODES[last.rule], limits, bias, nothing if slope is None else slope, added)
