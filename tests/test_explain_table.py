@@ -190,7 +190,7 @@ def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
                 crop = system.crop(s)
             except (Cannot, OpError):
                 continue
-            begin = rule(system.reading.make(s)[0], s).begin(0)
+            begin = rule(system.make(s)[0], s).begin(0)
             assert begin is None or begin == crop.begin[0], (system.key, s)
 
 

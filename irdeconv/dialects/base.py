@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.attributes import Ints
+from irdeconv.dialects.setting import Setting
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window, dilated_kernel, full_size
@@ -178,6 +179,18 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
             raise OpError(
                 f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
             )
+
+
+def large_padding(s: Setting, words: str) -> Iterator[Problem]:
+    """Yield a warning where output_padding is not below the stride."""
+    if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
+        yield Problem(
+            "W301",
+            f"output_padding {list(s.output_padding)} is not below the strides "
+            f"{list(s.strides)}: {words}",
+            "warning",
+            attribute="output_padding",
+        )
 
 
 def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base, remarks
+from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
 from irdeconv.dialects.setting import PLAIN, Cannot, CommonTerms, Setting, SystemReading
@@ -199,7 +200,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 hint="name the layout",
             )
         if self.semantics == "document":
-            yield from remarks.large_padding(s, "the library refuses it")
+            yield from base.large_padding(s, "the library refuses it")
         if s.same and s.short:
             yield Problem(
                 "W300",
@@ -211,36 +212,35 @@ class OneDnnConvTranspose(DialectDeconvolution):
             )
 
 
-def _spelled(semantics: Semantics) -> Callable[[Setting], tuple[OneDnnConvTranspose, Any]]:
-    def make(s: Setting) -> tuple[OneDnnConvTranspose, Any]:
-        if s.output_shape is not None:
-            raise Cannot("there is no output_shape")
-        auto_pad: Any = s.auto_pad.replace("explicit", "none")
-        pads_begin, pads_end = s.explicit_pads
-        op = OneDnnConvTranspose(
-            strides=s.strides,
-            pads_begin=pads_begin,
-            pads_end=pads_end,
-            dilations=s.dilations,
-            auto_pad=auto_pad,
-            output_padding=s.output_padding,
-            groups=s.groups,
-            data_format="NCX",
-            weights_format="IOX",
-            semantics=semantics,
-        )
-        return op, (s.data_spec(), s.filter_spec())
-
-    return make
+def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tuple[Spec, ...]]:
+    if s.output_shape is not None:
+        raise Cannot("there is no output_shape")
+    auto_pad: Any = s.auto_pad.replace("explicit", "none")
+    pads_begin, pads_end = s.explicit_pads
+    op = OneDnnConvTranspose(
+        strides=s.strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=s.dilations,
+        auto_pad=auto_pad,
+        output_padding=s.output_padding,
+        groups=s.groups,
+        data_format="NCX",
+        weights_format="IOX",
+        semantics=semantics,
+    )
+    return op, (s.data_spec(), s.filter_spec())
 
 
 READINGS = (
-    SystemReading(key="onednn", title="oneDNN Graph", modes=PLAIN, make=_spelled("runtime")),
+    SystemReading(
+        key="onednn", title="oneDNN Graph", modes=PLAIN, make=partial(_spelled, "runtime")
+    ),
     SystemReading(
         key="onednn_document",
         title="oneDNN Graph, text",
         modes=PLAIN,
-        make=_spelled("document"),
+        make=partial(_spelled, "document"),
         listed=False,
     ),
 )

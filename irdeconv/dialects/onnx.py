@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects import base, remarks
+from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, PadsTotal, as_given, from_output
 from irdeconv.dialects.setting import BOTH, Cannot, CommonTerms, Setting, SystemReading
@@ -208,7 +208,7 @@ class ConvTranspose(DialectDeconvolution):
                 "W301", "output_shape is given, so pads are ignored", "warning", attribute="pads"
             )
         if self.semantics == "document":
-            yield from remarks.large_padding(s, "ONNX Runtime refuses it")
+            yield from base.large_padding(s, "ONNX Runtime refuses it")
             yield from self._unreachable(s)
         yield from self._tools(s)
         if inputs[1].shape:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
@@ -266,30 +267,33 @@ def backprop_data(groups: Dim) -> type[BackpropData]:
     return ConvolutionBackpropData if groups == 1 else GroupConvolutionBackpropData
 
 
-def _spelled(semantics: Semantics) -> Callable[[Setting], tuple[BackpropData, tuple[Spec, ...]]]:
-    def make(s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
-        pads_begin, pads_end = s.explicit_pads
-        auto_pad: Any = s.auto_pad
-        op = backprop_data(s.groups)(
-            strides=s.strides,
-            pads_begin=pads_begin,
-            pads_end=pads_end,
-            dilations=s.dilations,
-            auto_pad=auto_pad,
-            output_padding=s.output_padding,
-            semantics=semantics,
-        )
-        wanted = () if s.output_shape is None else (shape_input(s.output_shape),)
-        return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
-
-    return make
+def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
+    pads_begin, pads_end = s.explicit_pads
+    auto_pad: Any = s.auto_pad
+    op = backprop_data(s.groups)(
+        strides=s.strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=s.dilations,
+        auto_pad=auto_pad,
+        output_padding=s.output_padding,
+        semantics=semantics,
+    )
+    wanted = () if s.output_shape is None else (shape_input(s.output_shape),)
+    return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
 
 
 READINGS = (
     SystemReading(
-        key="openvino_runtime", title="OpenVINO runtime", modes=BOTH, make=_spelled("runtime")
+        key="openvino_runtime",
+        title="OpenVINO runtime",
+        modes=BOTH,
+        make=partial(_spelled, "runtime"),
     ),
     SystemReading(
-        key="openvino_document", title="OpenVINO document", modes=BOTH, make=_spelled("document")
+        key="openvino_document",
+        title="OpenVINO document",
+        modes=BOTH,
+        make=partial(_spelled, "document"),
     ),
 )

@@ -95,36 +95,18 @@ def rule(op: Op, s: Setting) -> PadsRule:
     return op.rule(s) if isinstance(op, DialectDeconvolution) else as_given(s)
 
 
-@dataclass(frozen=True)
-class DialectSystem:
+class DialectSystem(SystemReading):
     """A system that a dialect's operation stands for."""
-
-    reading: SystemReading
-
-    @property
-    def key(self) -> str:
-        """A short name for programs."""
-        return self.reading.key
-
-    @property
-    def title(self) -> str:
-        """The name for people."""
-        return self.reading.title
-
-    @property
-    def modes(self) -> tuple[tuple[str, bool], ...]:
-        """What `auto_pad` and `output_shape` may say."""
-        return self.reading.modes
 
     def crop(self, s: Setting) -> Crop:
         """Build the operation, check it and place its window."""
-        crop = placed(*self.reading.make(s))
+        crop = placed(*self.make(s))
         assert crop is not None
         return crop
 
     def spell(self, s: Setting) -> dict[str, str]:
         """Return the attributes of the operation; output_shape may be its third input."""
-        op = self.reading.make(s)[0]
+        op = self.make(s)[0]
         return op.spelled_window(s.output_shape) if isinstance(op, DialectDeconvolution) else {}
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
@@ -182,6 +164,6 @@ def _canonical(s: Setting) -> tuple[Op, tuple[Spec, ...]]:
 CANONICAL = SystemReading(
     key="canonical", title="the canonical form", modes=PLAIN[:1], make=_canonical, listed=False
 )
-DIALECTS = tuple(DialectSystem(r) for r in READINGS if r.listed)
-# Readings that have no row of their own in the table.
-OTHERS = tuple(DialectSystem(r) for r in (*READINGS, CANONICAL) if not r.listed)
+READ = tuple(DialectSystem(**vars(reading)) for reading in (*READINGS, CANONICAL))
+DIALECTS = tuple(system for system in READ if system.listed)
+OTHERS = tuple(system for system in READ if not system.listed)  # without a row in the table
