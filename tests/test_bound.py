@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from irdeconv import dtypes
-from irdeconv.kernels.elementwise import chain
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple, infer_op, lookup
@@ -152,7 +151,6 @@ def test_larger_shapes(
     """Blocks of odd sizes, and the same bits for every number of threads."""
     if small:
         monkeypatch.setattr(blocking, "SIZES", SMALL)
-        monkeypatch.setattr(chain, "TILE", 300)
     bound, outputs = bound_of(op, tensors)
     used = outputs[:1] if op.type == "MaxPool" else outputs
     if op.type == "MaxPool":

@@ -11,12 +11,12 @@ import pytest
 
 import irdeconv.ops
 from irdeconv import dtypes
-from irdeconv.kernels.elementwise import chain as chains
 from irdeconv.kernels.elementwise import steps as rules
 from irdeconv.kernels.elementwise import tiles
 from irdeconv.kernels.elementwise.calls import Instruction, Rule
 from irdeconv.kernels.elementwise.chain import Chain
-from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.blocking import BlockSizes
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import REGISTRY, Op
 from irdeconv.ops import activation, convert, elementwise, normalization, quantize
@@ -253,7 +253,7 @@ def interpret(steps: Sequence[Instruction], registers: list[Array]) -> Array:
 @pytest.mark.parametrize("tile", [1, 7, 64, 1 << 15])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "TILE", tile)
+    monkeypatch.setattr(blocking, "SIZES", BlockSizes(chain_elements=tile))
     tiles.tile_layout.cache_clear()
     shape = (2, 6, 5, 3)
     x = data(shape, "f32", seed)
@@ -291,7 +291,8 @@ def test_epilogues(seed: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     operands = [data(s, dtype, seed + k, bad=False) for k, s in enumerate(chosen)]
     steps = random_steps(seed, len(operands))
     x = data(shape, dtype, seed)
-    monkeypatch.setattr(chains, "TILE", r.choice([4, 1 << 15]))
+    sizes = BlockSizes(chain_elements=r.choice([4, 1 << 15]))
+    monkeypatch.setattr(blocking, "SIZES", sizes)
     known: list[Array | None] = [a if r.random() < 0.5 else None for a in operands]
     compiled = Chain.compile(steps, TYPES[dtype], known)
     given = {i: a for i, a in enumerate(operands, 1) if known[i - 1] is None}

@@ -28,15 +28,15 @@ def for_convolution(problem: ConvProblem) -> list[Candidate]:
 
     Those of deconvolutions are listed where they take clearly less.
     """
-    found = convolution_candidates(problem)
+    candidates = convolution_candidates(problem)
     if not problem.empty and problem.compute.kind == "f" and not problem.narrow:
-        least = found[0].cost
-        found += [
+        least = candidates[0].cost
+        candidates += [
             c
             for c in as_deconvolution(problem)
             if c.cost < (OTHER_WAY_TILES if c.transforms else OTHER_WAY) * least
         ]
-    return sorted(found, key=lambda c: c.cost)
+    return sorted(candidates, key=lambda c: c.cost)
 
 
 def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
@@ -67,14 +67,14 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     """
     if problem.empty:
         return [ZERO]
-    found = [*deconvolution_candidates(problem, direct=direct), *as_convolution(problem)]
+    candidates = [*deconvolution_candidates(problem, direct=direct), *as_convolution(problem)]
     if direct:
-        found = [c for c in found if not c.transforms]
+        candidates = [c for c in candidates if not c.transforms]
     else:
-        found = [separable(problem, c) for c in found]
+        candidates = [separable(problem, c) for c in candidates]
     if problem.narrow:
-        found = [_converting(problem, c) for c in found]
-    return sorted(found, key=lambda c: c.cost)
+        candidates = [_converting(problem, c) for c in candidates]
+    return sorted(candidates, key=lambda c: c.cost)
 
 
 def as_convolution(problem: ConvProblem) -> list[Candidate]:

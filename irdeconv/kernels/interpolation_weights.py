@@ -76,16 +76,16 @@ def nearest_index(x: Array, rule: NearestMode, scale: float) -> Array:
     if rule == "simple":
         rule = "ceil" if scale < 1 else "floor"
         x = np.maximum(x, 0)  # truncation: positions before the data belong to its first element
-    found: Array
+    nearest: Array
     if rule == "floor":
-        found = np.floor(x)
+        nearest = np.floor(x)
     elif rule == "ceil":
-        found = np.ceil(x)
+        nearest = np.ceil(x)
     elif rule == "round_prefer_floor":
-        found = np.ceil(x - _HALF)
+        nearest = np.ceil(x - _HALF)
     else:
-        found = np.floor(x + _HALF)
-    return found.astype(np.int64)
+        nearest = np.floor(x + _HALF)
+    return nearest.astype(np.int64)
 
 
 def _triangle(x: Array) -> Array:
@@ -161,8 +161,8 @@ def axis_weights(resize: Resize, size: int, rules: Rules) -> AxisWeights:
 
 def nearest_of(resize: Resize, size: int, rules: Rules) -> Array:
     """Return the index of the nearest neighbour, `[O]` i64, of an axis of `size`."""
-    found = coordinates(resize, size, rules.transformation)
-    return np.clip(nearest_index(found, rules.nearest, resize.scale), 0, size - 1)
+    position = coordinates(resize, size, rules.transformation)
+    return np.clip(nearest_index(position, rules.nearest, resize.scale), 0, size - 1)
 
 
 def pays_dense(size: int, matrix: AxisWeights, *, last: bool) -> bool:

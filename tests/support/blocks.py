@@ -30,6 +30,7 @@ SMALL = BlockSizes(
     placed_columns=(4, 16, 64),
     spread_elements=60,
     single_elements=40,
+    chain_elements=300,
     pooling_bytes=3000,
     row_elements=300,
     copied_elements=300,

@@ -22,11 +22,11 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a convolution, the cheapest first; at least one.
 
     1 to 3 spatial axes, any pads. Element types are floats, or integers of 32 and 64 bits, which
-    wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output
-    without anything to sum is zero.
+    wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output without anything to sum is
+    zero.
     """
     if problem.empty:
         return [ZERO]
-    found = [c for kernel in KERNELS for c in kernel.candidates(problem)]
-    found += decimated.candidates(problem, convolution_candidates)
-    return sorted(found, key=lambda c: c.cost)
+    candidates = [c for kernel in KERNELS for c in kernel.candidates(problem)]
+    candidates += decimated.candidates(problem, convolution_candidates)
+    return sorted(candidates, key=lambda c: c.cost)

@@ -27,7 +27,7 @@ from irdeconv.spec import Array
 
 @dataclass(frozen=True)
 class ResidueConv:
-    """One residue: where its inputs and outputs lie, and its convolution."""
+    """One residue: where its inputs and outputs lie, and its convolution without dilation."""
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -45,7 +45,7 @@ def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueCon
             -(-(i - r) // f) for i, r, f in zip(problem.shape[2:], first, factors, strict=True)
         )
         sizes = (-(-(o - i) // f) for o, i, f in zip(problem.sizes, e, factors, strict=True))
-        own = replace(
+        dense = replace(
             problem,
             shape=(*problem.shape[:2], *(max(0, i) for i in shape)),
             sizes=tuple(max(0, o) for o in sizes),
@@ -54,7 +54,7 @@ def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueCon
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
         outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
-        residues.append(ResidueConv(inputs, outputs, own))
+        residues.append(ResidueConv(inputs, outputs, dense))
     return residues
 
 
@@ -69,10 +69,10 @@ class Decimated:
         early = None if epilogue is None or epilogue.positional else epilogue
 
         def compute(pair: tuple[ResidueConv, Kernel], team: Team) -> None:
-            part, kernel = pair
-            own = team.space.array(part.problem.out_shape, out.dtype)
-            kernel(x[part.inputs], own, early, team)
-            _copy(own, out[part.outputs], team)
+            residue, kernel = pair
+            sums = team.space.array(residue.problem.out_shape, out.dtype)
+            kernel(x[residue.inputs], sums, early, team)
+            _copy(sums, out[residue.outputs], team)
 
         if len(self.pairs) >= ITEMS:  # else threads share the work of one after the other
             team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
@@ -89,9 +89,8 @@ def _copy(source: Array, into: Array, team: Team) -> None:
     def work(item: tuple[int, slice], _: Space) -> None:
         into[item] = source[item]
 
-    step = max(
-        1, -(-source.shape[1] // 8), blocking.SIZES.decimated_elements // max(1, source[0, 0].size)
-    )
+    least = blocking.SIZES.decimated_elements // max(1, source[0, 0].size)
+    step = max(1, -(-source.shape[1] // 8), least)
     team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
 
 
@@ -104,11 +103,11 @@ def candidates(
     if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
         return []
     residues = _residues(problem, factors)
-    best = [list_kernels(p.problem)[0] for p in residues]
-    elements = sum(p.problem.positions for p in residues) * problem.shape[1]
+    best = [list_kernels(r.problem)[0] for r in residues]
+    elements = sum(r.problem.positions for r in residues) * problem.shape[1]
     written = math.prod(problem.out_shape)
     cost = sum(c.cost + 12 * CALL for c in best) + 0.5 * elements + 0.8 * written
-    different = {p.problem: c for p, c in zip(residues, best, strict=True)}
+    different = {r.problem: c for r, c in zip(residues, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
     # Its results, and its inputs where the kernel wants them to be neighbours.
     scratch += problem.itemsize * max(
@@ -117,7 +116,7 @@ def candidates(
 
     def prepare(w: Array) -> Kernel:
         kernels = {key: c.prepare(w) for key, c in different.items()}
-        return Decimated(residues, [kernels[p.problem] for p in residues])
+        return Decimated(residues, [kernels[r.problem] for r in residues])
 
     transforms = any(c.transforms for c in best)
     return [Candidate(f"decimated {best[0].name}", cost, scratch, prepare, transforms=transforms)]

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.depthwise import compiled
 from irdeconv.kernels.convolution.frames import SLACK, phase_shape, tap_offsets
@@ -26,7 +27,7 @@ from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
-LANES, GROUP, PAIR = 8, 4, 2  # positions of a vector, outputs and vectors computed together
+GROUP, PAIR = 4, 2  # outputs and vectors that are computed together
 FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
 
 
@@ -49,9 +50,8 @@ def work_of(conv: Conv3d, blocks: Sequence[VectorBlock]) -> Work:
     work.blocks = conv.images * len(blocks)
     vectors = sum(len(p.places[0]) for p in blocks)
     groups = -(-conv.outputs // GROUP)
-    work.multiplied = (
-        1.05 * conv.images * vectors * LANES * groups * GROUP * conv.channels * conv.taps
-    )
+    lanes = 1.05 * conv.images * vectors * LANES
+    work.multiplied = lanes * groups * GROUP * conv.channels * conv.taps
     work.looped = 0.6 * conv.images * vectors * groups
     if conv.plain:
         work.scratch += conv.channels * pitch(conv)
@@ -85,9 +85,8 @@ class VectorBlock:
 
 def block_width(conv: Conv3d, column: int) -> int:
     """Return how many positions of a row are computed together."""
-    return min(
-        column, max(LANES, blocking.SIZES.direct_bytes // (4 * conv.outputs) // LANES * LANES)
-    )
+    room = blocking.SIZES.direct_bytes // (4 * conv.outputs)
+    return min(column, max(LANES, room // LANES * LANES))
 
 
 def pitch(conv: Conv3d) -> int:
@@ -179,12 +178,15 @@ class DirectConvolution:
 
     def _source(self, x: Array, space: Space) -> Array:
         """Return what the compiled code reads of an image."""
-        own = contiguous(x, self.conv.compute, space)
-        if self.conv.plain:
-            return own.reshape(-1)
-        return self._fill(
-            own, space.array((self.conv.channels, frame_size(self.conv)), self.conv.compute)
-        )
+        conv = self.conv
+        image = contiguous(x, conv.compute, space)
+        if conv.plain:
+            return image.reshape(-1)
+        frames = space.array((conv.channels, frame_size(conv)), conv.compute)
+        shape = phase_shape(conv, skips=False)
+        axes = tuple((s, a.begin) for s, a in zip(shape, conv.axes, strict=False))
+        compiled().fill_all(image, frames, shape, axes)
+        return frames.reshape(-1)
 
     def _near(self, x: Array, positions: slice, space: Space) -> Array:
         """Copy some positions of all channels to where they do not compete for the cache."""
@@ -192,9 +194,3 @@ class DirectConvolution:
         part = x.reshape(self.conv.channels, -1)[:, positions]
         near[:, : part.shape[1]] = part
         return near.reshape(-1)
-
-    def _fill(self, x: Array, frames: Array) -> Array:
-        shape = phase_shape(self.conv, skips=False)
-        axes = tuple((s, a.begin) for s, a in zip(shape, self.conv.axes, strict=False))
-        compiled().fill_all(x, frames, shape, axes)
-        return frames.reshape(-1)

@@ -119,9 +119,9 @@ def _candidate(conv: Conv3d, m: int) -> Candidate:
     def prepare(w: Array) -> Kernel:
         return WinogradConvolution(conv, blocks, m, transformed(conv, m, w))
 
-    found = work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
-    cost = found.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
-    return replace(found, cost=cost, transforms=True)
+    candidate = work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
+    cost = candidate.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
+    return replace(candidate, cost=cost, transforms=True)
 
 
 def work_of(conv: Conv3d, m: int, blocks: Sequence[RowBlock]) -> Work:

@@ -15,7 +15,7 @@ from irdeconv.kernels.convolution.frames import phase_shape
 from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
 from irdeconv.spec import Array
 
-CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
+NEAR_CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
 VECTOR = 4  # rows of a product that the processor computes together
 
 
@@ -61,7 +61,7 @@ class Work:
         self.packed += count * m * k
         self.read += count * k * n
         self.written += count * m * n
-        self.far += count * sum(size for size in (m * k, k * n, m * n) if size > CACHE)
+        self.far += count * sum(size for size in (m * k, k * n, m * n) if size > NEAR_CACHE)
 
     def copy(self, elements: float, run: int, strided: bool = False) -> None:
         """Count a copy whose innermost loops have `run` elements."""

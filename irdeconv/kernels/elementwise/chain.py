@@ -19,6 +19,7 @@ import numpy as np
 from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
 from irdeconv.kernels.elementwise.compiled_form import compiled_form
 from irdeconv.kernels.elementwise.tiles import tile_layout
+from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -26,7 +27,6 @@ from irdeconv.spec import Array
 if TYPE_CHECKING:
     from irdeconv.kernels.compiled.chain import CompiledChain
 
-TILE = 1 << 15  # elements; four registers of f32 fill half of a level 2 cache of 1 MiB
 _NOTHING = np.zeros((0, 0), np.float32)
 
 
@@ -123,7 +123,7 @@ class Chain:
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
         # Nothing is read again after a single call, so that large tiles cost least.
-        size = TILE if len(program.code) > 1 else 8 * TILE
+        size = blocking.SIZES.chain_elements * (1 if len(program.code) > 1 else 8)
         shapes = tuple((a.shape, a.strides) for a in arrays)
         layout = tile_layout(out.shape, out.strides, shapes, size)
         views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
@@ -164,7 +164,7 @@ class Chain:
         epilogue = self.bind(out.shape, given)
         n, m = out.shape[:2]
         flat, source = out.reshape(n, m, -1), arrays[0]
-        rows = max(1, TILE // flat.shape[2])
+        rows = max(1, blocking.SIZES.chain_elements // flat.shape[2])
         tiles = [(i, slice(c, min(c + rows, m))) for i in range(n) for c in range(0, m, rows)]
         everything = slice(0, flat.shape[2])
         places = [(i, c, source[i, c], out[i, c], flat[i, c]) for i, c in tiles]
@@ -239,7 +239,7 @@ class ChainEpilogue:
         if self._fused is not None and self._compiled(tile, image, channels, positions):
             return
         program = self._program
-        if program.registers and tile.size > 2 * TILE:
+        if program.registers and tile.size > 2 * blocking.SIZES.chain_elements:
             self._split(tile, image, channels, positions)
             return
         inputs = [tile]
@@ -301,8 +301,8 @@ class ChainEpilogue:
         first = channels.indices(self.shape[1])[0]
         start = positions.indices(self.shape[2])[0] if self.positional else 0
         rows, width = tile.shape
-        span = min(width, TILE)
-        step = max(1, TILE // span)
+        span = min(width, blocking.SIZES.chain_elements)
+        step = max(1, blocking.SIZES.chain_elements // span)
         for c in range(0, rows, step):
             for p in range(0, width, span):
                 part = tile[c : c + step, p : p + span]

@@ -86,8 +86,8 @@ class FlatPooling:
                 buffers[right][offset : offset + keep],
                 out=buffers[target][:keep],
             )
-        found: Array = buffers[self.result].reshape(source.shape)[self.picked]
-        return found
+        results: Array = buffers[self.result].reshape(source.shape)[self.picked]
+        return results
 
     def _source(self, planes: Array, start: Any, kind: Any, space: Space) -> Array:
         if not self.padded and planes.dtype == kind and planes.flags.c_contiguous:

@@ -117,8 +117,8 @@ class Pooling:
         from irdeconv.kernels.compiled.pooling import compile_planes
 
         lowest = 0.0 if self.average else float(self.start)
-        found: Compiled | None = compile_planes(self.axes, self.count, lowest, self.axes[-1].span)
-        return found
+        call: Compiled | None = compile_planes(self.axes, self.count, lowest, self.axes[-1].span)
+        return call
 
     def _group(self, planes: Array, out: Array, space: Space) -> None:
         if (
@@ -129,19 +129,19 @@ class Pooling:
             self.compiled(planes, out, space)
             return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
-            found = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
+            results = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
         elif self.shifted:
-            found = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
+            results = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
         else:
-            found = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
+            results = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
         if self.count is None:
-            out[...] = found
+            out[...] = results
             if not self.whole:
                 clip(out, self.limits[0], self.limits[1], out)
         elif out.dtype == self.kind:
-            np.divide(found, self.count, out=out)
+            np.divide(results, self.count, out=out)
         else:
-            mean = found / self.count
+            mean = results / self.count
             out[...] = np.rint(mean) if self.whole else mean
 
 
@@ -178,12 +178,12 @@ def max_pool_indices(x: Array, windows: PoolingWindows, axis: int = 0) -> tuple[
     data has the index of its plane's first element.  [pooling/MaxPool-8]
     """
     shape = (*x.shape[:2], *windows.sizes)
-    y, found = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
+    y, places = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
     axes = [windows.axis(a, size) for a, size in enumerate(x.shape[2:])]
     numbers = np.arange(x.size, dtype=np.int64).reshape(x.shape)
     for k in np.ndindex(*windows.kernel):
         pairs = [taps.reach(t) for taps, t in zip(axes, k, strict=True)]
-        best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, found))
+        best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, places))
         value, number = (trailing(a, (p[1] for p in pairs)) for a in (x, numbers))
         larger = (value > best) | (where < 0)
         np.copyto(best, value, where=larger)
@@ -191,8 +191,8 @@ def max_pool_indices(x: Array, windows: PoolingWindows, axis: int = 0) -> tuple[
     np.maximum(y, _lowest(x.dtype), out=y)
     if x.size:
         corner = trailing(numbers, [slice(1)] * len(axes))
-        np.copyto(found, corner, where=found < 0)
-    return y, np.maximum(found, 0) % max(math.prod(x.shape[axis:]), 1)
+        np.copyto(places, corner, where=places < 0)
+    return y, np.maximum(places, 0) % max(math.prod(x.shape[axis:]), 1)
 
 
 @np.errstate(all="ignore")

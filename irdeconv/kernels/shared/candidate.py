@@ -16,7 +16,7 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
-NEARLY = 1.02
+NEARLY = 1.02  # times the least cost
 SHARES = (1, 2, 4, 8)  # parts that are tried
 
 
@@ -108,10 +108,10 @@ def shared(ways: Iterable[Candidate]) -> Candidate:
 
     Of the latter it is the one whose items threads share best.
     """
-    found = list(ways)
-    least = min(c.cost for c in found)
+    cuts = list(ways)
+    least = min(c.cost for c in cuts)
     wanted = max(ITEMS, int(least / LONG_ITEM))
-    near = [c for c in found if c.cost <= NEARLY * least]
+    near = [c for c in cuts if c.cost <= NEARLY * least]
     return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
 
 
