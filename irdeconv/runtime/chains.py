@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.kernels.elementwise.calls import Instruction, Rule
+from irdeconv.kernels.elementwise.calls import Instruction
 from irdeconv.kernels.elementwise.chain import Chain, ChainEpilogue
 from irdeconv.kernels.shared.team import Team
 from irdeconv.op import Op
@@ -98,43 +98,32 @@ def plan_chain(
 
     Without `main` the first node's first input that is no constant takes its place.
     """
-    operands = _Operands(graph, constants, main)
-    made: dict[Value, int] = {}  # values computed inside, by number of the step
-    steps: list[tuple[Rule, list[_Ref], tuple[object, ...]]] = []
+    operands = _Operands(constants, main)
+    made: dict[Value, int] = {}  # values computed inside
+    steps: list[Instruction] = []
     for node in nodes:
         inputs = graph.inputs_of(node.id)
         step = chain_step(node.op, graph.input_specs(node.id))
         assert step is not None
-        refs = []
+        args = []
         for a in step.args:
             inside = made.get(inputs[a.number]) if isinstance(a, Operand) else None
-            refs.append(_Ref(step=inside) if inside is not None else operands.refer(a, inputs))
-        made[Value(node.id)] = len(steps)
-        steps.append((step.rule, refs, step.params))
+            args.append(operands.refer(a, inputs) if inside is None else inside)
+        made[Value(node.id)] = -1 - len(steps)  # operands come first: their number is not known yet
+        steps.append(Instruction(step.rule, tuple(args), step.params))
     return operands.compile(steps, nodes)
-
-
-@dataclass(frozen=True)
-class _Ref:
-    """An argument: the number of a step or of an operand (0 is the main one)."""
-
-    step: int | None = None
-    operand: int = 0
-
-    def register(self, operands: int) -> int:
-        return self.operand if self.step is None else operands + self.step
 
 
 class _Operands:
     """Collects what a chain reads: the main tensor, values, constants."""
 
-    def __init__(self, graph: Graph, constants: Mapping[Value, Array], main: Value | None) -> None:
-        self.graph, self.constants = graph, constants
+    def __init__(self, constants: Mapping[Value, Array], main: Value | None) -> None:
+        self.constants = constants
         self.numbers: dict[Key, int] = {} if main is None else {(main, None): 0}
         self.values: dict[int, Key] = {}
         self.known: list[Array | None] = []  # operands 1..k
 
-    def refer(self, argument: Operand | Array, inputs: Sequence[Value]) -> _Ref:
+    def refer(self, argument: Operand | Array, inputs: Sequence[Value]) -> int:
         """Return the operand for an input or a constant array."""
         if not isinstance(argument, Operand):
             return self._constant(argument)
@@ -151,23 +140,20 @@ class _Operands:
                 self.known.append(None)
                 self.numbers[key] = len(self.known)
                 self.values[len(self.known)] = key
-        return _Ref(operand=self.numbers[key])
+        return self.numbers[key]
 
-    def _constant(self, array: Array) -> _Ref:
+    def _constant(self, array: Array) -> int:
         self.known.append(np.asarray(array))
-        return _Ref(operand=len(self.known))
+        return len(self.known)
 
-    def compile(
-        self, steps: Sequence[tuple[Rule, list[_Ref], tuple[object, ...]]], nodes: Sequence[Node]
-    ) -> ChainPlan:
-        """Return the chain for steps over these operands."""
+    def compile(self, steps: Sequence[Instruction], nodes: Sequence[Node]) -> ChainPlan:
+        """Return the chain for steps over these operands; step k is the argument -1 - k."""
         count = 1 + len(self.known)
         spec = nodes[-1].spec()
         assert spec.dtype is not None
         assert is_static(spec.shape)
         program = [
-            Instruction(rule, tuple(r.register(count) for r in refs), params)
-            for rule, refs, params in steps
+            replace(s, args=tuple(a if a >= 0 else count - 1 - a for a in s.args)) for s in steps
         ]
         registers = tuple(sorted(self.values))
         keys = [self.values[r] for r in registers]
