@@ -28,11 +28,11 @@ def max_of_2(x: Array, out: Array, lowest: Array) -> None:
     low = lowest[0]
     for p in range(x.shape[0]):
         for oy in range(out.shape[1]):
-            upper, lower, found = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
-            for i in range(len(found)):
+            upper, lower, result = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
+            for i in range(len(result)):
                 a = _larger(upper[2 * i], upper[2 * i + 1])
                 b = _larger(lower[2 * i], lower[2 * i + 1])
-                found[i] = _larger(_larger(a, b), low)
+                result[i] = _larger(_larger(a, b), low)
 
 
 @compiled
@@ -40,10 +40,10 @@ def mean_of_2(x: Array, out: Array) -> None:
     """Write means of the 2x2 blocks of `x [P, H, W]`."""
     for p in range(x.shape[0]):
         for oy in range(out.shape[1]):
-            upper, lower, found = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
-            for i in range(len(found)):
+            upper, lower, result = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
+            for i in range(len(result)):
                 a = upper[2 * i] + lower[2 * i]
-                found[i] = (a + (upper[2 * i + 1] + lower[2 * i + 1])) * np.float32(0.25)
+                result[i] = (a + (upper[2 * i + 1] + lower[2 * i + 1])) * np.float32(0.25)
 
 
 @compiled
@@ -65,16 +65,16 @@ def max_of_3(x: Array, out: Array, row: Array, blank: Array, place: Place) -> No
     inside = row[left:last]
     for p in range(x.shape[0]):
         for oy in range(out.shape[1]):
-            y, found = oy * stride - top, out[p, oy]
+            y, result = oy * stride - top, out[p, oy]
             a, b, c = _row(x, p, y, blank), _row(x, p, y + 1, blank), _row(x, p, y + 2, blank)
             for i in range(len(inside)):
                 inside[i] = _larger(_larger(a[i], b[i]), _larger(c[i], low))
             if stride == 1:
-                for i in range(len(found)):
-                    found[i] = _larger(_larger(row[i], row[i + 1]), row[i + 2])
+                for i in range(len(result)):
+                    result[i] = _larger(_larger(row[i], row[i + 1]), row[i + 2])
             else:
-                for i in range(len(found)):
-                    found[i] = _larger(_larger(row[2 * i], row[2 * i + 1]), row[2 * i + 2])
+                for i in range(len(result)):
+                    result[i] = _larger(_larger(row[2 * i], row[2 * i + 1]), row[2 * i + 2])
 
 
 @compiled
@@ -89,16 +89,16 @@ def mean_of_3(x: Array, out: Array, row: Array, blank: Array, place: Place, coun
     inside = row[left:last]
     for p in range(x.shape[0]):
         for oy in range(out.shape[1]):
-            y, found, divisor = oy * stride - top, out[p, oy], count[oy]
+            y, result, divisor = oy * stride - top, out[p, oy], count[oy]
             a, b, c = _row(x, p, y, blank), _row(x, p, y + 1, blank), _row(x, p, y + 2, blank)
             for i in range(len(inside)):
                 inside[i] = a[i] + b[i] + c[i]
             if stride == 1:
-                for i in range(len(found)):
-                    found[i] = (row[i] + row[i + 1] + row[i + 2]) / divisor[i]
+                for i in range(len(result)):
+                    result[i] = (row[i] + row[i + 1] + row[i + 2]) / divisor[i]
             else:
-                for i in range(len(found)):
-                    found[i] = (row[2 * i] + row[2 * i + 1] + row[2 * i + 2]) / divisor[i]
+                for i in range(len(result)):
+                    result[i] = (row[2 * i] + row[2 * i + 1] + row[2 * i + 2]) / divisor[i]
 
 
 def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) -> Any:
@@ -122,8 +122,8 @@ def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) ->
     blank = np.full(max(last.size, 1), 0 if count is not None else lowest, np.float32)
 
     def row(space: Any) -> Array:
-        found: Array = space.array((reach,), np.float32)
-        return found
+        memory: Array = space.array((reach,), np.float32)
+        return memory
 
     if count is not None:
         full = np.ascontiguousarray(np.broadcast_to(count, [a.count for a in axes]), np.float32)

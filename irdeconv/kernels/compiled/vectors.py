@@ -94,8 +94,8 @@ def instruction(lanes: int, write: Callable[..., None]) -> Any:
     """
     _, *parameters = inspect.signature(write).parameters.values()
 
-    def typed(context: Any, *given: types.Type) -> Any:
-        kinds = [_plain(kind) for kind in given]
+    def typed(context: Any, *arguments: types.Type) -> Any:
+        kinds = [_plain(kind) for kind in arguments]
 
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
             code = VectorCode(context, builder, lanes, kinds[0].dtype)
@@ -216,13 +216,13 @@ def _in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
         return parts[0]
     lanes = parts[0].type.count
     if len(parts) % 2:  # they are one behind the other, then taken in turns
-        wide = parts[0]
+        joined = parts[0]
         for i, part in enumerate(parts[1:], 1):
             size = lanes * i
             grown = code.shuffled(part, part, [lane % lanes for lane in range(size)])
-            wide = code.shuffled(wide, grown, list(range(size + lanes)))
+            joined = code.shuffled(joined, grown, list(range(size + lanes)))
         turns = [i % len(parts) * lanes + i // len(parts) for i in range(lanes * len(parts))]
-        return code.shuffled(wide, wide, turns)
+        return code.shuffled(joined, joined, turns)
     one, other = _in_turns(code, parts[::2]), _in_turns(code, parts[1::2])
     size = one.type.count
     return code.shuffled(one, other, [i // 2 + i % 2 * size for i in range(2 * size)])

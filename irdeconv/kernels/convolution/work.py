@@ -106,39 +106,22 @@ FIXED = ("runs", "looped", "steps", "blocks", "groups")
 class WorkRates:
     """Nanoseconds of f32 for one of each count in `Work`."""
 
-    multiplied: float
-    packed: float
-    read: float
-    written: float
-    far: float
-    cold: float
-    summed: float
-    copied: float
-    runs: float
-    strided: float
-    added: float
-    compiled: float
-    looped: float
-    steps: float
-    blocks: float
-    groups: float
+    multiplied: float = 0.0215
+    packed: float = 0.1
+    read: float = 0.009
+    written: float = 0.018
+    far: float = 0.06
+    cold: float = 0.215
+    summed: float = 0.04
+    copied: float = 0.14
+    runs: float = 0.12
+    strided: float = 0.4
+    added: float = 0.144
+    compiled: float = 0.0386
+    looped: float = 9.5
+    steps: float = 1530.0
+    blocks: float = 5150.0
+    groups: float = 89.0
 
 
-WORK = WorkRates(
-    multiplied=0.0215,
-    packed=0.1,
-    read=0.009,
-    written=0.018,
-    far=0.06,
-    cold=0.215,
-    summed=0.04,
-    copied=0.14,
-    runs=0.12,
-    strided=0.4,
-    added=0.144,
-    compiled=0.0386,
-    looped=9.5,
-    steps=1530.0,
-    blocks=5150.0,
-    groups=89.0,
-)
+WORK = WorkRates()

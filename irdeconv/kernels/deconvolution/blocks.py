@@ -56,11 +56,11 @@ class OutputBlock:
     @cached_property
     def reaches(self) -> dict[tuple[int, ...], tuple[Any, Any]]:
         """Per residue, the index of its grown positions in `grid`, and of its outputs."""
-        found: dict[tuple[int, ...], tuple[Any, Any]] = {}
+        indices: dict[tuple[int, ...], tuple[Any, Any]] = {}
         for r in geo.residues([p.axis for p in self.parts]):
             pairs = [p.reach(i) for p, i in zip(self.parts, r, strict=True)]
-            found[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
-        return found
+            indices[r] = (..., *(s for s, _ in pairs)), (..., *(t for _, t in pairs))
+        return indices
 
     @property
     def input_positions(self) -> int:
@@ -207,9 +207,9 @@ def pad(x: Array, block: OutputBlock, out: Array) -> None:
     for axis, part in enumerate(block.parts):
         rest = [slice(None)] * (len(block.parts) - 1 - axis)
         trailing(out, (slice(part.inputs, None), *rest))[...] = 0
-    own = trailing(out, (slice(p.inputs) for p in block.parts))
+    inside = trailing(out, (slice(p.inputs) for p in block.parts))
     lead = x.ndim - len(block.parts)
-    own[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
+    inside[...] = x.transpose(*range(1, lead), 0, *range(lead, x.ndim))
 
 
 def open_tile(out: Array, block: OutputBlock, channels: slice, space: Space) -> Array:

@@ -55,8 +55,8 @@ class AxisTerms:
         for e in range(tile + a.counts[0] - 1):
             for r, taps in enumerate(a.counts):
                 landings.append((part.first + e) * a.stride + r * a.dilation - a.begin - part.lo)
-                own = a.inputs - part.first + taps - 1 - e
-                limits.append(max(0, min(count, -(-own // tile))))
+                reached = a.inputs - part.first + taps - 1 - e
+                limits.append(max(0, min(count, -(-reached // tile))))
         size = part.outputs
         return AxisTerms(a.stride * tile, size, count, tuple(landings), tuple(limits))
 
@@ -89,10 +89,10 @@ class AxisTerms:
         """Return where the entries of each eight outputs of a residue begin, and the entries."""
         residues, shifts, low, high = self.runs()
         vectors = -(-self.residues // LANES)
-        taps, found = _ranges(low // LANES, np.where(low < high, -(-high // LANES), 0))
-        places = (np.cumsum(vectors) - vectors)[residues[taps]] + found
+        taps, vector = _ranges(low // LANES, np.where(low < high, -(-high // LANES), 0))
+        places = (np.cumsum(vectors) - vectors)[residues[taps]] + vector
         order = np.argsort(places, kind="stable")
-        taps, at = taps[order], found[order] * LANES
+        taps, at = taps[order], vector[order] * LANES
         lanes = np.maximum(0, low[taps] - at), np.minimum(LANES, high[taps] - at)
         first = _starts(np.bincount(places, minlength=int(vectors.sum())))
         return first, (taps, at - shifts[taps], *lanes)
@@ -202,12 +202,12 @@ class BlockTerms:
 
 def _combined(counts: Array, taps: Array, inputs: Array, axis: AxisTerms) -> tuple[Array, Array]:
     """Return the taps and inputs of pairs, `counts` of each row, with those of a further axis."""
-    own, axis_taps, axis_inputs = axis.contributions()
-    pairs = np.outer(counts, own).ravel()
+    axis_counts, axis_taps, axis_inputs = axis.contributions()
+    pairs = np.outer(counts, axis_counts).ravel()
     row, nth = _ranges(np.zeros_like(pairs), pairs)
-    outer, inner = np.divmod(row, len(own))
-    a = _starts(counts)[outer] + nth // own[inner]
-    b = _starts(own)[inner] + nth % own[inner]
+    outer, inner = np.divmod(row, len(axis_counts))
+    a = _starts(counts)[outer] + nth // axis_counts[inner]
+    b = _starts(axis_counts)[inner] + nth % axis_counts[inner]
     return taps[a] * axis.kernel + axis_taps[b], inputs[a] * axis.inputs + axis_inputs[b]
 
 
@@ -251,13 +251,13 @@ class RowLayout:
 def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
     """Return what reaches the rows of blocks in the output, or in tiles of their own."""
     known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
-    found = []
+    terms = []
     for axes in map(tuple, blocks):
         if axes not in known:
             sizes = [axis.outputs for axis in axes] if problem.narrow else problem.sizes
             known[axes] = BlockTerms.of(axes, sizes)
-        found.append(known[axes])
-    return found
+        terms.append(known[axes])
+    return terms
 
 
 def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:

@@ -57,9 +57,9 @@ class CompiledWinograd(WinogradDeconvolution):
     ) -> None:
         """See the base class."""
         if part.dtype != values.dtype or not part.flags.aligned:
-            wide = space.array(part.shape, values.dtype)
-            wide[...] = part
-            part = wide
+            converted = space.array(part.shape, values.dtype)
+            converted[...] = part
+            part = converted
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
         columns = width_of(self.tiling.columns(block), self.tiling.problem)

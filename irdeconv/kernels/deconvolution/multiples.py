@@ -7,6 +7,7 @@ written straight to their places. A matrix product would be a narrow one per gro
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.scratch import Space, contiguous
@@ -60,8 +61,8 @@ class _Multiples:
         for r in self.residues:
             taken, where = block.reaches[r]
             index: Any = (..., *r)
-            own = w[index].reshape(*w.shape[:2], *(1 for _ in r))
-            np.multiply(part[:, :, None][taken], own, out=tiles[where])
+            weights = w[index].reshape(*w.shape[:2], *(1 for _ in r))
+            np.multiply(part[:, :, None][taken], weights, out=tiles[where])
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -83,8 +84,4 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     scratch = size * problem.outputs * problem.taps + tile_bytes(problem, blocks, step * m)
     if problem.narrow:
         scratch += size * step * most
-
-    def prepare(w: Array) -> Kernel:
-        return _Multiples(problem, blocks, step, w)
-
-    return [Candidate("multiples", cost, scratch, prepare)]
+    return [Candidate("multiples", cost, scratch, partial(_Multiples, problem, blocks, step))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Kernel, shared
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
 from irdeconv.kernels.shared.scratch import Space
@@ -116,7 +117,7 @@ class _Phases:
 
     def _copies(self, x: Array, block: OutputBlock, groups: slice, space: Space) -> Array:
         """Return `[groups, shifts, C/g, columns]`: the padded inputs, read some positions back."""
-        g, c, own = groups.stop - groups.start, self.c, block.columns
+        g, c, filled = groups.stop - groups.start, self.c, block.columns
         width = _width(block)
         host = matrix(space, g * len(self.order) * c, width, self.problem.compute)
         copies = host.reshape(g, len(self.order), c, width)
@@ -124,8 +125,8 @@ class _Phases:
         part = block.inputs(x[:, groups.start * c : groups.stop * c])
         part = part.reshape(part.shape[0], g, c, *part.shape[2:])
         base = copies[:, origin]
-        base[..., own:] = 0
-        pad(part, block, base[..., :own].reshape(g, c, block.count, *block.grid))
+        base[..., filled:] = 0
+        pad(part, block, base[..., :filled].reshape(g, c, block.count, *block.grid))
         for i, q in enumerate(self.order):
             if i != origin:
                 offset = min(block.offset(q), width)
@@ -192,22 +193,20 @@ def _candidate(problem: ConvProblem, share: int) -> Candidate:
     cost = 0.0
     for block, times in blocks.kinds:
         width, row, skip = _width(block), max(1, block.grid[-1]), _halo_columns(block)
-        own = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
-        own += batches * CALL * len(order)
+        block_cost = g * c * width * (0.2 + 12.0 / row) + 0.18 * g * c * width * (len(order) - 1)
+        block_cost += batches * CALL * len(order)
         for f in families:
             rows = len(f.members) * m
-            own += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
-            own += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
-        cost += times * own
+            block_cost += batches * stack_cost(together, rows, len(f.taps) * c, width - skip)
+            block_cost += g * rows * width * (0.35 + 15.0 / row) + batches * CALL * len(f.members)
+        cost += times * block_cost
     scratch = problem.itemsize * (
         pitch(most, problem.compute)
         * together
         * (c * len(order) + sum(len(f.members) for f in families) * m)
         + g * c * m * problem.taps
     )
-
-    def prepare(w: Array) -> Kernel:
-        return _Phases(problem, blocks, together, w)
-
     scratch += tile_bytes(problem, blocks, together * m)
-    return Candidate("phases", cost, scratch, prepare, len(blocks) * batches)
+    return Candidate(
+        "phases", cost, scratch, partial(_Phases, problem, blocks, together), len(blocks) * batches
+    )

@@ -179,13 +179,13 @@ class PlacedTerms(_RowKernel):
         c, count, part = self.problem.group_inputs, item.chunk.count, x[item.inputs]
         if len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == item.filter.dtype:
             try:
-                found: Array = part[0].reshape(count, c, -1, copy=False)
+                flat: Array = part[0].reshape(count, c, -1, copy=False)
             except ValueError:
                 pass
             else:
                 rows = item.filter.shape[1]
-                if not (aliases(found.strides[1]) and worth_copying(rows, c, found.strides[1])):
-                    return found
+                if not (aliases(flat.strides[1]) and worth_copying(rows, c, flat.strides[1])):
+                    return flat
         width, dtype = item.columns, item.filter.dtype
         host = space.array((count * c, pitch(width, dtype)), dtype)[:, :width]
         host.reshape(count * c, len(part), *part.shape[2:])[...] = part.swapaxes(0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from irdeconv.kernels.compiled import LANES
@@ -25,52 +25,26 @@ FEW = 16  # input channels of a group up to which the compiled code may multiply
 
 @dataclass(frozen=True, kw_only=True)
 class RowRates:
-    """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers.
+    """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers."""
 
-    `product`: each nanosecond that the product alone would take; `block`; `gathered`: element that
-    is copied; `row`: row of the output; `vector`: vector of it; `output`: element of it;
-    `strided`: element where the stride is above 2, as well; `term`: vector of terms or products.
-    """
-
-    product: float
+    product: float  # each nanosecond that the product alone would take
     block: float
-    gathered: float
-    row: float
-    vector: float
-    output: float
-    strided: float
-    term: float
+    gathered: float  # each element that is copied
+    row: float  # each row of the output
+    vector: float  # each vector of it
+    output: float  # each element of it
+    strided: float  # and more where the stride is above 2
+    term: float  # each vector of terms or products
 
 
 PLACED = RowRates(
-    product=0.96,
-    block=9800,
-    gathered=0.35,
-    row=7.2,
-    vector=1.5,
-    output=0.0,
-    strided=0.2,
-    term=1.6,
+    product=0.96, block=9800, gathered=0.35, row=7.2, vector=1.5, output=0, strided=0.2, term=1.6
 )
-SINGLE = RowRates(  # where each output is one term
-    product=0.96,
-    block=7600,
-    gathered=0.25,
-    row=11.0,
-    vector=0.06,
-    output=0.11,
-    strided=0.24,
-    term=0.2,
+SINGLE = replace(  # where each output is one term
+    PLACED, block=7600, gathered=0.25, row=11, vector=0.06, output=0.11, strided=0.24, term=0.2
 )
 SPREAD = RowRates(
-    product=0,
-    block=7900,
-    gathered=0.1,
-    row=10.0,
-    vector=4.0,
-    output=0.04,
-    strided=0.05,
-    term=1.2,
+    product=0, block=7900, gathered=0.1, row=10, vector=4, output=0.04, strided=0.05, term=1.2
 )
 
 
@@ -78,10 +52,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the compiled kernels for floats, if numba is there."""
     if not available() or problem.compute.kind != "f":
         return []
-    found = [shared(_placings(problem))]
+    kernels = [shared(_placings(problem))]
     if problem.shape[1] <= FEW * problem.groups:
-        found.append(shared(_spreads(problem)))
-    return found
+        kernels.append(shared(_spreads(problem)))
+    return kernels
 
 
 def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
@@ -142,7 +116,7 @@ def _placed(layout: RowLayout, most: int) -> Candidate:
         name="placed",
         cost=estimate.cost,
         scratch=scratch,
-        prepare=lambda w: PlacedTerms(layout, w),
+        prepare=partial(PlacedTerms, layout),
         items=layout.items,
         estimate=estimate,
     )
@@ -186,7 +160,7 @@ def _spread(layout: RowLayout) -> Candidate:
         name="spread",
         cost=estimate.cost,
         scratch=scratch,
-        prepare=lambda w: SpreadInputs(layout, w),
+        prepare=partial(SpreadInputs, layout),
         items=layout.items,
         estimate=estimate,
     )

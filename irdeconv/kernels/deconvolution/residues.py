@@ -90,17 +90,17 @@ class DeconvAxis:
         low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
         high = min(self.size, self.inputs * self.stride - self.begin)
         inner = range(max(0, -(-low // height)), min(len(steps), high // height))
-        found: dict[Any, tuple[OutputSpan, int]] = {}
+        counted: dict[Any, tuple[OutputSpan, int]] = {}
         for i in (
             *range(len(steps))[: inner.start],
             *range(max(inner.start, inner.stop), len(steps)),
         ):
             part = self.part(steps[i], min(steps[i] + height, self.size))
-            found[part.kind] = part, found.get(part.kind, (part, 0))[1] + 1
+            counted[part.kind] = part, counted.get(part.kind, (part, 0))[1] + 1
         if inner:
             part = self.part(steps[inner[0]], steps[inner[0]] + height)
-            found[part.kind] = part, found.get(part.kind, (part, 0))[1] + len(inner)
-        return list(found.values())
+            counted[part.kind] = part, counted.get(part.kind, (part, 0))[1] + len(inner)
+        return list(counted.values())
 
 
 @dataclass(frozen=True)

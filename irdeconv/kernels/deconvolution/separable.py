@@ -97,8 +97,8 @@ def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
 
     def prepare(w: Array) -> Kernel:
         taps = w.reshape(problem.outputs, *problem.kernel)
-        found = factors(taps)
-        return candidate.prepare(w) if found is None else _Separable(problem, found, w.dtype)
+        parts = factors(taps)
+        return candidate.prepare(w) if parts is None else _Separable(problem, parts, w.dtype)
 
     per = sum(o * i for o, i in zip(problem.sizes, problem.shape[2:], strict=True))
     block = problem.positions + problem.sizes[0] * problem.shape[3]

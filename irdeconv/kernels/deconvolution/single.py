@@ -7,12 +7,13 @@ layout. Where some outputs meet none, the others are placed among zeros.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
@@ -111,8 +112,4 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     elements = problem.groups * c * columns + n * min(m, _channels(c, taps)) * tile
     elements += n * problem.shape[1] * problem.narrow
     scratch = elements * problem.itemsize + 3 * ALIGNMENT
-
-    def prepare(w: Array) -> Kernel:
-        return _Single(problem, w)
-
-    return [Candidate("single", problem.groups * cost + 2000, scratch, prepare)]
+    return [Candidate("single", problem.groups * cost + 2000, scratch, partial(_Single, problem))]

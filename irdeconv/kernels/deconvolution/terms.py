@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from irdeconv.kernels.deconvolution.blocks import (
 )
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
     CACHED,
@@ -171,8 +172,8 @@ class _Terms:
         if self.layout.padded:
             host = matrix(space, c, self.layout.width(block), dtype)
             host[:, block.columns :] = 0
-            own = host[:, : block.columns].reshape(c, block.count, *block.grid)
-            pad(part, block, own)
+            planes = host[:, : block.columns].reshape(c, block.count, *block.grid)
+            pad(part, block, planes)
             return host
         if block.count == 1 and part.strides[-1] == x.itemsize and x.dtype == dtype:
             flat = _flat(part[0])
@@ -197,9 +198,9 @@ class _Terms:
         channels = slice(base + chunk.start, base + chunk.stop)
         tile = open_tile(out, block, channels, space)
         if source is not None:
-            w, own = self.filters[group][index], source.shape[1]
-            terms = matrix(space, w.shape[0], own + self.layout.beyond(block), source.dtype)
-            multiply(w, source, terms[:, :own])
+            w, width = self.filters[group][index], source.shape[1]
+            terms = matrix(space, w.shape[0], width + self.layout.beyond(block), source.dtype)
+            multiply(w, source, terms[:, :width])
             self._place(terms, block, tile, space)
         close_tile(tile, out, block, channels, epilogue)
 
@@ -251,10 +252,10 @@ class _Terms:
         to the edge `[*residues, channels, images, rows, halo]`, and what is left can be added flat.
         """
         (rows, columns), n = (p.inputs for p in block.parts), block.count
-        line, (tall, wide) = columns * n, (a.halo for a in self.layout.axes)
+        line, (halo_rows, halo_columns) = columns * n, (a.halo for a in self.layout.axes)
         slabs = dict(zip(self.shifts, self._slabs(terms, count), strict=True))
         total = slabs[0, 0]
-        edge = space.array((*total.shape[:-1], rows + tall, wide, n), terms.dtype)
+        edge = space.array((*total.shape[:-1], rows + halo_rows, halo_columns, n), terms.dtype)
         edge[...] = 0
         vertical, horizontal = self.layout.axes
         for j in range(horizontal.counts[0]):
@@ -267,14 +268,14 @@ class _Terms:
             if j:
                 right = j * horizontal.shift
                 kinds: Any = (slice(None), slice(plane.shape[1]))
-                cells = plane.reshape(*plane.shape[:-1], rows + tall, columns, n)
+                cells = plane.reshape(*plane.shape[:-1], rows + halo_rows, columns, n)
                 last = cells[..., columns - right :, :]
                 into = edge[(*kinds, ..., slice(right), slice(None))]
                 into += last
                 last[...] = 0
                 part = total[(*kinds, ..., slice(right * n, None))]
                 part += plane[..., : plane.shape[-1] - right * n]
-        sums = total.reshape(-1, rows + tall, columns, n)
+        sums = total.reshape(-1, rows + halo_rows, columns, n)
         return _images_first(sums), edge.transpose(0, 1, 2, 5, 3, 4)
 
     def _sum_rows(self, terms: Array, block: OutputBlock, count: int, space: Space) -> Array:
@@ -355,26 +356,23 @@ def _candidate(layout: TermsLayout) -> Candidate:
         width = layout.width(block)
         row = max(1, block.grid[-1])
         gather, slower = _reading(layout, width)
-        own = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
+        block_cost = gather + chunks * slower * product_cost(layout.channels * taps, c, width)
         if layout.padded:
-            own += 0.25 * c * width + 12.0 * c * block.columns / row
+            block_cost += 0.25 * c * width + 12.0 * c * block.columns / row
         if layout.halo:
             flat = layout.padded or layout.edged(block)
             inner = 0.06 if flat else 22.0 / (row * block.count)
-            own += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
+            block_cost += chunks * 2 * CALL * terms + m * taps * width * (0.17 + inner)
             if layout.edged(block):
-                own += chunks * CALL * (15 + 2 * terms) + 4.0 * m * kinds * layout.cells(block)
-        own += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
-        cost += times * own
+                edges = 4.0 * m * kinds * layout.cells(block)
+                block_cost += chunks * CALL * (15 + 2 * terms) + edges
+        block_cost += m * kinds * width * (0.35 + 15.0 / row) + chunks * kinds * CALL
+        cost += times * block_cost
     cost *= problem.groups
-    wide = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
-    elements = wide * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
+    line = pitch(layout.blocks.most(lambda b: layout.width(b) + layout.beyond(b)), problem.compute)
+    elements = line * (layout.channels * taps * 2 + c) + problem.groups * c * m * taps
     elements += layout.channels * kinds * layout.blocks.most(layout.cells)
     scratch = problem.itemsize * elements + 4 * ALIGNMENT
     scratch += tile_bytes(problem, layout.blocks, layout.channels)
     name = "terms-padded" if layout.padded else "terms"
-
-    def prepare(w: Array) -> Kernel:
-        return _Terms(layout, w)
-
-    return Candidate(name, cost, scratch, prepare)
+    return Candidate(name, cost, scratch, partial(_Terms, layout))

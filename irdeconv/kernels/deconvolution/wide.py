@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, product_cost
 from irdeconv.kernels.shared.scratch import Space
@@ -111,14 +112,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     cost, most = 0.0, blocks.most(lambda b: b.columns)
     for block, times in blocks.kinds:
         width, row = block.columns, max(1, block.grid[-1])
-        own = shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
-        own += product_cost(m * residues, shifts * c, width)
-        own += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
-        cost += times * own
+        block_cost = shifts * c * width * (0.15 + 9.0 / row) + CALL * (shifts + 6)
+        block_cost += product_cost(m * residues, shifts * c, width)
+        block_cost += m * residues * width * (0.5 + 9.0 / axes[-1].stride)
+        cost += times * block_cost
     scratch = problem.itemsize * (most * (shifts * c + 2 * m * residues) + g * c * m * problem.taps)
     scratch += tile_bytes(problem, blocks, m)
-
-    def prepare(w: Array) -> Kernel:
-        return _Wide(problem, blocks, w)
-
-    return [Candidate("wide", cost * g, scratch + 4096, prepare)]
+    return [Candidate("wide", cost * g, scratch + 4096, partial(_Wide, problem, blocks))]

@@ -116,8 +116,8 @@ class WinogradDeconvolution:
         counts = [a.counts[0] for a in axes]
         rows = np.zeros((self.tiling.residues, m, c, *counts), np.float64)
         for i, r in enumerate(geo.residues(axes)):
-            own = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
-            trailing(rows[i], (slice(n) for n in own.shape[2:]))[...] = own.swapaxes(0, 1)
+            own_taps = trailing(w, (slice(k, None, a.step) for k, a in zip(r, axes, strict=True)))
+            trailing(rows[i], (slice(n) for n in own_taps.shape[2:]))[...] = own_taps.swapaxes(0, 1)
         matrix = kron(taps, np.float64)
         flat = rows.reshape(-1, math.prod(counts))
         values: Array = np.matmul(matrix, flat.T).astype(w.dtype)
@@ -177,8 +177,8 @@ class WinogradDeconvolution:
         self, x: Array, values: Array, block: OutputBlock, group: int, cut: slice, space: Space
     ) -> None:
         if not block.empty:
-            own = slice(group * self.c + cut.start, group * self.c + cut.stop)
-            self.enter(block.inputs(x[:, own]), values, cut.start, block, space)
+            inputs = slice(group * self.c + cut.start, group * self.c + cut.stop)
+            self.enter(block.inputs(x[:, inputs]), values, cut.start, block, space)
 
     def _chunk(
         self,
@@ -218,15 +218,15 @@ class WinogradDeconvolution:
         grid, tiles = self.tiling.grid(block), self.tiling.tiles
         channels, width = values.shape[1:]
         host = space.array((math.prod(tiles), channels, width), values.dtype)
-        own = math.prod(grid) * block.count
+        count = math.prod(grid) * block.count
         source = part.swapaxes(0, 1)
         for i, at in enumerate(np.ndindex(*tiles)):
-            dest = host[i, :, :own].reshape(channels, block.count, *grid)
+            dest = host[i, :, :count].reshape(channels, block.count, *grid)
             seen = trailing(source, (slice(a, None, t) for a, t in zip(at, tiles, strict=True)))
             for axis, n in enumerate(seen.shape[2:]):
                 dest[(slice(None),) * (2 + axis) + (slice(n, None),)] = 0
             trailing(dest, (slice(n) for n in seen.shape[2:]))[...] = seen
-            host[i, :, own:] = 0
+            host[i, :, count:] = 0
         flat = values.reshape(len(values), -1, copy=False)
         multiply(self.evaluate, host.reshape(len(host), -1), flat)
 

@@ -27,73 +27,38 @@ MAX_POINTS = 6  # per axis; beyond, the interpolation loses too many digits
 
 @dataclass(frozen=True, kw_only=True)
 class PassRates:
-    """Nanoseconds of Winograd in NumPy, besides its products and calls.
+    """Nanoseconds of Winograd in NumPy, besides its products and calls."""
 
-    Elements of tiles that are read, and runs of them; evaluated; interpolated; added to the next
-    tile; elements of residues that are written, and runs of them.
-    """
-
-    read: float
-    read_run: float
-    evaluated: float
-    interpolated: float
-    overlapped: float
-    written: float
-    written_run: float
+    read: float = 0.5  # each element of a tile
+    read_run: float = 15.0  # each run of them
+    evaluated: float = 0.4  # each value of an input tile
+    interpolated: float = 0.45  # each product of a point
+    overlapped: float = 0.25  # each sum that is added to the next tile
+    written: float = 0.40  # each output
+    written_run: float = 22.0  # each run of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileRates:
-    """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers.
+    """Nanoseconds of Winograd with compiled tiles, fitted to some three thousand random layers."""
 
-    `product`: each nanosecond that the products alone would take. Inputs: elements of tiles that
-    are `read`, runs of them, values that are `evaluated`, sets of runs `entering` a transform.
-    Products: those with a matrix' elements (`mixed`), sets of runs `leaving`, and `row_part`, parts
-    of rows. Outputs: `row`, `vector`, element of a row that is `zipped` by vectors or `strided`,
-    vector of terms. `piece`: a piece of work.
-    """
-
-    product: float
-    read: float
-    read_run: float
-    evaluated: float
-    entering: float
-    mixed: float
-    leaving: float
-    row_part: float
-    row: float
-    vector: float
-    zipped: float
-    strided: float
-    term: float
-    piece: float
+    product: float = 0.95  # each nanosecond that the products alone would take
+    read: float = 0.6  # each element of a tile
+    read_run: float = 10.4  # each run of them
+    evaluated: float = 0.056  # each value of an input tile
+    entering: float = 17.0  # each set of runs of inputs that is multiplied by a matrix
+    mixed: float = 0.0253  # each product of a sum and an element of a matrix
+    leaving: float = 4.9  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = 39.0  # each part of a row of sums
+    row: float = 10.7  # each row of the output
+    vector: float = 3.35  # each vector of it
+    zipped: float = 0.13  # each output that vectors write in turns
+    strided: float = 0.4  # each other output
+    term: float = 0.69  # each vector of terms
+    piece: float = 8000.0  # each piece of work
 
 
-PASSES = PassRates(
-    read=0.5,
-    read_run=15.0,
-    evaluated=0.4,
-    interpolated=0.45,
-    overlapped=0.25,
-    written=0.40,
-    written_run=22.0,
-)
-TILED = TileRates(
-    product=0.95,
-    read=0.6,
-    read_run=10.4,
-    evaluated=0.056,
-    entering=17.0,
-    mixed=0.0253,
-    leaving=4.9,
-    row_part=39.0,
-    row=10.7,
-    vector=3.35,
-    zipped=0.13,
-    strided=0.4,
-    term=0.69,
-    piece=8000.0,
-)
+PASSES, TILED = PassRates(), TileRates()
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -107,11 +72,11 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         else [1]
         for a in axes
     ]
-    found = [
+    kernels = [
         shared(_candidate(way) for way in _tilings(problem, axes, t))
         for t in itertools.product(*choices)
     ]
-    return sorted(found, key=lambda c: c.cost)[:3]
+    return sorted(kernels, key=lambda c: c.cost)[:3]
 
 
 def _tilings(
@@ -138,18 +103,18 @@ def _candidate(tiling: Tiling) -> Candidate:
     rows = tiling.residues * tiling.channels
     piece = max(cut.stop - cut.start for cut in tiling.cuts)
     kind = problem.compute
-    wide = pitch(tiling.blocks.most(tiling.columns), kind)
-    elements = points * (pitch(c * wide, kind) + pitch(rows * wide, kind)) + 2 * MARGIN
+    line = pitch(tiling.blocks.most(tiling.columns), kind)
+    elements = points * (pitch(c * line, kind) + pitch(rows * line, kind)) + 2 * MARGIN
     if tiling.behind:
         estimate = Estimate(PASSES, partial(_with_passes, tiling))
         kernel: type[WinogradDeconvolution] = WinogradDeconvolution
-        elements += wide * (2 * points * rows + inputs * piece)
+        elements += line * (2 * points * rows + inputs * piece)
     else:
         estimate = Estimate(TILED, partial(_compiled, tiling))
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
-        elements += inputs * wide + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
+        elements += inputs * line + 3 * RUN * math.prod(map(max, tiling.tiles, tiling.points))
         # Inputs that must be copied:
         elements += piece * tiling.blocks.most(lambda b: b.input_positions)
     elements += problem.groups * points * tiling.residues * m * c
@@ -160,7 +125,7 @@ def _candidate(tiling: Tiling) -> Candidate:
         name=name,
         cost=estimate.cost,
         scratch=scratch,
-        prepare=lambda w: kernel(tiling, w),
+        prepare=partial(kernel, tiling),
         items=tiling.items,
         transforms=True,
         estimate=estimate,

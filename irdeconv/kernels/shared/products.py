@@ -33,39 +33,25 @@ CALLS = 3  # of NumPy, at most, for a product in tiles
 class ProductRates:
     """Nanoseconds of `multiply` on f32.
 
-    `call`: all of it. Outer products: each row, each element. Products in small tiles: each tile,
-    multiply-add, and element of the left, right and result matrix; products that OpenBLAS packs:
-    the same without tiles.
+    In small products (`tiled`) and in those that OpenBLAS packs: each multiply-add, and each
+    element of the left, right and result matrix.
     """
 
-    call: float
-    outer_row: float
-    outer: float
-    tile: float
-    tiled: float
-    tiled_left: float
-    tiled_right: float
-    tiled_result: float
-    packed: float
-    packed_left: float
-    packed_right: float
-    packed_result: float
+    call: float = CALL
+    outer_row: float = 60.0  # each row of an outer product
+    outer: float = 0.15  # and each element
+    tile: float = 250.0  # each small product
+    tiled: float = 0.0176
+    tiled_left: float = 0.2
+    tiled_right: float = 0.05
+    tiled_result: float = 0.08
+    packed: float = 0.0190
+    packed_left: float = 0.35
+    packed_right: float = 0.25
+    packed_result: float = 0.10
 
 
-PRODUCT = ProductRates(
-    call=CALL,
-    outer_row=60.0,
-    outer=0.15,
-    tile=250,
-    tiled=0.0176,
-    tiled_left=0.2,
-    tiled_right=0.05,
-    tiled_result=0.08,
-    packed=0.0190,
-    packed_left=0.35,
-    packed_right=0.25,
-    packed_result=0.10,
-)
+PRODUCT = ProductRates()
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
