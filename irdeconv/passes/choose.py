@@ -18,7 +18,6 @@ from typing import Any
 
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node
-from irdeconv.op import Op, SpecBuilder
 from irdeconv.ops import core
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
@@ -30,7 +29,7 @@ from irdeconv.passes.forms import FORMS, Form
 from irdeconv.passes.nonfinite import NonFiniteReport
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.rewrite import Skip
-from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
+from irdeconv.passes.site import DeconvolutionSite, Ints, constant_of, site_of
 from irdeconv.spec import ints, is_static
 
 
@@ -95,7 +94,7 @@ def _row(
     try:
         emitted = count(form, site, depth_to_space=profile.depth_to_space)
     except OpError as e:
-        return FormCost(form.name, None, None, str(e))
+        emitted = Skip(str(e))
     if isinstance(emitted, Skip):
         return FormCost(form.name, None, None, emitted.reason)
     return FormCost(
@@ -111,7 +110,7 @@ def _row(
 def _row_without_costs(form: Form, graph: Graph, node: Node, profile: Profile) -> FormCost:
     op = node.op
     assert isinstance(op, core.Deconvolution)
-    skip = form.skips(op, SpecBuilder(), *graph.input_specs(node.id))
+    skip = form.skips(op, *graph.input_specs(node.id))
     filter = constant_of(graph, graph.inputs_of(node.id)[1])
     refused = skip.reason if skip else _filter_refusal(filter is not None, profile)
     return FormCost(form.name, None, None, refused)
@@ -139,50 +138,39 @@ def _operation_refusal(
 ) -> str | None:
     """Return why a target cannot do one operation, or None."""
     op = counted.op
+    kernel: Ints = ()
+    strides, dilations, pads = kernel, kernel, kernel
+    interleaves = isinstance(op, Transpose) and counted.on_data  # it is not of the filter
     if isinstance(op, ConvolutionBase):
-        _, kernel = _filter_of(counted, site)
-        refused = _beyond("kernel", kernel, profile.max_kernel)
-        return refused or _beyond("dilation", op.dilations, profile.max_dilation)
-    if isinstance(op, Pad12):
-        pads = [pad for spec in counted.inputs[1:3] for pad in ints(spec) or ()]
-        if max(pads) > 0 and not profile.pad:
-            return "the target does not pad"
-        return "the target does not crop" if min(pads) < 0 and not profile.crop else None
-    if isinstance(op, core.ZeroInsertion | DepthToSpace) or _interleaves(counted):
-        refused = _beyond("stride", site.strides, profile.max_stride)
-        return refused or _missing(op, profile)
-    return None
+        kernel, dilations = _filter_of(counted, site)[1], op.dilations
+    elif isinstance(op, Pad12):
+        pads = tuple(pad for spec in counted.inputs[1:3] for pad in ints(spec) or ())
+    elif interleaves or isinstance(op, core.ZeroInsertion | DepthToSpace):
+        strides = site.strides
+    limits = (
+        ("kernel", kernel, profile.max_kernel),
+        ("dilation", dilations, profile.max_dilation),
+        ("stride", strides, profile.max_stride),
+    )
+    for name, values, most in limits:
+        if most is not None and max(values, default=0) > most:
+            return f"{name} {max(values)}, the target has at most {most}"
+    instead = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
+    abilities = (
+        (isinstance(op, core.ZeroInsertion), profile.zero_insertion, "inserts no zeros"),
+        (max(pads, default=0) > 0, profile.pad, "does not pad"),
+        (min(pads, default=0) < 0, profile.crop, "does not crop"),
+        (interleaves, profile.strided_write, f"has no strided write and no {instead}"),
+    )
+    lacking = (text for needed, able, text in abilities if needed and not able)
+    return next((f"the target {text}" for text in lacking), None)
 
 
-def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int, tuple[int, ...]]:
+def _filter_of(counted: CountedOperation, site: DeconvolutionSite) -> tuple[int, Ints]:
     """Return the output channels of a convolution's group, and its kernel."""
     shape = counted.inputs[1].shape
     assert is_static(shape)
     return shape[-site.rank - 2], shape[-site.rank :]
-
-
-def _interleaves(counted: CountedOperation) -> bool:
-    """Whether an operation moves elements of the data, not of the filter, in space."""
-    return isinstance(counted.op, Transpose) and counted.on_data
-
-
-def _beyond(name: str, values: tuple[int, ...], most: int | None) -> str | None:
-    largest = max(values)
-    if most is None or largest <= most:
-        return None
-    return f"{name} {largest}, the target has at most {most}"
-
-
-def _missing(op: Op, profile: Profile) -> str | None:
-    """Return why a target cannot insert zeros or interleave by an operation, or None."""
-    if isinstance(op, core.ZeroInsertion):
-        return None if profile.zero_insertion else "the target inserts no zeros"
-    if isinstance(op, DepthToSpace):
-        return None if profile.depth_to_space else "the target has no DepthToSpace"
-    if profile.strided_write:
-        return None
-    wanted = "DepthToSpace for this layer" if profile.depth_to_space else "interleaving"
-    return f"the target has no strided write and no {wanted}"
 
 
 def score_of(emitted: Emission, site: DeconvolutionSite, profile: Profile) -> float:

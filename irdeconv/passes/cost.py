@@ -29,10 +29,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.ops import core
-from irdeconv.passes.counting import CountedOperation, CountingBuilder
+from irdeconv.passes.counting import STAND_IN_TYPE, CountedOperation, CountedValue, CountingBuilder
 from irdeconv.passes.forms import Form
 from irdeconv.passes.rewrite import Skip
 from irdeconv.passes.site import DeconvolutionSite
+from irdeconv.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def count(form: Form, site: DeconvolutionSite, *, depth_to_space: bool = True) -
     result = form.lower(
         core.Deconvolution(site.strides, site.dilations),
         b,
-        b.tensor(site.data_shape, constant=False, on_data=True),
-        b.tensor(site.filter_shape, constant=site.constant_filter, on_data=False),
+        CountedValue(Spec(STAND_IN_TYPE, site.data_shape), on_data=True),
+        CountedValue(Spec(STAND_IN_TYPE, site.filter_shape), constant=site.constant_filter),
         b.const(np.array(site.begin, np.int64)),
         b.const(np.array(site.end, np.int64)),
     )

@@ -60,10 +60,6 @@ class CountingBuilder:
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     _repeated: dict[object, tuple[slice, slice, CountedValue]] = field(default_factory=dict)
 
-    def tensor(self, shape: tuple[int, ...], *, constant: bool, on_data: bool) -> CountedValue:
-        """Return an input of the rule."""
-        return CountedValue(Spec(STAND_IN_TYPE, shape), constant=constant, on_data=on_data)
-
     def const(self, array: Array) -> CountedValue:
         """Return a constant."""
         return CountedValue(Spec.of(array), constant=True)

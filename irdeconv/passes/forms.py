@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from irdeconv import geometry
 from irdeconv.geometry import IntVector
-from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import reach, subpixel
 from irdeconv.passes.emit import FormBuilder, X, convolve, flip, pad_spatial
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import Shape, bounds
+from irdeconv.spec import Shape, Spec, bounds
 
 
 class FormRule(Protocol):
@@ -25,13 +25,8 @@ class FormRule(Protocol):
         """Return the output (N, M, *O)."""
 
 
-class FormCheck(Protocol):
-    """Says by specs alone, without building anything, why a form does not apply."""
-
-    def __call__(
-        self, op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X, /
-    ) -> Skip | None:
-        """Return the reason, None where the form applies."""
+# Says by the specs of data, filter and pads, without building anything, why a form does not apply.
+FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec, Spec], Skip | None]
 
 
 def skip_nothing(*_: object) -> None:
@@ -59,7 +54,7 @@ class Form:
         self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
-        skip = self.skips(op, b, x, w, pads_begin, pads_end)
+        skip = self.skips(op, *map(b.spec, (x, w, pads_begin, pads_end)))
         return skip or self.rule(op, b, x, w, pads_begin, pads_end)
 
 

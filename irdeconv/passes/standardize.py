@@ -17,7 +17,7 @@ from irdeconv.dtypes import i64
 from irdeconv.errors import Collector, OpError, UnsupportedError
 from irdeconv.geometry import IntVector
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import SugarOp
+from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import ConvolutionBase
@@ -27,7 +27,7 @@ from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.unary import Negative
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.builder import GraphBuilder
-from irdeconv.passes.emit import pad_spatial
+from irdeconv.passes.emit import X, pad_spatial
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, Spec, bounds, is_static
@@ -200,13 +200,8 @@ def _crop(b: GraphBuilder, x: Value, surplus: tuple[int, ...]) -> Value:
 
 
 def _deconvolution(
-    op: core.Deconvolution,
-    b: GraphBuilder,
-    x: Value,
-    w: Value,
-    pads_begin: Value,
-    pads_end: Value,
-) -> Value:
+    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
+) -> X:
     """Spell the canonical deconvolution: pads that only cut off natively, others by a Pad."""
     axes = len(op.strides)
     begin, end = vector(b, pads_begin), vector(b, pads_end)

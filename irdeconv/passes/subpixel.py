@@ -34,7 +34,7 @@ from irdeconv.passes.emit import (
     pad_spatial,
 )
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import is_static
+from irdeconv.spec import Spec, ints, is_static
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,12 @@ def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> Ax
 
 
 def skip_open_axes(
-    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
+    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
 ) -> Skip | None:
     """Return why the axes cannot be analysed, if so."""
-    begin, end = vector(b, pads_begin), vector(b, pads_end)
-    if not isinstance(begin, IntVector) or not isinstance(end, IntVector):
+    if ints(begin) is None or ints(end) is None:
         return Skip("the pads are known only at run time")
-    if not isinstance(sizes(b, w, 3, len(op.strides)), IntVector):
+    if filter.shape is None or not is_static(filter.shape[3:]):
         return Skip("the kernel's size is known only at run time")
     return None
 
@@ -241,11 +240,11 @@ def widen(axis: AxisResidues, kernel: int) -> Widened:
 
 
 def skip_stacked(
-    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
+    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
 ) -> Skip | None:
     """Return why the filter cannot be stacked, if so."""
-    if is_static(b.spec(w).shape):
-        return skip_open_axes(op, b, x, w, pads_begin, pads_end)
+    if is_static(filter.shape):
+        return skip_open_axes(op, data, filter, begin, end)
     return Skip("the filter's shape is known only at run time")
 
 
@@ -282,15 +281,15 @@ def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) 
 
 
 def skip_gemm(
-    op: core.Deconvolution, b: Builder[X], x: X, w: X, pads_begin: X, pads_end: X
+    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
 ) -> Skip | None:
     """Return why the kernel is not the stride, if so."""
-    kernel = sizes(b, w, 3, len(op.strides))
-    if not isinstance(kernel, IntVector) or not is_static(b.spec(w).shape):
+    if not is_static(filter.shape):
         return Skip("the filter's shape is known only at run time")
-    if kernel.values != op.strides:
-        return Skip(f"the kernel {list(kernel.values)} is not the stride {list(op.strides)}")
-    if any(d > 1 and k > 1 for d, k in zip(op.dilations, kernel.values, strict=True)):
+    kernel = filter.shape[3:]
+    if kernel != op.strides:
+        return Skip(f"the kernel {list(kernel)} is not the stride {list(op.strides)}")
+    if any(d > 1 and k > 1 for d, k in zip(op.dilations, kernel, strict=True)):
         return Skip(f"the taps are dilated by {list(op.dilations)}")
     return None
 
