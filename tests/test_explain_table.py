@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.dialects.setting import Cannot, Setting
+from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.system import Cannot, DialectSystem
 from irdeconv.errors import OpError
-from irdeconv.explanation.systems import DialectSystem, rule
+from irdeconv.explanation.systems import rule
 from irdeconv.explanation.verdicts import SYSTEMS, difference, find, verdicts
 from support.ir_text import write_ir
 from support.layers import build, numbers, random_layer

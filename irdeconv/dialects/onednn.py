@@ -11,7 +11,8 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
-from irdeconv.dialects.setting import PLAIN, Cannot, CommonTerms, Setting, SystemReading
+from irdeconv.dialects.setting import CommonTerms, Setting
+from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window
@@ -233,14 +234,8 @@ def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tup
 
 
 READINGS = (
-    SystemReading(
-        key="onednn", title="oneDNN Graph", modes=PLAIN, make=partial(_spelled, "runtime")
-    ),
-    SystemReading(
-        key="onednn_document",
-        title="oneDNN Graph, text",
-        modes=PLAIN,
-        make=partial(_spelled, "document"),
-        listed=False,
+    DialectSystem("onednn", "oneDNN Graph", PLAIN, partial(_spelled, "runtime")),
+    DialectSystem(
+        "onednn_document", "oneDNN Graph, text", PLAIN, partial(_spelled, "document"), listed=False
     ),
 )

@@ -12,7 +12,8 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, PadsTotal, as_given, from_output
-from irdeconv.dialects.setting import BOTH, Cannot, CommonTerms, Setting, SystemReading
+from irdeconv.dialects.setting import CommonTerms, Setting
+from irdeconv.dialects.system import BOTH, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window, filled
@@ -327,22 +328,9 @@ def spelled(
 
 
 READINGS = (
-    SystemReading(
-        key="onnx_1",
-        title="ONNX 1, text",
-        modes=BOTH,
-        make=partial(spelled, ConvTranspose1, "document"),
-    ),
-    SystemReading(
-        key="onnx_11",
-        title="ONNX 11, text",
-        modes=BOTH,
-        make=partial(spelled, ConvTranspose11, "document"),
-    ),
-    SystemReading(
-        key="onnxruntime",
-        title="ONNX Runtime",
-        modes=BOTH,
-        make=partial(spelled, ConvTranspose11, "runtime"),
+    DialectSystem("onnx_1", "ONNX 1, text", BOTH, partial(spelled, ConvTranspose1, "document")),
+    DialectSystem("onnx_11", "ONNX 11, text", BOTH, partial(spelled, ConvTranspose11, "document")),
+    DialectSystem(
+        "onnxruntime", "ONNX Runtime", BOTH, partial(spelled, ConvTranspose11, "runtime")
     ),
 )

@@ -11,7 +11,8 @@ from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, as_given, from_output
-from irdeconv.dialects.setting import BOTH, CommonTerms, Setting, SystemReading, shape_input
+from irdeconv.dialects.setting import CommonTerms, Setting, shape_input
+from irdeconv.dialects.system import BOTH, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Semantics, Window
@@ -284,16 +285,6 @@ def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec
 
 
 READINGS = (
-    SystemReading(
-        key="openvino_runtime",
-        title="OpenVINO runtime",
-        modes=BOTH,
-        make=partial(_spelled, "runtime"),
-    ),
-    SystemReading(
-        key="openvino_document",
-        title="OpenVINO document",
-        modes=BOTH,
-        make=partial(_spelled, "document"),
-    ),
+    DialectSystem("openvino_runtime", "OpenVINO runtime", BOTH, partial(_spelled, "runtime")),
+    DialectSystem("openvino_document", "OpenVINO document", BOTH, partial(_spelled, "document")),
 )

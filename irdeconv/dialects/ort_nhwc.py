@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.attributes import Floats
 from irdeconv.dialects.onnx import ConvTranspose, spelled
-from irdeconv.dialects.setting import BOTH, SystemReading
+from irdeconv.dialects.system import BOTH, DialectSystem
 from irdeconv.errors import Problem
 from irdeconv.op import Builder, attribute, op
 from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
@@ -128,18 +128,9 @@ class NhwcConvTranspose11(NhwcConvTranspose):
     """
 
 
+_RUNTIME = partial(spelled, NhwcConvTranspose11, "runtime")
+_DOCUMENT = partial(spelled, NhwcConvTranspose11, "document")
 READINGS = (
-    SystemReading(
-        key="nhwc",
-        title="ONNX Runtime, nhwc",
-        modes=BOTH,
-        make=partial(spelled, NhwcConvTranspose11, "runtime"),
-    ),
-    SystemReading(
-        key="nhwc_document",
-        title="nhwc, text",
-        modes=BOTH,
-        make=partial(spelled, NhwcConvTranspose11, "document"),
-        listed=False,
-    ),
+    DialectSystem("nhwc", "ONNX Runtime, nhwc", BOTH, _RUNTIME),
+    DialectSystem("nhwc_document", "nhwc, text", BOTH, _DOCUMENT, listed=False),
 )

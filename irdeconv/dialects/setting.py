@@ -1,8 +1,7 @@
-"""One deconvolution apart from any system: attributes in common terms, sizes, systems' readings."""
+"""One deconvolution apart from any system: attributes in common terms and sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -11,14 +10,9 @@ import numpy as np
 from irdeconv.attributes import Ints
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.geometry import filled
-from irdeconv.op import Op
 from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, is_static
 
 T = TypeVar("T")
-
-
-class Cannot(Exception):
-    """A system has no attribute for what a setting asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,26 +130,6 @@ class Setting(CommonTerms):
         channels = self.channels if isinstance(self.channels, int) else self.groups
         lead = (self.groups, channels // self.groups) if grouped else (channels,)
         return Spec(self.dtype, (*lead, self.group_outputs, *self.kernel))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SystemReading:
-    """A system, or one of two readings of its attributes, as `explain` compares them.
-
-    `modes` are the pairs of auto_pad and whether output_shape is given. `make` spells a setting as
-    the system's operation and its inputs, or raises Cannot. What is not `listed` has no row of its
-    own in the table of verdicts.
-    """
-
-    key: str
-    title: str
-    modes: tuple[tuple[str, bool], ...]
-    make: Callable[[Setting], tuple[Op, tuple[Spec, ...]]]
-    listed: bool = True
-
-
-PLAIN = (("explicit", False), ("valid", False), ("same_upper", False), ("same_lower", False))
-BOTH = (*PLAIN, *((mode, True) for mode, _ in PLAIN))
 
 
 def part(shape: Shape | None, start: int, count: int) -> Shape:

@@ -10,7 +10,8 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
-from irdeconv.dialects.setting import PLAIN, Cannot, CommonTerms, Setting, SystemReading
+from irdeconv.dialects.setting import CommonTerms, Setting
+from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import Window, filled
@@ -208,11 +209,5 @@ def _spelled(s: Setting) -> tuple[TensorRtDeconvolution, tuple[Spec, ...]]:
     return op, (s.data_spec(), s.filter_spec())
 
 
-READINGS = (
-    SystemReading(
-        key="tensorrt",
-        title="TensorRT",
-        modes=tuple(mode for mode in PLAIN if mode[0] != "valid"),
-        make=_spelled,
-    ),
-)
+_MODES = tuple(mode for mode in PLAIN if mode[0] != "valid")
+READINGS = (DialectSystem("tensorrt", "TensorRT", _MODES, _spelled),)

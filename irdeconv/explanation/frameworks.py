@@ -8,23 +8,19 @@ from dataclasses import dataclass, replace
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import check_output
-from irdeconv.dialects.setting import PLAIN, Cannot, Setting
+from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.system import PLAIN, Cannot, Crop, System, explicit
 from irdeconv.errors import OpError
-from irdeconv.explanation.systems import Crop, explicit
 from irdeconv.geometry import IntVector, Vector, Window
 from irdeconv.spec import DYNAMIC, Shape, is_static, non_negative
 
 
 @dataclass(frozen=True)
-class PyTorch:
+class PyTorch(System):
     """torch.nn.ConvTranspose1d, 2d, 3d: one padding for both sides, no auto_pad.
 
     An output_shape is the argument `output_size`, which chooses output_padding.
     """
-
-    key: str = "pytorch"
-    title: str = "PyTorch"
-    modes: tuple[tuple[str, bool], ...] = (PLAIN[0], ("explicit", True))
 
     def crop(self, s: Setting) -> Crop:
         """Return the window, or say which check of PyTorch fails."""
@@ -88,11 +84,11 @@ class PyTorch:
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield symmetric pads with output_padding."""
-        yield from explicit(s, wanted, symmetric=True)
+        return explicit(s, wanted, symmetric=True)
 
 
 @dataclass(frozen=True)
-class TensorFlow:
+class TensorFlow(System):
     """conv1d_transpose, conv2d_transpose, conv3d_transpose with one of the two paddings.
 
     The output size is an argument of the functions; without one it is that of Keras, which refuses
@@ -100,9 +96,6 @@ class TensorFlow:
     """
 
     padding: str
-    key: str
-    title: str
-    modes: tuple[tuple[str, bool], ...] = (("explicit", False), ("explicit", True))
 
     def crop(self, s: Setting) -> Crop:
         """Return the window of this padding; pads and auto_pad of the layer do not take part."""
@@ -160,10 +153,11 @@ class TensorFlow:
             yield replace(s, output_shape=wanted.size)
 
 
+_MODES = (PLAIN[0], ("explicit", True))
 FRAMEWORKS = (
-    PyTorch(),
-    TensorFlow("SAME", "tensorflow_same", "TensorFlow SAME"),
-    TensorFlow("VALID", "tensorflow_valid", "TensorFlow VALID"),
+    PyTorch("pytorch", "PyTorch", _MODES),
+    TensorFlow("tensorflow_same", "TensorFlow SAME", _MODES, "SAME"),
+    TensorFlow("tensorflow_valid", "TensorFlow VALID", _MODES, "VALID"),
 )
 
 

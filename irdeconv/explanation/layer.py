@@ -9,11 +9,12 @@ from typing import Any
 from irdeconv.attributes import Ints
 from irdeconv.dialects.pads import PadsRule
 from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.system import Crop, placed
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
 from irdeconv.explanation.picture import picture
 from irdeconv.explanation.solve import Solutions, solve
-from irdeconv.explanation.systems import Crop, placed, rule, setting
+from irdeconv.explanation.systems import rule, setting
 from irdeconv.explanation.verdicts import Verdict, crop_dict, find, numbers, verdicts
 from irdeconv.geometry_hints import size_hint
 from irdeconv.graph import Graph, Node

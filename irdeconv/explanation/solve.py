@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from irdeconv.attributes import Ints
-from irdeconv.dialects.setting import Cannot, Setting
+from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.system import Cannot, Crop, System
 from irdeconv.errors import OpError
-from irdeconv.explanation.systems import Crop, System
 from irdeconv.explanation.verdicts import crop_dict
 
 MOST_SHOWN = 12

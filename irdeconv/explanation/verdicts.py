@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from irdeconv.dialects.setting import Cannot, Setting
+from irdeconv.dialects import READINGS
+from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.system import Cannot, Crop, System
 from irdeconv.errors import OpError
 from irdeconv.explanation.frameworks import FRAMEWORKS
-from irdeconv.explanation.systems import DIALECTS, OTHERS, Crop, System
+from irdeconv.explanation.systems import CANONICAL
 from irdeconv.plural import count
 from irdeconv.spec import Dim, Shape
 
 Kind = Literal["same", "shift", "longer", "shorter", "size", "rejected", "inexpressible", "unknown"]
-SYSTEMS: tuple[System, ...] = (*DIALECTS, *FRAMEWORKS)
+SYSTEMS: tuple[System, ...] = (*(r for r in READINGS if r.listed), *FRAMEWORKS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def numbers(values: Shape) -> list[int | str]:
 
 def find(key: str) -> System:
     """Return the system with this key."""
-    return next(s for s in (*SYSTEMS, *OTHERS) if s.key == key)
+    return next(s for s in (*READINGS, *FRAMEWORKS, CANONICAL) if s.key == key)
 
 
 def verdicts(s: Setting, own: Crop | None) -> list[Verdict]:
