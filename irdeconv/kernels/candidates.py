@@ -47,16 +47,20 @@ def as_deconvolution(problem: ConvProblem) -> list[Candidate]:
     if any(s != 1 for s in problem.strides):
         return []
 
-    def turned(c: Candidate) -> Candidate:
-        def prepare(w: Array) -> Kernel:
-            return c.prepare(np.ascontiguousarray(reversed_filter(w), problem.compute))
-
-        return replace(c, prepare=prepare)
-
     kernels = [placed, single]
     if available():  # else those for convolutions are better
         kernels.append(winograd)
-    return [turned(c) for kernel in kernels for c in kernel.candidates(problem.reversed)]
+    back = problem.reversed
+    return [_turned(c, back) for kernel in kernels for c in kernel.candidates(back)]
+
+
+def _turned(candidate: Candidate, back: ConvProblem) -> Candidate:
+    """Give a candidate for the problem `back`, which is reversed, the filter that it expects."""
+
+    def prepare(w: Array) -> Kernel:
+        return candidate.prepare(np.ascontiguousarray(reversed_filter(w), back.compute))
+
+    return replace(candidate, prepare=prepare)
 
 
 def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Candidate]:
@@ -82,13 +86,11 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
     if any(s != 1 for s in problem.strides):
         return []
 
-    def turned(c: Candidate) -> Candidate:
-        def prepare(w: Array) -> Kernel:
-            return c.prepare(np.ascontiguousarray(reversed_filter(w)))
-
-        return replace(c, name=f"convolution {c.name}", prepare=prepare, cost=c.cost + UNSEEN)
-
-    return [turned(c) for c in convolution_candidates(problem.reversed)]
+    back = problem.reversed
+    return [
+        replace(_turned(c, back), name=f"convolution {c.name}", cost=c.cost + UNSEEN)
+        for c in convolution_candidates(back)
+    ]
 
 
 def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:

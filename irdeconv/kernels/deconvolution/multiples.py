@@ -22,6 +22,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
@@ -37,7 +38,7 @@ class _Multiples:
         self.blocks, self.filters = blocks, w[:, 0]
         self.residues = list(geo.residues(geo.axes_of(problem)))
         channels = problem.shape[1]
-        self.pieces = [slice(i, min(i + step, channels)) for i in range(0, channels, step)]
+        self.pieces = pieces(channels, step)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
@@ -75,11 +76,11 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     blocks = split_output(problem, room)
     most = blocks.most(lambda b: b.columns)
     step = max(1, min(problem.groups, room // most))
-    pieces = -(-problem.groups // step)
+    chunks = -(-problem.groups // step)
     cost = 0.0
     for block, times in blocks.kinds:
         row, terms = max(1, block.grid[-1]), problem.outputs * problem.taps * block.columns
-        calls = pieces * CALL * (3 + 1.5 * problem.taps)
+        calls = chunks * CALL * (3 + 1.5 * problem.taps)
         cost += times * (calls + terms * (0.45 + 15.0 / row))
     scratch = size * problem.outputs * problem.taps + tile_bytes(problem, blocks, step * m)
     if problem.narrow:

@@ -13,7 +13,7 @@ from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, split_o
 from irdeconv.kernels.deconvolution.col2im import Chunk, RowLayout
 from irdeconv.kernels.deconvolution.placed import PlacedTerms, SpreadInputs
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import shares
+from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -64,13 +64,9 @@ def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
     if room >= m:
         step = min(groups, room // m, max(1, together))
         step = shares(groups, -(-groups // step))
-        return [Chunk(slice(g, min(g + step, groups)), slice(0, m)) for g in range(0, groups, step)]
+        return [Chunk(some, slice(0, m)) for some in pieces(groups, step)]
     step = shares(m, -(-m // max(1, room)))
-    return [
-        Chunk(slice(g, g + 1), slice(i, min(i + step, m)))
-        for g in range(groups)
-        for i in range(0, m, step)
-    ]
+    return [Chunk(slice(g, g + 1), channels) for g in range(groups) for channels in pieces(m, step)]
 
 
 def _placings(problem: ConvProblem) -> Iterator[Candidate]:

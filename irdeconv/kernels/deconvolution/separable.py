@@ -14,6 +14,7 @@ import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.margins import ROUNDING_NS
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -72,7 +73,7 @@ class _Separable:
         n, m, *sizes = out.shape
         per = m // self.problem.groups
         step = _step(self.problem)
-        items = [(i, slice(c, min(c + step, m))) for i in range(n) for c in range(0, m, step)]
+        items = [(i, some) for i in range(n) for some in pieces(m, step)]
 
         def work(item: tuple[int, slice], space: Space) -> None:
             image, some = item

@@ -13,6 +13,7 @@ import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
@@ -35,11 +36,7 @@ class _Single:
         self.kernel = w.shape[3:]
         self.whole = self.kernel == problem.sizes
         step = _channels(w.shape[1], math.prod(self.kernel))
-        self.cuts = [
-            (g, slice(i, min(i + step, m)))
-            for g in range(problem.groups)
-            for i in range(0, m, step)
-        ]
+        self.cuts = [(g, some) for g in range(problem.groups) for some in pieces(m, step)]
         self.filters = [
             np.ascontiguousarray(w[g, :, c]).reshape(w.shape[1], -1) for g, c in self.cuts
         ]
@@ -104,8 +101,8 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         problem.group_outputs,
     )
     columns, plane = m * taps, math.prod(problem.sizes)
-    pieces = max(1, c * columns // blocking.SIZES.single_elements)
-    cost = pieces * product_cost(n, c, columns // pieces) if n > 1 else 0.06 * c * columns + 1000
+    chunks = max(1, c * columns // blocking.SIZES.single_elements)
+    cost = chunks * product_cost(n, c, columns // chunks) if n > 1 else 0.06 * c * columns + 1000
     if taps != plane:
         cost += n * m * (PLACED * taps + ZERO * plane)
     tile = taps * (taps != plane) + plane * problem.narrow

@@ -29,7 +29,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.blocking import shares
+from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import Candidate, Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import (
@@ -131,7 +131,7 @@ class _Terms:
     def __init__(self, layout: TermsLayout, w: Array) -> None:
         self.layout = layout
         m, step = layout.problem.group_outputs, layout.channels
-        self.chunks = [slice(i, min(i + step, m)) for i in range(0, m, step)]
+        self.chunks = pieces(m, step)
         self.shifts = geo.shifts(layout.axes)
         self.kinds = [
             [min(a.step, a.kernel - i * a.step) for i, a in zip(q, layout.axes, strict=True)]
@@ -149,10 +149,10 @@ class _Terms:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         groups = range(self.layout.problem.groups)
-        pieces = [[i] for i in range(len(self.chunks))]
+        together = [[i] for i in range(len(self.chunks))]
         if len(self.layout.blocks) * len(groups) > 3:  # then the input is gathered once
-            pieces = [[i for (i,) in pieces]]
-        items = itertools.product(self.layout.blocks, groups, pieces)
+            together = [[i for (i,) in together]]
+        items = itertools.product(self.layout.blocks, groups, together)
 
         def work(item: tuple[OutputBlock, int, list[int]], space: Space) -> None:
             block, group, chunks = item
