@@ -1,4 +1,4 @@
-"""Loops that numba compiles; imported only where numba is installed."""
+"""Depthwise convolution and direct products, compiled; imported only where numba is installed."""
 
 from __future__ import annotations
 

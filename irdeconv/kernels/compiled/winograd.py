@@ -1,4 +1,4 @@
-"""Transforms of tiles, axis by axis; imported only where numba is installed."""
+"""Transforms of Winograd's tiles, axis by axis; imported only where numba is installed."""
 
 from __future__ import annotations
 
