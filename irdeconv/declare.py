@@ -107,7 +107,7 @@ def parse_attributes(
             ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
             message = f'there is no attribute "{xml}"; {ignored}'
             hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
-            problems.append(Problem("W100", message, "warning", attribute=xml, hint=hint))
+            problems.append(Problem("W100", message, attribute=xml, hint=hint))
             continue
         if a.name in seen:
             text_of = f'"{seen[a.name]}" and "{xml}" are two names of one attribute'
@@ -131,5 +131,4 @@ def _absent(a: Attribute) -> Iterator[Problem]:
             "W101",
             f'"{a.xml}" is missing, which the specification requires; '
             f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
-            "warning",
         )

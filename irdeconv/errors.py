@@ -12,6 +12,11 @@ from irdeconv.source import Location
 Severity = Literal["error", "warning", "note"]
 
 
+def severity_of(code: str) -> Severity:
+    """Return what the letter of a diagnostic's code says."""
+    return "error" if code.startswith("E") else "warning"
+
+
 @dataclass(frozen=True)
 class Note:
     """A remark that belongs to a diagnostic and may point at another place."""
@@ -80,15 +85,21 @@ class Diagnostic:
 class Problem:
     """What an operation has to say about itself: no place yet, the caller knows the node.
 
-    `attribute` or `port` (an input) say which part of the layer is meant.
+    `attribute` or `port` (an input) say which part of the layer is meant; a `note` is less than a
+    warning.
     """
 
     code: str
     message: str
-    severity: Severity = "error"
     attribute: str | None = None
     port: int | None = None
     hint: str | None = None
+    note: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """A note, or what the code's letter says."""
+        return "note" if self.note else severity_of(self.code)
 
 
 class OpError(Exception):
@@ -104,9 +115,7 @@ class OpError(Exception):
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.problem = Problem(
-            code=code, message=message, severity="error", attribute=attribute, port=port, hint=hint
-        )
+        self.problem = Problem(code, message, attribute, port, hint)
 
     @classmethod
     def of(cls, problem: Problem) -> OpError:
@@ -201,11 +210,10 @@ class Collector:
         hint: str | None = None,
     ) -> None:
         """Record a diagnostic; the severity follows from the code's letter unless given."""
-        level: Severity = severity or ("error" if code.startswith("E") else "warning")
         self.diagnostics.append(
             Diagnostic(
                 code=code,
-                severity=level,
+                severity=severity or severity_of(code),
                 message=message,
                 location=location,
                 layer=layer,

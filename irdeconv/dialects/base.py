@@ -188,7 +188,6 @@ def large_padding(s: Setting, words: str) -> Iterator[Problem]:
             "W301",
             f"output_padding {list(s.output_padding)} is not below the strides "
             f"{list(s.strides)}: {words}",
-            "warning",
             attribute="output_padding",
         )
 

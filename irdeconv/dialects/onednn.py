@@ -164,7 +164,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 "W301",
                 f"{name}={self.layout}: a value of the other spelling of this attribute; "
                 "the library refuses it",
-                "warning",
                 attribute=name,
                 hint="filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX",
             )
@@ -173,7 +172,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 "W301",
                 f"pads_end {list(self.pads_end)} has negative values: the document excludes them, "
                 "the library lengthens the output",
-                "warning",
                 attribute="pads_end",
                 hint="output_padding is the documented way",
             )
@@ -182,7 +180,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
             yield Problem(
                 "W301",
                 f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored",
-                "warning",
                 attribute="auto_pad",
             )
         if inputs[1].shape is not None:
@@ -196,7 +193,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 "W300",
                 "neither filter_format nor weights_format is given: the document's default is "
                 "XIO, which irdeconv reads, the library's is XOI",
-                "warning",
                 port=1,
                 hint="name the layout",
             )
@@ -208,7 +204,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter than "
                 "the stride; the document's total is negative there, the library takes 0, and so "
                 "does irdeconv",
-                "warning",
                 attribute="auto_pad",
             )
 

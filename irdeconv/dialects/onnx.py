@@ -200,14 +200,11 @@ class ConvTranspose(DialectDeconvolution):
                 "W301",
                 f"output_shape has {s.axes + 2} values; ONNX Runtime takes the last {s.axes} "
                 "where the model does not declare the filter's shape, and refuses them otherwise",
-                "warning",
                 attribute="output_shape",
                 hint="leave out batch and channels",
             )
         if self.output_shape and any(self.pads):
-            yield Problem(
-                "W301", "output_shape is given, so pads are ignored", "warning", attribute="pads"
-            )
+            yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
         if self.semantics == "document":
             yield from base.large_padding(s, "ONNX Runtime refuses it")
             yield from self._unreachable(s)
@@ -223,7 +220,6 @@ class ConvTranspose(DialectDeconvolution):
                 "W303",
                 f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
                 "or more, which ONNX Runtime refuses",
-                "warning",
                 attribute="output_shape",
             )
 
@@ -235,7 +231,6 @@ class ConvTranspose(DialectDeconvolution):
                 f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
                 "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv do "
                 "not",
-                "warning",
                 attribute="output_padding",
             )
         reasons = ["groups"] if self.group > 1 else []
@@ -245,7 +240,7 @@ class ConvTranspose(DialectDeconvolution):
             yield Problem(
                 "W303",
                 f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)",
-                "note",
+                note=True,
                 hint="compare with ONNX Runtime instead",
             )
 
@@ -258,7 +253,6 @@ class ConvTranspose(DialectDeconvolution):
                 f"an odd total is split differently: ONNX Runtime begins the output at "
                 f"{list(runtime or ())} of the full scatter, the formula printed for this version "
                 f"at {list(document or ())}; irdeconv computes the {self.semantics}'s",
-                "warning",
                 attribute="output_shape" if self.output_shape else "auto_pad",
                 hint="version 11 of the text has the runtime's split",
             )
@@ -267,7 +261,6 @@ class ConvTranspose(DialectDeconvolution):
                 "W301",
                 f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
                 "than the stride, so the output is smaller than input times stride",
-                "warning",
                 attribute="auto_pad",
             )
 

@@ -159,7 +159,7 @@ class BackpropData(DialectDeconvolution):
             yield Problem(
                 "W303",
                 f"the OpenVINO CPU plugin computes {s.dtype} in f32",
-                "note",
+                note=True,
                 port=0,
                 hint="large values lose their last digits there",
             )
@@ -169,7 +169,6 @@ class BackpropData(DialectDeconvolution):
                     "W301",
                     f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
                     "negative one as a crop",
-                    "warning",
                     attribute="output_padding",
                 )
         for name in ("pads_begin", "pads_end"):
@@ -178,12 +177,11 @@ class BackpropData(DialectDeconvolution):
                     "W303",
                     f"{name} has negative values: shape inference accepts them, the "
                     "OpenVINO CPU plugin refuses to compile the layer",
-                    "warning",
                     attribute=name,
                 )
         out = self.expand(SpecBuilder(), *inputs)
         if out.shape is not None and any(d == 0 for d in out.shape):
-            yield Problem("W302", f"the output {out} is empty", "warning")
+            yield Problem("W302", f"the output {out} is empty")
 
     def _prose(self, s: Setting) -> Iterator[Problem]:
         """Yield that the document's prose splits an odd total the other way than its formula."""
@@ -199,7 +197,6 @@ class BackpropData(DialectDeconvolution):
                 f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
                 f"runtime put the odd element at the {sides[0]}, the document's prose at the "
                 f"{sides[1]}",
-                "warning",
                 attribute="auto_pad",
             )
 
@@ -214,7 +211,6 @@ class BackpropData(DialectDeconvolution):
             f"{runtime} of the full scatter, the published formula at "
             f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
             f"{self.semantics}'s",
-            "warning",
             attribute="auto_pad",
             hint='choose with semantics="runtime" or semantics="document"',
         )
@@ -257,7 +253,6 @@ class GroupConvolutionBackpropData(BackpropData):
                 "W303",
                 "one group: the OpenVINO CPU plugin does not compile a "
                 "GroupConvolutionBackpropData with g = 1 unless C = M = 1",
-                "warning",
                 port=1,
                 hint="ConvolutionBackpropData computes the same",
             )

@@ -175,14 +175,12 @@ class TensorRtDeconvolution(DialectDeconvolution):
                 f"padding_mode={self.mode}: the printed formulas of the modes are those of "
                 "convolution; the size of a deconvolution is exact, so rounding up and down are "
                 "the same",
-                "warning",
                 attribute="padding_mode",
             )
         if s.same and (any(s.pads_begin) or any(s.pads_end)):
             yield Problem(
                 "W301",
                 f"padding_mode={self.mode} overrides the given paddings",
-                "warning",
                 attribute="padding_mode",
             )
 

@@ -206,7 +206,6 @@ class ConvolutionBase(Op):
                     "W303",
                     f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
                     "shape for them",
-                    "warning",
                     attribute=name,
                 )
 

@@ -202,7 +202,6 @@ class InterpolateBase(Op):
             yield Problem(
                 "W303",
                 "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not",
-                "warning",
                 attribute="antialias",
             )
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
@@ -210,7 +209,6 @@ class InterpolateBase(Op):
                 "W303",
                 f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
                 "bicubic_pillow mode",
-                "warning",
                 attribute="cube_coeff",
             )
 

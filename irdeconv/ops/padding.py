@@ -168,7 +168,6 @@ class Pad1(_Pad):
                 yield Problem(
                     "W301",
                     f"pads {list(values)} are negative, which Pad allows from opset12 on",
-                    "warning",
                     port=port,
                 )
 
