@@ -36,10 +36,11 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     system: ClassVar[str] = "oneDNN Graph"
     element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16")
-    window_attributes: ClassVar[tuple[str, ...]] = (
-        "auto_pad",
+    per_axis: ClassVar[tuple[str, ...]] = (
+        "strides",
         "pads_begin",
         "pads_end",
+        "dilations",
         "output_padding",
     )
 
@@ -79,16 +80,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
     @property
     def key(self) -> str:
         return "onednn" if self.semantics == "runtime" else "onednn_document"
-
-    @property
-    def lists(self) -> dict[str, Ints]:
-        return {
-            "strides": self.strides,
-            "pads_begin": self.pads_begin,
-            "pads_end": self.pads_end,
-            "dilations": self.dilations,
-            "output_padding": self.output_padding,
-        }
 
     def common_terms(self, axes: int) -> CommonTerms:
         return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))

@@ -38,6 +38,7 @@ class ConvTranspose(DialectDeconvolution):
     element_types: ClassVar[tuple[str, ...]] = ("f16", "f32", "f64")
     groups_name: ClassVar[str] = "group"
     kernel_name: ClassVar[str] = "kernel_shape"
+    per_axis: ClassVar[tuple[str, ...]] = ("strides", "dilations", "output_padding", "kernel_shape")
     window_attributes: ClassVar[tuple[str, ...]] = (
         "auto_pad",
         "pads",
@@ -88,15 +89,6 @@ class ConvTranspose(DialectDeconvolution):
         if self.semantics == "runtime":
             return "onnxruntime"
         return "onnx_1" if self.mirrored_text else "onnx_11"
-
-    @property
-    def lists(self) -> dict[str, Ints]:
-        return {
-            "strides": self.strides,
-            "dilations": self.dilations,
-            "output_padding": self.output_padding,
-            "kernel_shape": self.kernel_shape,
-        }
 
     def common_terms(self, axes: int) -> CommonTerms:
         pads = filled(self.pads, 2 * axes, 0)

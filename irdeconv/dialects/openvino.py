@@ -35,12 +35,6 @@ class BackpropData(DialectDeconvolution):
 
     system: ClassVar[str] = "OpenVINO"
     least_size: ClassVar[int] = 0
-    window_attributes: ClassVar[tuple[str, ...]] = (
-        "auto_pad",
-        "pads_begin",
-        "pads_end",
-        "output_padding",
-    )
 
     strides: Ints = attribute((), documented=True)
     pads_begin: Ints = attribute((), documented=True)
@@ -56,16 +50,6 @@ class BackpropData(DialectDeconvolution):
     @property
     def key(self) -> str:
         return f"openvino_{self.semantics}"
-
-    @property
-    def lists(self) -> dict[str, Ints]:
-        return {
-            "strides": self.strides,
-            "dilations": self.dilations,
-            "pads_begin": self.pads_begin,
-            "pads_end": self.pads_end,
-            "output_padding": self.output_padding,
-        }
 
     def common_terms(self, axes: int) -> CommonTerms:
         return CommonTerms(**self.lists, auto_pad=self.auto_pad)
@@ -224,9 +208,7 @@ class ConvolutionBackpropData(BackpropData):
     integer type and may be computed.  [convolution/ConvolutionBackpropData-1]
     """
 
-    @property
-    def layout(self) -> str:
-        return "[C, M, *K]"
+    layout: ClassVar[str] = "[C, M, *K]"
 
 
 @op("GroupConvolutionBackpropData")
@@ -237,13 +219,8 @@ class GroupConvolutionBackpropData(BackpropData):
     [convolution/GroupConvolutionBackpropData-1]
     """
 
-    @property
-    def group_count(self) -> None:
-        return None
-
-    @property
-    def layout(self) -> str:
-        return "[g, C/g, M/g, *K]"
+    group_count: ClassVar[None] = None
+    layout: ClassVar[str] = "[g, C/g, M/g, *K]"
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         yield from super().warnings(s, inputs)

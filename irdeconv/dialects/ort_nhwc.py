@@ -39,6 +39,7 @@ class NhwcConvTranspose(ConvTranspose):
 
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True
+    channels_last: ClassVar[bool] = True
 
     activation: Activation | None = None
     activation_params: Floats = attribute(())
@@ -76,10 +77,6 @@ class NhwcConvTranspose(ConvTranspose):
     @property
     def key(self) -> str:
         return "nhwc" if self.semantics == "runtime" else "nhwc_document"
-
-    @property
-    def channels_last(self) -> bool:
-        return True
 
     def activate(self, b: Builder[Any], y: Any) -> Any:
         if self.activation is None:

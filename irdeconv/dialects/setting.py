@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from irdeconv.geometry import filled
 from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, is_static
 
 T = TypeVar("T")
+PADS = ("pads_begin", "pads_end", "output_padding")
+PER_AXIS = ("strides", "dilations", *PADS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +29,18 @@ class CommonTerms:
     auto_pad: str = "explicit"
     output_shape: Shape | None = None
 
+    @property
+    def lists(self) -> dict[str, Ints]:
+        """The lists over the spatial axes, by name."""
+        return {name: getattr(self, name) for name in PER_AXIS}
+
     def filled(self, axes: int) -> CommonTerms:
         """Return the terms with a value on every axis where a list is absent."""
-        return replace(
-            self,
-            strides=filled(self.strides, axes, 1),
-            dilations=filled(self.dilations, axes, 1),
-            pads_begin=filled(self.pads_begin, axes, 0),
-            pads_end=filled(self.pads_end, axes, 0),
-            output_padding=filled(self.output_padding, axes, 0),
-        )
+        lists: dict[str, Any] = {
+            name: filled(values, axes, 0 if name in PADS else 1)
+            for name, values in self.lists.items()
+        }
+        return replace(self, **lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +103,12 @@ class Setting(CommonTerms):
         def only(values: tuple[T, ...]) -> tuple[T, ...]:
             return (values[axis],) * axes
 
+        lists: dict[str, Any] = {name: only(values) for name, values in self.lists.items()}
         return replace(
             self,
+            **lists,
             size=only(self.size),
             kernel=only(self.kernel),
-            strides=only(self.strides),
-            dilations=only(self.dilations),
-            pads_begin=only(self.pads_begin),
-            pads_end=only(self.pads_end),
-            output_padding=only(self.output_padding),
             output_shape=None if self.output_shape is None else only(self.output_shape),
         )
 

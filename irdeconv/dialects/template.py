@@ -9,14 +9,14 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects import base
 from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule
-from irdeconv.dialects.setting import CommonTerms, Setting, part
+from irdeconv.dialects.setting import PADS, PER_AXIS, CommonTerms, Setting, part
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window
 from irdeconv.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
 from irdeconv.ops import core
 from irdeconv.ops.convert import Convert
-from irdeconv.ops.vectors import GraphVector, sizes, vector
+from irdeconv.ops.vectors import materialize, sizes, vector
 from irdeconv.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
 
 
@@ -32,23 +32,19 @@ class DialectDeconvolution(SugarOp):
     system: ClassVar[str] = ""  # its name in messages
     ranks: ClassVar[range] = range(3, 6)  # of the data
     element_types: ClassVar[tuple[str, ...]] = ()
-    positive: ClassVar[tuple[str, ...]] = ("strides", "dilations")  # lists of values from 1 on
+    per_axis: ClassVar[tuple[str, ...]] = PER_AXIS  # attributes with a value per spatial axis
+    positive: ClassVar[tuple[str, ...]] = ("strides", "dilations")  # those of values from 1 on
     groups_name: ClassVar[str] = "groups"
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
-    # The attributes that decide where the window lies, the mode first where there is one.
-    window_attributes: ClassVar[tuple[str, ...]] = ()
+    # The attributes that decide where the window lies, the mode first.
+    window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
 
     # What every dialect says ----------------------------------------------------------------
 
     @property
     def key(self) -> str:
         """The key of the system's reading that the layer follows."""
-        raise NotImplementedError
-
-    @property
-    def lists(self) -> dict[str, Ints]:
-        """The attributes with a value per spatial axis, by name."""
         raise NotImplementedError
 
     def common_terms(self, axes: int) -> CommonTerms:
@@ -108,6 +104,11 @@ class DialectDeconvolution(SugarOp):
 
     # What all share -------------------------------------------------------------------------
 
+    @property
+    def lists(self) -> dict[str, Ints]:
+        """The attributes with a value per spatial axis, by name."""
+        return {name: getattr(self, name) for name in self.per_axis}
+
     def check(self) -> Iterator[Problem]:
         lists = self.lists
         for name in self.positive:
@@ -154,12 +155,8 @@ class DialectDeconvolution(SugarOp):
         terms = WindowTerms(
             size=sizes(b, data, 2, axes),
             kernel=sizes(b, filter, 3, axes),
-            strides=IntVector(t.strides),
-            dilations=IntVector(t.dilations),
-            pads_begin=IntVector(t.pads_begin),
-            pads_end=IntVector(t.pads_end),
-            output_padding=IntVector(t.output_padding),
             output_shape=wanted,
+            **{name: IntVector(values) for name, values in t.lists.items()},
         )
         return data, filter, terms
 
@@ -260,18 +257,13 @@ class DialectDeconvolution(SugarOp):
         wanted = t.output_shape
         if output_shape is not None:
             wanted = dims(output_shape) or (DYNAMIC,) * axes
-        lists = (t.strides, t.dilations, t.pads_begin, t.pads_end, t.output_padding)
-        if {len(v) for v in (*lists, wanted or kernel)} != {axes}:
+        if {len(v) for v in (*t.lists.values(), wanted or kernel)} != {axes}:
             return None
         return Setting(
             system=self.key,
             size=size,
             kernel=kernel,
-            strides=t.strides,
-            dilations=t.dilations,
-            pads_begin=t.pads_begin,
-            pads_end=t.pads_end,
-            output_padding=t.output_padding,
+            **t.lists,
             auto_pad=t.auto_pad,
             output_shape=wanted,
             groups=groups if isinstance(groups, int) else 1,
@@ -298,15 +290,12 @@ class DialectDeconvolution(SugarOp):
 
     def begins(self, *inputs: Spec) -> Ints | None:
         """Return where the output begins in the scatter; None where sizes decide that."""
+        b = SpecBuilder()
         output_shape = self._port("output_shape", inputs)
         axes = self.axes(inputs[0], inputs[1], output_shape)
         assert axes is not None
-        *_, t = self._resolve(SpecBuilder(), inputs[0], inputs[1], output_shape, axes)
-        begin = self.window(t).pads_begin
-        if isinstance(begin, GraphVector):
-            return ints(begin.x)
-        assert isinstance(begin, IntVector)
-        return begin.values
+        *_, t = self._resolve(b, inputs[0], inputs[1], output_shape, axes)
+        return ints(materialize(b, self.window(t).pads_begin))
 
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
         s = self.setting(*inputs)

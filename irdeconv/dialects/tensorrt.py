@@ -37,9 +37,19 @@ class TensorRtDeconvolution(DialectDeconvolution):
     a multiple of 4, for input and output.  [IDeconvolutionLayer]
     """
 
+    key: ClassVar[str] = "tensorrt"
+    layout: ClassVar[str] = "CKRS = [C, M/g, *K]"
     system: ClassVar[str] = "TensorRT"
     ranks: ClassVar[range] = range(4, 6)
     element_types: ClassVar[tuple[str, ...]] = ("f32", "f16", "bf16", "i8")
+    per_axis: ClassVar[tuple[str, ...]] = (
+        "kernel_size",
+        "pre_padding",
+        "post_padding",
+        "padding",
+        "stride",
+        "dilation",
+    )
     positive: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "dilation")
     groups_name: ClassVar[str] = "num_groups"
     kernel_name: ClassVar[str] = "kernel_size"
@@ -88,21 +98,6 @@ class TensorRtDeconvolution(DialectDeconvolution):
         both = filled(self.padding, axes, 0)
         return self.pre_padding or both, self.post_padding or both
 
-    @property
-    def key(self) -> str:
-        return "tensorrt"
-
-    @property
-    def lists(self) -> dict[str, Ints]:
-        return {
-            "kernel_size": self.kernel_size,
-            "pre_padding": self.pre_padding,
-            "post_padding": self.post_padding,
-            "padding": self.padding,
-            "stride": self.stride,
-            "dilation": self.dilation,
-        }
-
     def common_terms(self, axes: int) -> CommonTerms:
         pre, post = self.pads(axes)
         same = self.mode.startswith("SAME")
@@ -123,10 +118,6 @@ class TensorRtDeconvolution(DialectDeconvolution):
     @property
     def group_count(self) -> int:
         return self.num_groups
-
-    @property
-    def layout(self) -> str:
-        return "CKRS = [C, M/g, *K]"
 
     def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return (0,) * len(t.strides)
