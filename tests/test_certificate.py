@@ -17,6 +17,7 @@ import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.passes.form_names import CONDITIONS
 from irdeconv.passes.forms import FORMS
 from irdeconv.verify.proof.attributes import Attributes
 from irdeconv.verify.proof.certificate import Certificate, certify, check, probe_layers
@@ -29,7 +30,7 @@ from support.random_dialects import KINDS, random_dialect, weights
 
 pytestmark = pytest.mark.thorough
 
-ALWAYS = [form.name for form in FORMS.values() if not form.condition]
+ALWAYS = [name for name, condition in CONDITIONS.items() if not condition]
 SEED = 20250311
 CHUNKS = 20
 CASES = 8

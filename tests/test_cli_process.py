@@ -67,6 +67,21 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("verb", ["lower", "run", "compare", "bench"])
+def test_help_and_options_need_no_operations(verb: str) -> None:
+    code = (
+        "import sys; from irdeconv.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(sorted(m for m in sys.modules if m.startswith(('irdeconv.ops', 'numpy'))))"
+    )
+    command = [sys.executable, "-c", code, verb]
+    for more in (["--help"], ["x.xml", "--form", "gem"]):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
+        assert "gemm" in done.stdout + done.stderr
+        assert done.stdout.endswith("[]\n")
+
+
 def test_exit_codes_reach_the_shell(net: Path) -> None:
     assert process("validate", net).returncode == 0
     assert process("validate", net.with_name("none.xml")).returncode == 6

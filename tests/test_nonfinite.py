@@ -11,6 +11,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.passes.form_names import CONDITIONS
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.lower_deconv import canonicalize
 from irdeconv.passes.nonfinite import DEFINITION, REACHES, footprint, input_footprint
@@ -51,7 +52,7 @@ def measure(graph: Graph, feeds: Any, form: str) -> Any:
 def applicable(graph: Graph) -> list[str]:
     """The definition and the forms that take the layer; one without a condition must."""
     taken = {f: [r.form for r in ird.lower(graph, f).report] == [f] for f in FORMS}
-    assert all(taken[name] or form.condition for name, form in FORMS.items())
+    assert all(taken[name] or CONDITIONS[name] for name in FORMS)
     return [DEFINITION, *(f for f in FORMS if taken[f])]
 
 

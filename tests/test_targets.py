@@ -13,7 +13,8 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.cli.options import OptionParser, add_form
-from irdeconv.passes.forms import AUTO, FORMS
+from irdeconv.passes.form_names import AUTO, CONDITIONS
+from irdeconv.passes.forms import FORMS
 from irdeconv.passes.profile import Profile, ScoreWeights, load_profile, profile_names
 from support.ir_text import write_ir
 from support.layers import Layer
@@ -183,6 +184,7 @@ def test_every_mistake_of_a_profile_is_listed(tmp_path: Path) -> None:
 
 
 def test_the_help_names_every_form() -> None:
+    assert [*CONDITIONS] == [*FORMS]
     parser = OptionParser("irdeconv", None)
     add_form(parser, none=True)
     text = " ".join(parser.format_help().split())

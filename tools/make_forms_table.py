@@ -18,7 +18,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import irdeconv as ird  # noqa: E402
 from irdeconv.graph import Graph  # noqa: E402
-from irdeconv.passes.forms import AUTO, FORMS  # noqa: E402
+from irdeconv.passes.form_names import AUTO  # noqa: E402
+from irdeconv.passes.forms import FORMS  # noqa: E402
 from irdeconv.passes.profile import profile_names  # noqa: E402
 from irdeconv.verify.proof.certificate import check, probe_layers  # noqa: E402
 from support.layers import Layer, build, expected  # noqa: E402

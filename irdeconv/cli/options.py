@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
+
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
     """Return a parser of integers from `low` to `high`, or of at most 40 digits without `high`."""
@@ -70,13 +72,6 @@ class OptionParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-
-    def format_help(self) -> str:
-        """Return the help; only here the forms are named, since to know them needs imports."""
-        for action in self._actions:
-            if action.dest == "form":
-                action.help = _form_help(none=self.get_default("form_none"))
-        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print the message with a suggestion and exit with 2."""
@@ -228,19 +223,13 @@ def add_certify(parser: OptionParser, what: str) -> None:
 def add_form(parser: OptionParser, *, none: bool) -> None:
     """Add --form; `check_options` refuses a name that no form has."""
     parser.set_defaults(form_none=none)
-    parser.add_argument("--form")
-
-
-def _form_help(*, none: bool) -> str:
-    from irdeconv.passes.forms import AUTO, FALLBACK, FORMS
-
-    notes = {name: f" ({form.condition})" if form.condition else "" for name, form in FORMS.items()}
-    notes[FALLBACK] = " (default)"
-    names = ", ".join(name + note for name, note in notes.items())
-    return (
-        f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form; a form "
-        f"that does not apply to a layer falls back to {FALLBACK}"
-        f"{'; none: not at all' if none else ''}"
+    notes = {**CONDITIONS, FALLBACK: "default"}
+    names = ", ".join(f"{name} ({note})" if note else name for name, note in notes.items())
+    parser.add_argument(
+        "--form",
+        help=f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form; a "
+        f"form that does not apply to a layer falls back to {FALLBACK}"
+        f"{'; none: not at all' if none else ''}",
     )
 
 

@@ -12,6 +12,7 @@ from irdeconv.ops import core
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.passes import reach, subpixel
 from irdeconv.passes.emit import FormBuilder, X, convolve, flip, pad_spatial
+from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import Shape, Spec, bounds
 
@@ -35,20 +36,16 @@ def skip_nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """A lowering form.
+    """A lowering form, called as in form_names.py.
 
-    `name` is what --form says; `condition` is on which layers it applies, empty for all of known
-    sizes. `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a
-    bad value spreads in it. `certificate` is what a certificate, which sees nodes and knows nothing
-    of forms, calls most of its layers.
+    `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a bad
+    value spreads in it.
     """
 
     name: str
     rule: FormRule
     reach: reach.Reach
-    certificate: str
     skips: FormCheck = skip_nothing
-    condition: str = ""
 
     def lower(
         self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
@@ -87,34 +84,27 @@ def _may_be_empty(shape: Shape | None, strides: tuple[int, ...]) -> bool:
 
 _FORMS = (
     Form(
-        name="zero-insertion",
+        name=FALLBACK,
         rule=zero_insertion,
         reach=reach.Reach(taps=reach.every_output, inputs=reach.input_by_definition),
-        certificate="zero-insertion",
     ),
     Form(
         name="phases",
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.input_by_definition),
-        certificate="phases",
     ),
     Form(
         name="stacked",
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
         reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.outputs_of_span),
-        certificate="stacked",
     ),
     Form(
         name="gemm",
-        condition="kernel equal to the stride",
         rule=subpixel.gemm,
         skips=subpixel.skip_gemm,
         reach=reach.BY_DEFINITION,
-        certificate="gemm",
     ),
 )
 FORMS = {form.name: form for form in _FORMS}
-FALLBACK = "zero-insertion"  # it applies to every deconvolution
-AUTO = "auto"  # each deconvolution in the cheapest form that the target admits

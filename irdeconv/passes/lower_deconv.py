@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 
-from irdeconv.errors import (
-    Collector,
-    InferenceError,
-    LoweringError,
-    OpError,
-    misused,
-)
+from irdeconv.errors import Collector, InferenceError, LoweringError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.choose import FormCost, chosen, cost_table
-from irdeconv.passes.forms import AUTO, FALLBACK, FORMS
+from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
+from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
@@ -27,7 +22,6 @@ from irdeconv.passes.records import LoweredLayer as LoweredLayer
 from irdeconv.passes.records import LoweringReport as LoweringReport
 from irdeconv.passes.rewrite import Change, expand, remove_dead, replace_node, unique_names
 from irdeconv.passes.subpixel import spell_depth_to_space
-from irdeconv.suggest import did_you_mean
 
 
 @dataclass
@@ -77,14 +71,6 @@ def lower(
     named = profile.name if explain else None
     diagnostics = tuple(state.problems.diagnostics)
     return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
-
-
-def require_form(form: str) -> None:
-    """Raise UsageError where there is no lowering form of that name."""
-    names = (*FORMS, AUTO)
-    if form not in names:
-        message = f'there is no lowering form "{form}": {", ".join(names)}'
-        raise misused(message, did_you_mean(form, names))
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.

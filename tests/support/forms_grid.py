@@ -10,7 +10,8 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
-from irdeconv.passes.forms import AUTO, FORMS
+from irdeconv.passes.form_names import AUTO
+from irdeconv.passes.forms import FORMS
 from irdeconv.passes.profile import profile_names
 from irdeconv.verify.proof.certificate import certify, check
 from support.layers import (

@@ -1,0 +1,19 @@
+"""The names of the lowering forms, for those who only name one: they need no operations for it."""
+
+from __future__ import annotations
+
+from irdeconv.errors import misused
+from irdeconv.suggest import did_you_mean
+
+FALLBACK = "zero-insertion"  # it applies to every deconvolution
+AUTO = "auto"  # each deconvolution in the cheapest form that the target admits
+# On which layers each form of forms.FORMS applies, empty for all of known sizes.
+CONDITIONS = {FALLBACK: "", "phases": "", "stacked": "", "gemm": "kernel equal to the stride"}
+
+
+def require_form(form: str) -> None:
+    """Raise UsageError where there is no lowering form of that name."""
+    names = (*CONDITIONS, AUTO)
+    if form not in names:
+        message = f'there is no lowering form "{form}": {", ".join(names)}'
+        raise misused(message, did_you_mean(form, names))
