@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from irdeconv.op import Op
 from irdeconv.spec import Array, Spec
-from irdeconv.traits import Bound
+from irdeconv.traits import MOVES, Bound
 
 _COMPUTED = frozenset({"f32", "f64"})
 
@@ -28,10 +29,31 @@ def known(specs: Sequence[Spec]) -> list[Array] | None:
     return None if any(v is None for v in values) else [v for v in values if v is not None]
 
 
-def indexed(index: tuple[Any, ...]) -> Bound:
-    """Return a view of the elements at an index."""
+class ViewOp(Op):
+    """Base of operations whose outputs are views of the first input."""
+
+    partial: ClassVar[bool] = True
+    rounding = MOVES
+
+    def view(self, shape: tuple[int, ...], *others: Any) -> Callable[[Array], Any]:
+        """Return what makes the views of data of that shape; `others` are the inputs behind it."""
+        raise NotImplementedError
+
+    def evaluate(self, data: Array, *others: Array) -> Any:
+        return self.view(data.shape, *others)(data)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        others = known(inputs[1:])
+        if others is None:
+            return None
+        view = self.view(shape_of(inputs[0]), *others)
+        return Bound(view=lambda x, *_: view(x))
+
+
+def indexed(index: tuple[Any, ...]) -> Callable[..., Array]:
+    """Return what makes the view of the first input's elements at an index."""
     full = (*index, ...)  # of a vector, too, one element is a view
-    return Bound(view=lambda x, *_: x[full])
+    return lambda x, *_: x[full]
 
 
 def by_rows(block: tuple[int, int, int], kernel: Callable[..., None], **more: Any) -> Bound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.kernels.copies import ConcatKernel
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.binding import shape_of
+from irdeconv.ops.binding import ViewOp, shape_of
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
 from irdeconv.spec import (
     DYNAMIC,
@@ -20,7 +20,6 @@ from irdeconv.spec import (
     Shape,
     Spec,
     format_shape,
-    ints,
     is_static,
     merge,
 )
@@ -103,15 +102,13 @@ def _value(spec: Spec) -> Array:
 
 
 @op("Transpose")
-class Transpose(Op):
+class Transpose(ViewOp):
     """Permute axes: output axis i is input axis order[i]; an empty order reverses them.
 
     [movement/Transpose-1]
     """
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
 
     def infer(self, data: Spec, order: Spec) -> Spec:
         values = elements(order, 1, "the order")
@@ -129,19 +126,13 @@ class Transpose(Op):
         chosen = exact(values)
         if chosen is None:
             return Spec(data.dtype, (DYNAMIC,) * rank)
-        return Spec(data.dtype, tuple(data.shape[i] for i in permutation(chosen, rank)))
+        return Spec(data.dtype, tuple(data.shape[i] for i in _permutation(chosen, rank)))
 
-    def evaluate(self, data: Array, order: Array) -> Array:
-        return data.transpose(permutation(tuple(int(v) for v in order.reshape(-1)), data.ndim))
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        order = ints(inputs[1])
-        if order is None:
-            return None
-        axes = permutation(order, len(shape_of(inputs[0])))
-        return Bound(view=lambda x, *_: x.transpose(axes))
+    def view(self, shape: tuple[int, ...], order: Array) -> Callable[[Array], Array]:
+        axes = _permutation(tuple(int(v) for v in order.reshape(-1)), len(shape))
+        return lambda x: x.transpose(axes)
 
 
-def permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Return the axes of a Transpose, counted from 0; an empty order reverses them."""
+def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Return axes counted from 0; an empty order reverses them."""
     return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))

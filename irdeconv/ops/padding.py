@@ -28,25 +28,6 @@ from irdeconv.traits import MOVES, Bound
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
-def pad_constant(data: Array, begin: tuple[int, ...], end: tuple[int, ...], value: Array) -> Array:
-    """Return a window on the signal that `value` extends without end; negative pads crop.
-
-    A window is not the same as cropping first and padding then where a crop is longer than the
-    tensor.
-    """
-    shape = [d + b + e for d, b, e in zip(data.shape, begin, end, strict=True)]
-    out = np.full(shape, value, data.dtype)
-    into, source = [], []
-    for d, b, size in zip(data.shape, begin, shape, strict=True):
-        first, last = max(b, 0), min(b + d, size)
-        if last <= first:
-            return out
-        into.append(slice(first, last))
-        source.append(slice(first - b, last - b))
-    out[tuple(into)] = data[tuple(source)]
-    return out
-
-
 def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
     """Return which element of an axis stands at each place of the padded axis."""
     at = np.arange(-begin, size + end)
@@ -125,8 +106,11 @@ class _Pad(Op):
         begin = tuple(int(v) for v in pads_begin.reshape(-1))
         end = tuple(int(v) for v in pads_end.reshape(-1))
         if self.pad_mode == "constant":
-            value = np.zeros((), data.dtype) if pad_value is None else pad_value.reshape(())
-            return pad_constant(data, begin, end, value)
+            shape = [d + b + e for d, b, e in zip(data.shape, begin, end, strict=True)]
+            out = np.empty(shape, data.dtype)
+            value = 0 if pad_value is None else pad_value.reshape(())
+            Border.of(data.shape, begin, end)(data, out, value)
+            return out
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
             if b or e:
                 data = data.take(pad_indices(self.pad_mode, data.shape[axis], b, e), axis)
@@ -140,7 +124,7 @@ class _Pad(Op):
             return Bound(view=lambda x, *_: x)
         border = Border.of(shape_of(inputs[0]), begin, end)
         if not border.filled:
-            return indexed(border.source)
+            return Bound(view=indexed(border.source))
 
         def call(x: Array, *rest: Array, out: Array, team: Any) -> None:
             border(x, out, rest[2].reshape(()) if len(rest) > 2 else 0)

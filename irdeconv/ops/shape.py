@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.binding import shape_of
+from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.checks import axes_of, axis_of, elements, exact, vector_length
 from irdeconv.spec import (
     DYNAMIC,
@@ -25,7 +25,7 @@ from irdeconv.spec import (
     is_static,
     simplify,
 )
-from irdeconv.traits import JUMPS, MOVES, Bound
+from irdeconv.traits import JUMPS
 
 
 def _shape_value(shape: Shape, dtype: ElementType) -> Array:
@@ -38,8 +38,10 @@ class _ShapeOf(Op):
     """Base of the two versions."""
 
     rounding = JUMPS
+    output_type: ElementType = i64
 
-    def _infer(self, data: Spec, dtype: ElementType) -> Spec:
+    def infer(self, data: Spec) -> Spec:
+        dtype = self.output_type
         if dtype.name not in ("i32", "i64"):
             raise OpError(
                 f"output_type is {dtype}; it must be i32 or i64",
@@ -50,16 +52,13 @@ class _ShapeOf(Op):
             return Spec(dtype, (DYNAMIC,))
         return Spec(dtype, (len(data.shape),), _shape_value(data.shape, dtype))
 
+    def evaluate(self, data: Array) -> Array:
+        return np.array(data.shape, self.output_type.container)
+
 
 @op("ShapeOf", until=2)
 class ShapeOf1(_ShapeOf):
     """The shape as a vector: any tensor of rank r -> i64 [r].  [shape/ShapeOf-1]"""
-
-    def infer(self, data: Spec) -> Spec:
-        return self._infer(data, i64)
-
-    def evaluate(self, data: Array) -> Array:
-        return np.array(data.shape, np.int64)
 
 
 @op("ShapeOf", since=3, until=17)
@@ -68,23 +67,15 @@ class ShapeOf(_ShapeOf):
 
     output_type: ElementType = i64
 
-    def infer(self, data: Spec) -> Spec:
-        return self._infer(data, self.output_type)
-
-    def evaluate(self, data: Array) -> Array:
-        return np.array(data.shape, self.output_type.container)
-
 
 @op("Reshape")
-class Reshape(Op):
+class Reshape(ViewOp):
     """Same elements in the shape that the second input gives; one -1 takes what is left.
 
     With `special_zero` a 0 copies the dimension of the input at that place.  [shape/Reshape-1]
     """
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
     special_zero: bool = False
 
     def infer(self, data: Spec, shape: Spec) -> Spec:
@@ -96,14 +87,9 @@ class Reshape(Op):
             return Spec(data.dtype, self.resolve(data.shape, known))
         return Spec(data.dtype, self._estimate(data.shape, pattern))
 
-    def evaluate(self, data: Array, shape: Array) -> Array:
-        if shape.dtype == object:
-            raise TypeError("Reshape to a partly known shape")
-        pattern = tuple(int(v) for v in shape.reshape(-1))
-        return data.reshape(self.resolve(data.shape, pattern))
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
-        return _seen(outputs[0])
+    def view(self, shape: tuple[int, ...], pattern: Array) -> Callable[[Array], Array]:
+        target = self.resolve(shape, tuple(int(v) for v in pattern.reshape(-1)))
+        return lambda x: x.reshape(target)
 
     def resolve(self, shape: tuple[int, ...], pattern: Sequence[int]) -> tuple[int, ...]:
         """Return the exact output shape; E305 where the elements do not fit."""
@@ -186,11 +172,6 @@ class Reshape(Op):
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
 
 
-def _seen(output: Spec) -> Bound:
-    target = shape_of(output)
-    return Bound(view=lambda x, *_: x.reshape(target))
-
-
 def _maybe_negative(v: Dim) -> bool:
     return isinstance(v, Interval) and v.lo < 0
 
@@ -202,17 +183,14 @@ def _product(shape: Sequence[Dim]) -> Dim:
     return out
 
 
-class _Squeeze(Op):
+class _Squeeze(ViewOp):
     """Base of the two versions."""
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
+    allow_axis_skip: bool = False
 
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
-        return _seen(outputs[0])
-
-    def _infer(self, data: Spec, axes: Spec | None, skip: bool) -> Spec:
+    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
+        skip = self.allow_axis_skip
         if axes is None or vector_length(axes, 1, "axes") == 0:
             return Spec(data.dtype, _squeeze_all(data.shape))
         chosen = exact(elements(axes, 1, "axes"))
@@ -222,17 +200,17 @@ class _Squeeze(Op):
             return Spec(data.dtype, _squeeze_some(data.shape, vector_length(axes, 1, "axes"), skip))
         return Spec(data.dtype, _squeeze(data.shape, chosen, skip))
 
-    def _evaluate(self, data: Array, axes: Array | None, skip: bool) -> Array:
+    def view(self, shape: tuple[int, ...], axes: Array | None = None) -> Callable[[Array], Array]:
         if axes is None or axes.size == 0:
-            return reshaped(data, tuple(d for d in data.shape if d != 1))
-        shape = _squeeze(data.shape, [int(a) for a in axes.reshape(-1)], skip)
-        return reshaped(data, shape or ())
+            return _reshaping(_squeeze_all(shape))
+        chosen = [int(a) for a in axes.reshape(-1)]
+        return _reshaping(_squeeze(shape, chosen, self.allow_axis_skip))
 
 
-def reshaped(data: Array, shape: Shape) -> Array:
-    """Return the data in a shape that follows from its own and is exact therefore."""
-    assert is_static(shape)
-    return data.reshape(shape)
+def _reshaping(target: Shape | None) -> Callable[[Array], Array]:
+    """Reshape to what follows from the data's own shape and is exact therefore."""
+    assert is_static(target)
+    return lambda x: x.reshape(target)
 
 
 def _squeeze_all(shape: Shape | None) -> Shape | None:
@@ -270,12 +248,6 @@ def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
 class Squeeze1(_Squeeze):
     """Remove the given axes of size 1 (all of them without `axes`).  [shape/Squeeze-1]"""
 
-    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
-        return self._infer(data, axes, skip=False)
-
-    def evaluate(self, data: Array, axes: Array | None = None) -> Array:
-        return self._evaluate(data, axes, skip=False)
-
 
 @op("Squeeze", since=15)
 class Squeeze(_Squeeze):
@@ -286,20 +258,12 @@ class Squeeze(_Squeeze):
 
     allow_axis_skip: bool = False
 
-    def infer(self, data: Spec, axes: Spec | None = None) -> Spec:
-        return self._infer(data, axes, self.allow_axis_skip)
-
-    def evaluate(self, data: Array, axes: Array | None = None) -> Array:
-        return self._evaluate(data, axes, self.allow_axis_skip)
-
 
 @op("Unsqueeze")
-class Unsqueeze(Op):
+class Unsqueeze(ViewOp):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
 
     def infer(self, data: Spec, axes: Spec) -> Spec:
         places = elements(axes, 1, "axes")
@@ -311,12 +275,8 @@ class Unsqueeze(Op):
             return Spec(data.dtype, (DYNAMIC,) * rank)
         return Spec(data.dtype, _unsqueeze(data.shape, chosen))
 
-    def evaluate(self, data: Array, axes: Array) -> Array:
-        shape = _unsqueeze(data.shape, [int(a) for a in axes.reshape(-1)])
-        return reshaped(data, shape)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
-        return _seen(outputs[0])
+    def view(self, shape: tuple[int, ...], axes: Array) -> Callable[[Array], Array]:
+        return _reshaping(_unsqueeze(shape, [int(a) for a in axes.reshape(-1)]))
 
 
 def _unsqueeze(shape: Shape, axes: Sequence[int]) -> Shape:

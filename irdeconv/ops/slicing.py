@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.kernels.copies import take
 from irdeconv.op import Op, op
-from irdeconv.ops.binding import indexed, known, shape_of
+from irdeconv.ops.binding import ViewOp, indexed, shape_of
 from irdeconv.ops.checks import axes_of, axis_of, elements, exact, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.traits import MOVES, Bound
@@ -74,27 +74,19 @@ def taken(size: int, start: Any, stop: Any, step: int | None) -> slice:
 
 
 @op("Slice", since=8)
-class Slice(Op):
+class Slice(ViewOp):
     """Take start:stop:step of the given axes (of the first ones without `axes`).
 
     start, stop, step, axes: integer vectors of one length; negative bounds count from the end,
     steps may be negative. data: any type.  [movement/Slice-8]
     """
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
 
     def infer(
         self, data: Spec, start: Spec, stop: Spec, step: Spec, axes: Spec | None = None
     ) -> Spec:
-        given = [(start, 1, "start"), (stop, 2, "stop"), (step, 3, "step")]
-        if axes is not None:
-            given.append((axes, 4, "axes"))
-        for s, port, name in given:
-            want_rank(s.shape, 1, 1, port, name)
-        lists = [elements(*g) for g in given]
-        want_one_length(lists, [g[2] for g in given])
+        lists = vectors(start=start, stop=stop, step=step, axes=axes)
         if data.shape is None:
             return Spec(data.dtype, None)
         shape = list(data.shape)
@@ -115,29 +107,19 @@ class Slice(Op):
         count = next((len(v) for v in lists if v is not None), None)
         return None if count is None else axes_of(range(count), rank, 1)
 
-    def evaluate(
-        self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
-    ) -> Array:
-        return data[self.index(data.shape, start, stop, step, axes)]
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        lists = known(inputs[1:])
-        return None if lists is None else indexed(self.index(shape_of(inputs[0]), *lists))
-
-    def index(
+    def view(
         self,
-        shape: Sequence[int],
+        shape: tuple[int, ...],
         start: Array,
         stop: Array,
         step: Array,
         axes: Array | None = None,
-    ) -> tuple[slice, ...]:
-        """Return what NumPy is asked for."""
+    ) -> Callable[[Array], Array]:
         chosen = range(start.size) if axes is None else [int(a) for a in axes]
         out = [slice(None)] * len(shape)
         for axis, a, b, s in zip(axes_of(chosen, len(shape), 4), start, stop, step, strict=True):
             out[axis] = taken(shape[axis], int(a), int(b), nonzero(int(s)))
-        return tuple(out)
+        return indexed(tuple(out))
 
 
 def shrunk(d: Dim) -> Dim:
@@ -158,11 +140,15 @@ def nonzero(step: int, port: int = 3) -> int:
     return step
 
 
-def want_one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str]) -> None:
-    """Require that the lists of which the length is known have one; E302."""
+def vectors(**inputs: Spec | None) -> list[tuple[Dim, ...] | None]:
+    """Return the elements of the vectors from port 1 on, by name; E302 where lengths differ."""
+    given = [(s, port, name) for port, (name, s) in enumerate(inputs.items(), 1) if s is not None]
+    for s, port, name in given:
+        want_rank(s.shape, 1, 1, port, name)
+    lists = [elements(*g) for g in given]
     known = [
         (len(v), name, port)
-        for port, (v, name) in enumerate(zip(lists, names, strict=True), 1)
+        for v, (_, port, name) in zip(lists, given, strict=True)
         if v is not None
     ]
     for length, name, port in known[1:]:
@@ -173,6 +159,7 @@ def want_one_length(lists: Sequence[tuple[Dim, ...] | None], names: Sequence[str
                 code="E302",
                 port=port,
             )
+    return lists
 
 
 class _Gather(Op):
@@ -182,23 +169,35 @@ class _Gather(Op):
     moves: ClassVar[bool] = True
     rounding = MOVES
     wraps: ClassVar[bool] = False
-
-    @property
-    def batch(self) -> int:
-        """The number of leading axes that are gathered from separately."""
-        return 0
+    batch_dims: int = 0  # of the versions before opset7
 
     def infer(self, data: Spec, indices: Spec, axis: Spec) -> Spec:
-        return self._infer(data, indices, axis, self.batch)
+        want_type(indices, "integer", 1, "indices")
+        want_type(axis, "integer", 2, "axis")
+        if data.shape is None or indices.shape is None:
+            return Spec(data.dtype, None)
+        rank = len(data.shape)
+        known = single(axis, 2, "axis")
+        dims = self._batch(len(indices.shape), rank)
+        if isinstance(known, Interval):
+            return Spec(data.dtype, (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims))
+        at = axis_of(known, rank, port=2)
+        self._check_batch(data.shape, indices.shape, dims, at)
+        shape = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
+        return Spec(data.dtype, shape)
 
     def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
-        inside = indices if self.wraps else _outside(indices)
-        return self._evaluate(data, inside, axis, self.batch)
+        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
+        if indices.dtype == object:
+            raise TypeError("Gather with unknown indices")
+        places = indices if self.wraps else _outside(indices)
+        dims = self._batch(indices.ndim, data.ndim)
+        return gather(data, places.astype(np.int64, copy=False), at, dims)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Constant indices inside of the axis: a view where they are evenly spaced, else a copy."""
         indices, axis = inputs[1].known, ints(inputs[2])
-        if indices is None or axis is None or self.batch:
+        if indices is None or axis is None or self.batch_dims:
             return None
         shape = shape_of(inputs[0])
         at = axis_of(axis[0], len(shape))
@@ -209,29 +208,15 @@ class _Gather(Op):
             return None
         ahead = (slice(None),) * at
         if places.ndim == 0:
-            return indexed((*ahead, int(places)))
+            return Bound(view=indexed((*ahead, int(places))))
         flat = places.reshape(-1)
         step = int(flat[1] - flat[0]) if flat.size > 1 else 1
         if places.ndim == 1 and step > 0 and (np.diff(flat) == step).all():
-            return indexed((*ahead, slice(int(flat[0]), int(flat[-1]) + 1, step)))
+            return Bound(view=indexed((*ahead, slice(int(flat[0]), int(flat[-1]) + 1, step))))
         return Bound(lambda x, *_, out, team: take(x, places, at, out))
 
-    def _infer(self, data: Spec, indices: Spec, axis: Spec, batch: int) -> Spec:
-        want_type(indices, "integer", 1, "indices")
-        want_type(axis, "integer", 2, "axis")
-        if data.shape is None or indices.shape is None:
-            return Spec(data.dtype, None)
-        rank = len(data.shape)
-        known = single(axis, 2, "axis")
-        dims = self._batch(batch, len(indices.shape), rank)
-        if isinstance(known, Interval):
-            return Spec(data.dtype, (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims))
-        at = axis_of(known, rank, port=2)
-        self._check_batch(data.shape, indices.shape, dims, at)
-        shape = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
-        return Spec(data.dtype, shape)
-
-    def _batch(self, batch: int, indices_rank: int, rank: int) -> int:
+    def _batch(self, indices_rank: int, rank: int) -> int:
+        batch = self.batch_dims
         dims = batch + indices_rank if batch < 0 else batch
         if not 0 <= dims <= min(indices_rank, rank):
             raise OpError(
@@ -256,13 +241,6 @@ class _Gather(Op):
                     code="E302",
                     port=1,
                 )
-
-    def _evaluate(self, data: Array, indices: Array, axis: Array, batch: int) -> Array:
-        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
-        if indices.dtype == object:
-            raise TypeError("Gather with unknown indices")
-        dims = self._batch(batch, indices.ndim, data.ndim)
-        return gather(data, indices.astype(np.int64, copy=False), at, dims)
 
 
 def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
@@ -299,7 +277,7 @@ def _gather_batched(data: Array, indices: Array, axis: int, batch: int) -> Array
 
 def _outside(indices: Array) -> Array:
     """Put negative indices beyond every axis, where versions before opset8 look for them."""
-    if indices.dtype == object or not indices.size or indices.min() >= 0:
+    if not indices.size or indices.min() >= 0:
         return indices
     return np.where(indices < 0, np.iinfo(np.int64).max, indices)
 
@@ -322,10 +300,6 @@ class Gather7(_Gather):
 
     batch_dims: int = 0
 
-    @property
-    def batch(self) -> int:
-        return self.batch_dims
-
 
 @op("Gather", since=8)
 class Gather(_Gather):
@@ -336,7 +310,3 @@ class Gather(_Gather):
 
     wraps: ClassVar[bool] = True
     batch_dims: int = 0
-
-    @property
-    def batch(self) -> int:
-        return self.batch_dims

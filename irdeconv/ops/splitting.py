@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
-
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
 
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.copies import ConcatKernel
-from irdeconv.op import Op, op
-from irdeconv.ops.binding import shape_of
+from irdeconv.op import op
+from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import axis_of, elements, single, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, ints
-from irdeconv.traits import MOVES, Bound
+from irdeconv.ops.checks import axis_of, elements, exact, single, want_rank, want_type
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 
 
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:
@@ -37,14 +33,12 @@ def _unknown(data: Spec) -> Spec:
 
 
 @op("Split")
-class Split(Op):
+class Split(ViewOp):
     """Cut into `num_splits` equal parts along `axis` (a scalar input); any type.
 
     [movement/Split-1]
     """
 
-    partial: ClassVar[bool] = True
-    rounding = MOVES
     num_splits: int
 
     def check(self) -> Iterator[Problem]:
@@ -62,22 +56,18 @@ class Split(Op):
         size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
         return (_with(data, at, size),) * self.num_splits
 
-    def evaluate(self, data: Array, axis: Array) -> tuple[Array, ...]:
-        return tuple(np.split(data, self.num_splits, int(axis.reshape(-1)[0])))
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        return _parts(inputs, outputs)
+    def view(self, shape: tuple[int, ...], axis: Array) -> Callable[[Array], tuple[Array, ...]]:
+        at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
+        size = divided(shape[at], self.num_splits, f"axis {at}", "num_splits")
+        return _parts((size,) * self.num_splits, at)
 
 
 @op("VariadicSplit")
-class VariadicSplit(Op):
+class VariadicSplit(ViewOp):
     """Cut into parts of `split_lengths` along `axis`; one -1 takes what is left; any type.
 
     [movement/VariadicSplit-1]
     """
-
-    partial: ClassVar[bool] = True
-    rounding = MOVES
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)
@@ -94,25 +84,19 @@ class VariadicSplit(Op):
             return (_unknown(data),) * len(lengths)
         return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
 
-    def evaluate(self, data: Array, axis: Array, split_lengths: Array) -> tuple[Array, ...]:
-        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=1)
-        lengths = _lengths(data.shape[at], tuple(int(v) for v in split_lengths))
-        ends = np.cumsum(np.array(lengths, np.int64))
-        return tuple(np.split(data, ends[:-1], at))
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        return _parts(inputs, outputs)
+    def view(
+        self, shape: tuple[int, ...], axis: Array, split_lengths: Array
+    ) -> Callable[[Array], tuple[Array, ...]]:
+        at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
+        return _parts(_lengths(shape[at], tuple(int(v) for v in split_lengths)), at)
 
 
-def _parts(inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-    """Return views of the parts along a constant axis."""
-    axis = ints(inputs[1])
-    if axis is None:
-        return None
-    at = axis_of(axis[0], len(shape_of(inputs[0])))
-    index = [s for (s,) in ConcatKernel.of([shape_of(o)[at] for o in outputs], 0).parts]
-    ahead = (slice(None),) * at
-    return Bound(view=lambda x, *_: tuple(x[(*ahead, s)] for s in index))
+def _parts(sizes: Sequence[Dim], axis: int) -> Callable[[Array], tuple[Array, ...]]:
+    """Return what makes the views of parts of exact sizes."""
+    lengths = exact(sizes)
+    assert lengths is not None
+    places = ConcatKernel.of(lengths, axis).parts
+    return lambda x: tuple(x[p] for p in places)
 
 
 def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from irdeconv.errors import OpError
-from irdeconv.op import Op, op
-from irdeconv.ops.binding import indexed, known, shape_of
-from irdeconv.ops.checks import elements, want_rank
-from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, taken, want_one_length
+from irdeconv.op import op
+from irdeconv.ops.binding import ViewOp, indexed
+from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, taken, vectors
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec
-from irdeconv.traits import MOVES, Bound
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class _AxisPart:
 
 
 @op("StridedSlice")
-class StridedSlice(Op):
+class StridedSlice(ViewOp):
     """Take begin:end:strides of the axes in order; masks say otherwise where they hold a 1.
 
     `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
@@ -39,9 +35,7 @@ class StridedSlice(Op):
     [movement/StridedSlice-1]
     """
 
-    partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
-    rounding = MOVES
 
     begin_mask: tuple[int, ...] = ()
     end_mask: tuple[int, ...] = ()
@@ -50,13 +44,7 @@ class StridedSlice(Op):
     ellipsis_mask: tuple[int, ...] = ()
 
     def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
-        given = [(begin, 1, "begin"), (end, 2, "end")]
-        if strides is not None:
-            given.append((strides, 3, "strides"))
-        for s, port, name in given:
-            want_rank(s.shape, 1, 1, port, name)
-        lists = [elements(*g) for g in given]
-        want_one_length(lists, [g[2] for g in given])
+        lists = vectors(begin=begin, end=end, strides=strides)
         if data.shape is None or lists[0] is None or lists[1] is None:
             return Spec(data.dtype, None)
         steps = (1,) * len(lists[0]) if strides is None else lists[2]
@@ -66,19 +54,9 @@ class StridedSlice(Op):
         out = [_part_size(data.shape, p) for p in parts]
         return Spec(data.dtype, tuple(d for d in out if d is not None))
 
-    def evaluate(
-        self, data: Array, begin: Array, end: Array, strides: Array | None = None
-    ) -> Array:
-        return np.asarray(data[self.index(data.shape, begin, end, strides)], data.dtype)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        bounds = known(inputs[1:])
-        return None if bounds is None else indexed(self.index(shape_of(inputs[0]), *bounds))
-
-    def index(
+    def view(
         self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None
-    ) -> tuple[int | slice | None, ...]:
-        """Return what NumPy is asked for."""
+    ) -> Callable[[Array], Array]:
         b, e = (tuple(int(v) for v in x) for x in (begin, end))
         s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
         out: list[int | slice | None] = []
@@ -89,7 +67,7 @@ class StridedSlice(Op):
                 out.append(_element(shape[p.axis], p))
             else:
                 out.append(taken(shape[p.axis], p.begin, p.end, p.step))
-        return tuple(out)
+        return indexed(tuple(out))
 
     def _parts(
         self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
