@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from irdeconv.attributes import AttributeType, attribute_type, exact_choice
 from irdeconv.errors import Problem
 from irdeconv.suggest import did_you_mean
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,14 @@ def attribute(
     return field(default=default, metadata=metadata)
 
 
-_ATTRIBUTES: dict[type[Any], dict[str, Attribute]] = {}
+def per_class(f: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
+    """Return `f` with its results kept; mypy does not take classes of operations for hashable."""
+    return cache(f)  # type: ignore[return-value]
 
 
+@per_class
 def attributes(cls: type[Any]) -> dict[str, Attribute]:
     """Return the attributes of an operation by XML name."""
-    if cls not in _ATTRIBUTES:
-        _ATTRIBUTES[cls] = _attributes(cls)
-    return _ATTRIBUTES[cls]
-
-
-def _attributes(cls: type[Any]) -> dict[str, Attribute]:
     hints = typing.get_type_hints(cls)
     out = {}
     for f in dataclasses.fields(cls):

@@ -16,6 +16,7 @@ from irdeconv.declare import Attribute as Attribute
 from irdeconv.declare import attribute as attribute
 from irdeconv.declare import attributes as attributes
 from irdeconv.declare import parse_attributes as parse_attributes
+from irdeconv.declare import per_class
 from irdeconv.errors import OpError, Problem
 from irdeconv.spec import VALUE_LIMIT, Array, Spec, simplify
 from irdeconv.traits import SCALE, SUM, Bound, ChainStep, Rounding
@@ -241,17 +242,9 @@ class Ports:
         return self.names[port] if port < len(self.names) else f"input {port}"
 
 
-_PORTS: dict[type[Op], Ports] = {}
-
-
+@per_class
 def ports(cls: type[Op]) -> Ports:
     """Return the input ports, read from the signature of `infer` (of `expand` for a SugarOp)."""
-    if cls not in _PORTS:
-        _PORTS[cls] = _ports(cls)
-    return _PORTS[cls]
-
-
-def _ports(cls: type[Op]) -> Ports:
     sugar = issubclass(cls, SugarOp) and cls.infer is SugarOp.infer
     rule: Any = cls.expand if sugar else cls.infer  # type: ignore[attr-defined]
     parameters = list(inspect.signature(rule).parameters.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from functools import lru_cache
-from typing import Any
 
 from irdeconv.constant import FileData
 from irdeconv.dtypes import ELEMENT_TYPES
@@ -44,7 +43,7 @@ class OperationReader:
         if cls is None or _left_out(layer.type, layer.version):
             self._check_known(layer, live)
             return self.opaque(layer, declared)
-        return self._known(layer, cls, declared) or self.opaque(layer, declared)
+        return self._known(layer, cls) or self.opaque(layer, declared)
 
     def _other_case(self, layer: XmlLayer) -> type[Op] | None:
         """Look the type up as OpenVINO does, without regard to case."""
@@ -81,7 +80,7 @@ class OperationReader:
 
     # Known operations --------------------------------------------------------------------------
 
-    def _known(self, layer: XmlLayer, cls: type[Op], declared: tuple[Spec, ...]) -> Op | None:
+    def _known(self, layer: XmlLayer, cls: type[Op]) -> Op | None:
         if cls is Parameter and layer.data is None:
             self._add(layer, "E104", "it has no <data>: shape and element type are missing")
             return None
@@ -90,7 +89,8 @@ class OperationReader:
             self._context.problem(layer, _refined(layer, problem))
         if any(p.severity == "error" for p in problems):
             return None
-        values |= self._internal(layer, cls, declared)
+        if "semantics" in cls.__dataclass_fields__:
+            values["semantics"] = self._context.semantics
         try:
             made = cls(**values)
             found = list(made.check())
@@ -101,22 +101,6 @@ class OperationReader:
         for problem in found:
             self._context.problem(layer, problem)
         return None if any(p.severity == "error" for p in found) else made
-
-    def _internal(
-        self, layer: XmlLayer, cls: type[Op], declared: tuple[Spec, ...]
-    ) -> dict[str, Any]:
-        """Return what operations may ask for beyond their attributes."""
-        out: dict[str, Any] = {}
-        for name in _internal_fields(cls):
-            if name == "semantics":
-                out[name] = self._context.semantics
-            elif name == "declared":
-                out[name] = declared
-            elif name == "sections":
-                out[name] = _sections(layer)
-            elif name == "weights":
-                out[name] = self._weights()
-        return out
 
     def _weights(self) -> FileData | None:
         source = self._context.weights
@@ -214,16 +198,6 @@ def _left_out(kind: str, version: str) -> bool:
     """Whether OpenVINO lacks the operation in just this opset, as ShuffleChannels in opset2."""
     number, have = _OPSET.fullmatch(version), opsets(kind)
     return bool(have) and number is not None and int(number[1]) not in have
-
-
-_INTERNAL: dict[type[Op], tuple[str, ...]] = {}
-
-
-def _internal_fields(cls: type[Op]) -> tuple[str, ...]:
-    if cls not in _INTERNAL:
-        fields = dataclasses.fields(cls)
-        _INTERNAL[cls] = tuple(f.name for f in fields if f.metadata.get("internal"))
-    return _INTERNAL[cls]
 
 
 def _sections(layer: XmlLayer) -> tuple[Section, ...]:

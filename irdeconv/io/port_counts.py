@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 
+from irdeconv.declare import per_class
 from irdeconv.io.context import Context
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.wiring import Wiring
@@ -76,11 +77,7 @@ def _count(inputs: int) -> str:
     return "1 input port" if inputs == 1 else f"{inputs} input ports"
 
 
-_SINGLE_OUTPUT: dict[type[Op], bool] = {}
-
-
+@per_class
 def single_output(cls: type[Op]) -> bool:
     """Whether the rule's annotation says that the operation always has one output."""
-    if cls not in _SINGLE_OUTPUT:
-        _SINGLE_OUTPUT[cls] = typing.get_type_hints(cls.infer).get("return") is Spec
-    return _SINGLE_OUTPUT[cls]
+    return typing.get_type_hints(cls.infer).get("return") is Spec
