@@ -33,7 +33,7 @@ def check_bodies(layer: XmlLayer, context: Context, build: Build) -> None:
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
     for tag in _WANTED.get(layer.type or "", ()):
         if tag not in tags:
-            context.add("E104", f"it has no <{tag}>", layer.anchor, layer=layer)
+            context.add("E104", f"it has no <{tag}>", layer=layer)
     bodies = {body.tag: body for body in layer.bodies}
     for body in layer.bodies:
         build(body.document, context)
@@ -69,9 +69,9 @@ class _MapChecker:
         attribute: str | None = None,
         hint: str | None = None,
     ) -> None:
-        layer = self._layer
-        anchor = layer.within(entry.sub)
-        self._context.add(code, message, anchor, attribute=attribute, layer=layer, hint=hint)
+        self._context.add(
+            code, message, attribute=attribute, layer=self._layer, sub=entry.sub, hint=hint
+        )
 
     def _numbers(self, entry: MapEntry, names: tuple[str, ...]) -> dict[str, int] | None:
         """Return the integer attributes of an entry, or None after reporting a malformed one."""
@@ -95,9 +95,9 @@ class _MapChecker:
         return not missing
 
     def _unknown(self, entry: MapEntry, known: tuple[str, ...]) -> None:
-        layer, names = self._layer, dict(entry.attributes)
-        place = layer.within(entry.sub)
-        self._context.unknown_attributes(names, known, f"<{entry.tag}>", place, layer=layer)
+        self._context.unknown_attributes(
+            dict(entry.attributes), known, f"<{entry.tag}>", layer=self._layer, sub=entry.sub
+        )
 
     def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> XmlLayer | None:
         inner = self._inner.get(number)
@@ -105,10 +105,8 @@ class _MapChecker:
             self._add("E211", f"the body has no layer {number}", entry, attribute)
             return None
         if inner.type != kind:
-            self._add(
-                "E211", f"layer {number} of the body is a {inner.type}, not a {kind}", entry,
-                attribute,
-            )  # fmt: skip
+            text = f"layer {number} of the body is a {inner.type}, not a {kind}"
+            self._add("E211", text, entry, attribute)
             return None
         return inner
 
@@ -126,10 +124,8 @@ class _MapChecker:
         self._vague = self._vague or inner is None
         if inner is not None and inward:
             if numbers["internal_layer_id"] in self._fed:
-                self._add(
-                    "E211", f'the body\'s input "{inner.name}" is mapped twice', entry,
-                    "internal_layer_id",
-                )  # fmt: skip
+                text = f'the body\'s input "{inner.name}" is mapped twice'
+                self._add("E211", text, entry, "internal_layer_id")
             self._fed[numbers["internal_layer_id"]] = entry
         self._external(entry, numbers, inward)
         self._slicing(entry, numbers, inner, inward)
@@ -139,20 +135,16 @@ class _MapChecker:
         if purpose:
             allowed = _PURPOSES[entry.tag]
             if purpose not in allowed:
-                self._add(
-                    "E211", f'the purpose "{purpose}" is not one of {", ".join(allowed)}', entry,
-                    "purpose", did_you_mean(purpose, allowed),
-                )  # fmt: skip
+                text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
+                self._add("E211", text, entry, "purpose", did_you_mean(purpose, allowed))
         mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
         if number in mine or (number == -1 and purpose):
             return
         what = "input" if inward else "output"
         wrong = f"; it is an {'output' if inward else 'input'} port" if number in others else ""
         have = ", ".join(str(n) for n in mine if n is not None) or "none"
-        self._add(
-            "E211", f"the layer has no {what} port {number}{wrong} (there are: {have})", entry,
-            "external_port_id",
-        )  # fmt: skip
+        text = f"the layer has no {what} port {number}{wrong} (there are: {have})"
+        self._add("E211", text, entry, "external_port_id")
 
     def _slicing(
         self, entry: MapEntry, numbers: dict[str, int], inner: XmlLayer | None, inward: bool
@@ -202,10 +194,8 @@ class _MapChecker:
         for name in ("start", "end"):
             value = numbers.get(name)
             if value is not None and not -size - 1 <= value <= size:
-                self._add(
-                    "E211", f"{name} {value} is outside the axis, which has {size} elements",
-                    entry, name,
-                )  # fmt: skip
+                text = f"{name} {value} is outside the axis, which has {size} elements"
+                self._add("E211", text, entry, name)
 
     def back_edge(self, entry: MapEntry) -> None:
         """Check an `<edge>` of `<back_edges>`: from a Result of the body to a Parameter."""
@@ -223,10 +213,7 @@ class _MapChecker:
         """Report inputs of the body that nothing feeds."""
         if port_map.tag == "back_edges" or self._vague:
             return
-        anchor = self._layer.within(port_map.sub)
         for number, inner in self._inner.items():
             if inner.type == "Parameter" and number is not None and number not in self._fed:
-                self._context.add(
-                    "E211", f'nothing feeds the body\'s input "{inner.name}"', anchor,
-                    layer=self._layer,
-                )  # fmt: skip
+                text = f'nothing feeds the body\'s input "{inner.name}"'
+                self._context.add("E211", text, layer=self._layer, sub=port_map.sub)

@@ -40,7 +40,7 @@ class ConstantReader:
         shape = self._shape(data)
         offset, size = self._number(data, "offset"), self._number(data, "size")
         self._context.unknown_attributes(
-            data, _CONST_ATTRIBUTES, "Const", layer.within(layer.data_sub), layer=layer
+            data, _CONST_ATTRIBUTES, "Const", layer=layer, sub=layer.data_sub
         )
         if dtype is None or shape is None or offset is None or size is None:
             return None
@@ -58,9 +58,9 @@ class ConstantReader:
         self._context.add(
             code,
             message,
-            layer.within(layer.data_sub) if layer.data_sub else layer.anchor,
             attribute=attribute,
             layer=layer,
+            sub=layer.data_sub,
             hint=hint,
         )
 

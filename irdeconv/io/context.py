@@ -43,18 +43,24 @@ class Context:
         self,
         code: str,
         message: str,
-        anchor: Anchor,
+        anchor: Anchor | None = None,
         *,
         attribute: str | None = None,
         layer: XmlLayer | None = None,
+        sub: int = 0,
         severity: Severity | None = None,
         notes: Sequence[Note] = (),
         hint: str | None = None,
     ) -> None:
-        """Report a problem; beyond `limits.reports` of one code it is only counted."""
+        """Report a problem; beyond `limits.reports` of one code it is only counted.
+
+        Without an anchor its place is the layer, or the element `sub` inside it.
+        """
         self.counts[code] += 1
         if self.counts[code] > self.limits.reports:
             return
+        if anchor is None:
+            anchor = layer.within(sub) if layer else Anchor()
         if layer is not None:
             message = f"{layer.label}: {message}"
         self.out.add(
@@ -72,11 +78,12 @@ class Context:
         names: Iterable[str],
         known: Sequence[str],
         what: str,
-        anchor: Anchor,
+        anchor: Anchor | None = None,
         *,
         layer: XmlLayer | None = None,
+        sub: int = 0,
     ) -> None:
-        """Warn of every name that is not among the known attributes of an element."""
+        """Warn of every name that is not among the known attributes of an element; see `add`."""
         for name in names:
             if name not in known:
                 self.add(
@@ -85,23 +92,22 @@ class Context:
                     anchor,
                     attribute=name,
                     layer=layer,
+                    sub=sub,
                     hint=did_you_mean(name, known),
                 )
 
     def stands(self, layer: XmlLayer, attribute: str | None = None, *, sub: int = 0) -> Note:
         """Return the note where another layer, or an element inside it, stands."""
-        anchor = layer.within(sub) if sub else layer.anchor
-        return Note(f"{layer.label} stands here", self.place(anchor, attribute))
+        return Note(f"{layer.label} stands here", self.place(layer.within(sub), attribute))
 
     def problem(self, layer: XmlLayer, problem: Problem) -> None:
         """Report what an operation says about itself; an attribute's place is in `<data>`."""
-        inside = problem.attribute is not None and layer.data is not None
         self.add(
             problem.code,
             problem.message,
-            layer.within(layer.data_sub) if inside else layer.anchor,
             attribute=problem.attribute,
             layer=layer,
+            sub=layer.data_sub if problem.attribute is not None else 0,
             severity=problem.severity,
             hint=problem.hint,
         )

@@ -74,7 +74,7 @@ class PortMap:
 class XmlLayer:
     """A `<layer>` and what it contains; missing attributes are None.
 
-    `data` is None where the layer has no `<data>`; `data_sub` is that element's number.
+    `data` is None where the layer has no `<data>`; `data_sub` is that element's number, else 0.
     """
 
     id: str | None
@@ -93,8 +93,8 @@ class XmlLayer:
     maps: tuple[PortMap, ...] = ()
 
     def within(self, sub: int) -> Anchor:
-        """Return the anchor of an element inside the layer."""
-        return Anchor(self.anchor.section, self.anchor.item, sub)
+        """Return the anchor of an element inside the layer; for 0 the layer's own."""
+        return Anchor(self.anchor.section, self.anchor.item, sub) if sub else self.anchor
 
     @property
     def label(self) -> str:

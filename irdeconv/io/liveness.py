@@ -46,12 +46,10 @@ def check_liveness(document: Document, wiring: Wiring, live: set[int], context: 
             continue
         if layer.type == "Parameter":
             if not document.anchor.section:
-                context.add("W205", "the input is not used", layer.anchor, layer=layer)
+                context.add("W205", "the input is not used", layer=layer)
         elif layer.type in CATALOG:
-            context.add(
-                "W201", "no result needs it", layer.anchor, layer=layer,
-                hint="OpenVINO drops it; so does irdeconv when it lowers",
-            )  # fmt: skip
+            hint = "OpenVINO drops it; so does irdeconv when it lowers"
+            context.add("W201", "no result needs it", layer=layer, hint=hint)
 
 
 def find_cycles(wiring: Wiring, context: Context) -> bool:
@@ -118,7 +116,6 @@ def _report(cycle: list[XmlLayer], context: Context) -> None:
     context.add(
         "E205",
         f"it needs its own output: {path}" if len(cycle) == 1 else f"a cycle: {path}",
-        cycle[0].anchor,
         layer=cycle[0],
         notes=[
             Note(f"{layer.label} is part of it", context.place(layer.anchor))

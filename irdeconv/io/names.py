@@ -25,7 +25,6 @@ def _layer_names(document: Document, context: Context) -> None:
             context.add(
                 "W200",
                 f"the name is already that of {other.label}",
-                layer.anchor,
                 attribute="name",
                 layer=layer,
                 notes=[context.stands(other, "name")],
@@ -45,19 +44,19 @@ def _tensor_names(document: Document, context: Context) -> None:
                         "W206",
                         f'the tensor name "{name}" is already that of an output of '
                         f"{other[0].label}",
-                        layer.within(port.sub),
                         attribute="names",
                         layer=layer,
+                        sub=port.sub,
                         notes=[context.stands(other[0], "names", sub=other[1])],
                     )
 
 
 def _variables(document: Document, context: Context) -> None:
     def report(layer: XmlLayer, message: str, severity: Severity = "error") -> None:
-        anchor = layer.within(layer.data_sub)
         context.add(
-            "E215", message, anchor, attribute="variable_id", layer=layer, severity=severity
-        )
+            "E215", message, attribute="variable_id", layer=layer, sub=layer.data_sub,
+            severity=severity,
+        )  # fmt: skip
 
     read: dict[str, XmlLayer] = {}
     assigned: dict[str, XmlLayer] = {}
@@ -66,7 +65,7 @@ def _variables(document: Document, context: Context) -> None:
             continue
         variable = layer.data.get("variable_id")
         if variable is None:
-            context.add("E105", 'the attribute "variable_id" is missing', layer.anchor, layer=layer)
+            context.add("E105", 'the attribute "variable_id" is missing', layer=layer)
             continue
         seen = assigned if layer.type == "Assign" else read
         other = seen.setdefault(variable, layer)

@@ -50,10 +50,8 @@ class OperationReader:
         written = spelling(layer.type or "")
         if written is None or written == layer.type:
             return None
-        self._add(
-            layer, "W103", f'the type "{layer.type}" is written "{written}"', "type",
-            "OpenVINO compares types without regard to case",
-        )  # fmt: skip
+        hint = "OpenVINO compares types without regard to case"
+        self._add(layer, "W103", f'the type "{layer.type}" is written "{written}"', "type", hint)
         return lookup(written, layer.version or "")
 
     def _check_layer(self, layer: XmlLayer) -> None:
@@ -65,18 +63,11 @@ class OperationReader:
                 if key == "version" and layer.type in TYPES and _dialects(layer.type):
                     self._spellings(layer, "it has no version")
                     continue
-                self._context.add(
-                    "E105", f'the attribute "{key}" is missing', layer.anchor, layer=layer
-                )
+                self._add(layer, "E105", f'the attribute "{key}" is missing')
             elif any(_control(c) for c in text):
-                self._context.add(
-                    "E109", f"its {key} contains a control character: {text!a}", layer.anchor,
-                    attribute=key, layer=layer,
-                )  # fmt: skip
+                self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
-        self._context.unknown_attributes(
-            extra, _LAYER_ATTRIBUTES, "<layer>", layer.anchor, layer=layer
-        )
+        self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
 
     # Known operations --------------------------------------------------------------------------
 
@@ -132,32 +123,25 @@ class OperationReader:
         if number and int(number[1]) in have:
             self._context.unknown.setdefault((kind, version), []).append(layer)
         elif not live:
-            self._add(
-                layer, "W201",
-                f"no result needs it, and its operation {kind} ({version}) is unknown",
-                hint="OpenVINO never looks at it",
-            )  # fmt: skip
+            message = f"no result needs it, and its operation {kind} ({version}) is unknown"
+            self._add(layer, "W201", message, hint="OpenVINO never looks at it")
         elif _dialects(kind):
             self._spellings(layer, f'the version "{version}" is unknown')
         elif have:
             self._wrong_opset(layer, have, number)
         else:
             hint = did_you_mean(kind, {*CATALOG, *TYPES})
-            self._add(
-                layer, "E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint
-            )
+            message = f'the operation type "{kind}" ({version}) is unknown'
+            self._add(layer, "E206", message, "type", hint)
 
     def _wrong_opset(self, layer: XmlLayer, have: list[int], number: re.Match[str] | None) -> None:
         text = _ranges(have)
         if number is None or int(number[1]) > LAST:
-            self._add(
-                layer, "E214", f'"{layer.version}" is not an operation set', "version",
-                f"{layer.type} is in {text}",
-            )  # fmt: skip
-            return
-        self._add(
-            layer, "E207", f"{layer.version} has no {layer.type}", "version", f"it is in {text}"
-        )
+            message = f'"{layer.version}" is not an operation set'
+            self._add(layer, "E214", message, "version", f"{layer.type} is in {text}")
+        else:
+            message = f"{layer.version} has no {layer.type}"
+            self._add(layer, "E207", message, "version", f"it is in {text}")
 
     def _spellings(self, layer: XmlLayer, message: str) -> None:
         kind = layer.type or ""
@@ -177,7 +161,7 @@ class OperationReader:
         attribute: str | None = None,
         hint: str | None = None,
     ) -> None:
-        self._context.add(code, message, layer.anchor, attribute=attribute, layer=layer, hint=hint)
+        self._context.add(code, message, attribute=attribute, layer=layer, hint=hint)
 
 
 def report_unknown(context: Context) -> None:
@@ -188,7 +172,6 @@ def report_unknown(context: Context) -> None:
             "W204",
             f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are "
             "taken as they are",
-            layers[0].anchor,
             layer=layers[0],
         )
 

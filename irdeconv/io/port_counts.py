@@ -44,8 +44,8 @@ def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
     context.add(
         "E204",
         f"input port {number} ({name}) has no producer",
-        layer.within(layer.inputs[port].sub),
         layer=layer,
+        sub=layer.inputs[port].sub,
         hint=f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing',
     )
 
@@ -55,21 +55,20 @@ def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
     if count < known.required:
         names = ", ".join(known.names[: known.required]) or "one input or more"
         context.add(
-            "E208", f"it has {_count(count)}, but needs {known.required}: {names}", layer.anchor,
-            layer=layer,
-        )  # fmt: skip
+            "E208", f"it has {_count(count)}, but needs {known.required}: {names}", layer=layer
+        )
     elif not known.fits(count):
         names = ", ".join(known.names) or "none"
         context.add(
             "E208",
             f"it has {_count(count)}, but takes {len(known.names)} at most: {names}",
-            layer.within(layer.inputs[len(known.names)].sub),
             layer=layer,
+            sub=layer.inputs[len(known.names)].sub,
         )
     if len(layer.outputs) > 1 and single_output(type(op)):
         context.add(
-            "E208", f"it has {len(layer.outputs)} output ports; {op.type} has one",
-            layer.within(layer.outputs[1].sub), layer=layer,
+            "E208", f"it has {len(layer.outputs)} output ports; {op.type} has one", layer=layer,
+            sub=layer.outputs[1].sub,
         )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from irdeconv.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
 from irdeconv.io.context import Context
 from irdeconv.io.document import XmlLayer, XmlPort
-from irdeconv.source import Anchor
 from irdeconv.spec import Shape, Spec, parse_dim
 from irdeconv.suggest import did_you_mean
 
@@ -61,23 +60,22 @@ def _plain(dim: str) -> bool:
 
 
 def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> None:
-    anchor = layer.within(port.sub)
     if port.precision is None:
         if outputs:
-            context.add("E105", 'an output port has no "precision"', anchor, layer=layer)
+            context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
     elif _dtype(port.precision) is None and not _unspecified(port.precision):
         context.add(
             "E212",
             f'the precision "{port.precision}" is not an element type',
-            anchor,
             attribute="precision",
             layer=layer,
+            sub=port.sub,
             hint=_type_hint(port.precision),
         )
     for number, dim in enumerate(port.dims):
-        _check_dim(dim, Anchor(anchor.section, anchor.item, port.sub + 1 + number), layer, context)
+        _check_dim(dim, port.sub + 1 + number, layer, context)
     known = ("id", "precision", "names")
-    context.unknown_attributes(dict(port.extra), known, "<port>", anchor, layer=layer)
+    context.unknown_attributes(dict(port.extra), known, "<port>", layer=layer, sub=port.sub)
 
 
 def _type_hint(text: str) -> str | None:
@@ -87,27 +85,21 @@ def _type_hint(text: str) -> str | None:
     return did_you_mean(text, BY_PRECISION)
 
 
-def _check_dim(dim: str, anchor: Anchor, layer: XmlLayer, context: Context) -> None:
+def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
     text = dim.strip()
     try:
         parse_dim(text)
     except ValueError:
         if _NUMBER_THEN_TEXT.fullmatch(text):
-            context.add(
-                "W103", f'the dimension "{text}" is not an integer; OpenVINO ignores it',
-                anchor, layer=layer,
-            )  # fmt: skip
+            message = f'the dimension "{text}" is not an integer; OpenVINO ignores it'
+            context.add("W103", message, layer=layer, sub=sub)
             return
-        context.add(
-            "E213", f'"{text}" is not a dimension', anchor, layer=layer,
-            hint="a <dim> holds a non-negative integer, or -1 where it is not known",
-        )  # fmt: skip
+        hint = "a <dim> holds a non-negative integer, or -1 where it is not known"
+        context.add("E213", f'"{text}" is not a dimension', layer=layer, sub=sub, hint=hint)
         return
     if not _plain(text):
-        context.add(
-            "W103", f'the dimension "{text}" is spelled unusually; OpenVINO writes -1', anchor,
-            layer=layer,
-        )  # fmt: skip
+        message = f'the dimension "{text}" is spelled unusually; OpenVINO writes -1'
+        context.add("W103", message, layer=layer, sub=sub)
 
 
 def tensor_names(ports: tuple[XmlPort, ...]) -> tuple[tuple[str, ...], ...]:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import get_args
 
 from irdeconv.constant import ByteSource
-from irdeconv.errors import Collector, Diagnostic, misused
+from irdeconv.errors import Collector, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
 from irdeconv.io.context import Context
-from irdeconv.io.document import Document
 from irdeconv.io.limits import Limits
 from irdeconv.io.operations import report_unknown
 from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
@@ -32,17 +31,11 @@ _READ_AT_ONCE = 1 << 20
 _PATIENCE = 0.5  # seconds
 
 
-@dataclass(frozen=True)
-class Loaded:
+@dataclass
+class Loaded(Collector):
     """What came of reading: the graph (None where nothing can be built) and every diagnostic."""
 
-    graph: Graph | None
-    diagnostics: list[Diagnostic]
-
-    @property
-    def errors(self) -> list[Diagnostic]:
-        """The diagnostics of severity error."""
-        return [d for d in self.diagnostics if d.severity == "error"]
+    graph: Graph | None = None
 
 
 def load(
@@ -84,27 +77,20 @@ def _load(
     limits: Limits,
     name: str,
 ) -> Loaded:
-    out = Collector()
+    out = Loaded()
     source = _source(path, name, out, limits)
-    if source is None:
-        return Loaded(None, out.diagnostics)
-    document = read_document(source, out, limits)
-    if document is None:
-        return Loaded(None, out.diagnostics)
+    document = None if source is None else read_document(source, out, limits)
+    if source is None or document is None:
+        return out
     store = _weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
     context = Context(source, out, store, limits, semantics)
-    graph = _build(document, context)
-    if graph is not None:
-        graph.info = model_info(document, source.path)
-    return Loaded(graph, out.diagnostics)
-
-
-def _build(document: Document, context: Context) -> Graph | None:
-    graph = build(document, context)
+    out.graph = build(document, context)
     report_unknown(context)
     check_weights(document, context)
     context.finish()
-    return graph
+    if out.graph is not None:
+        out.graph.info = model_info(document, source.path)
+    return out
 
 
 def _source(
@@ -116,10 +102,13 @@ def _source(
     try:
         return SourceFile(text, _read(text, limits.xml_bytes))
     except (OSError, ValueError) as e:
-        reason = e.strerror or str(e) if isinstance(e, OSError) else str(e)
         place = Location(SourceFile(text, b""))
-        out.add("E100", f"cannot read {text}: {reason}", location=place)
+        out.add("E100", f"cannot read {text}: {_reason(e)}", location=place)
         return None
+
+
+def _reason(e: Exception) -> str:
+    return (isinstance(e, OSError) and e.strerror) or str(e)
 
 
 def _read(path: str, limit: int) -> bytes:
@@ -172,10 +161,6 @@ def _weights(
     try:
         return WeightsFile(text)
     except (OSError, ValueError) as e:
-        reason = e.strerror or str(e) if isinstance(e, OSError) else str(e)
-        out.add(
-            "E100",
-            f"cannot read the weights file {text}: {reason}",
-            location=Location(source, fixed=(1, 1)),
-        )
+        message = f"cannot read the weights file {text}: {_reason(e)}"
+        out.add("E100", message, location=Location(source, fixed=(1, 1)))
         return NoWeights(text)

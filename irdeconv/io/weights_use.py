@@ -53,7 +53,6 @@ def _missing(document: Document, context: Context) -> None:
     context.add(
         "W120",
         f"the weights file {context.weights.path} is missing; values of constants are unknown",
-        layer.anchor if layer else Anchor(),
         layer=layer,
         hint="shapes are checked as far as they do not depend on values",
     )

@@ -94,12 +94,10 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
         wiring.doubtful.add(index)
         wiring.broken = wiring.lost = True
         if layer.id is None:
-            context.add("E105", 'the attribute "id" is missing', layer.anchor, layer=layer)
+            context.add("E105", 'the attribute "id" is missing', layer=layer)
         else:
-            context.add(
-                "E106", f'the id "{layer.id}" is not an integer', layer.anchor,
-                attribute="id", layer=layer,
-            )  # fmt: skip
+            text = f'the id "{layer.id}" is not an integer'
+            context.add("E106", text, attribute="id", layer=layer)
         return
     first = wiring.ids.setdefault(number, index)
     if first != index:
@@ -110,7 +108,6 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
         context.add(
             "E200",
             f"the id {number} is already that of {other.label}",
-            layer.anchor,
             attribute="id",
             layer=layer,
             notes=[context.stands(other, "id")],
@@ -139,27 +136,22 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             if number in mine:
                 wiring.doubtful.add(index)
                 wiring.odd.add(index)
-                context.add(
-                    "E201", f"two {what} ports have the id {text}", layer.within(port.sub),
-                    attribute="id", layer=layer,
-                )  # fmt: skip
+                message = f"two {what} ports have the id {text}"
+                context.add("E201", message, attribute="id", layer=layer, sub=port.sub)
             elif number in other:
+                message = f"an input and an output port have the id {text}"
                 context.add(
-                    "E201", f"an input and an output port have the id {text}",
-                    layer.within(port.sub), attribute="id", layer=layer, severity="warning",
-                )  # fmt: skip
+                    "E201", message, attribute="id", layer=layer, sub=port.sub, severity="warning"
+                )
             mine[number] = text
 
 
 def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
-    anchor = layer.within(port.sub)
     if port.id is None:
-        context.add("E105", 'a port has no attribute "id"', anchor, layer=layer)
+        context.add("E105", 'a port has no attribute "id"', layer=layer, sub=port.sub)
     else:
-        context.add(
-            "E106", f'the port id "{port.id}" is not an integer', anchor,
-            attribute="id", layer=layer,
-        )  # fmt: skip
+        text = f'the port id "{port.id}" is not an integer'
+        context.add("E106", text, attribute="id", layer=layer, sub=port.sub)
 
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
@@ -234,31 +226,25 @@ def _end(
     if index is None and wiring.lost:
         return None
     if index is None:
-        context.add(
-            "E202", f"an edge {side} layer {number}, which does not exist", edge.anchor,
-            attribute=f"{side}-layer",
-        )  # fmt: skip
+        message = f"an edge {side} layer {number}, which does not exist"
+        context.add("E202", message, edge.anchor, attribute=f"{side}-layer")
         return None
     inputs, outputs = wiring.ports[index]
-    position = (outputs if start else inputs).get(port)
-    if position is not None:
-        return index, position
+    mine, others = (outputs, inputs) if start else (inputs, outputs)
+    if port in mine:
+        return index, mine[port]
     if index in wiring.odd:
         return None
     layer = wiring.layers[index]
-    if port in (inputs if start else outputs):
-        message = (
-            f"the edge starts at port {port}, which is an input port"
-            if start
-            else f"the edge ends at port {port}, which is an output port"
-        )
+    kind, other = ("output", "input") if start else ("input", "output")
+    if port in others:
+        verb = "starts" if start else "ends"
+        message = f"the edge {verb} at port {port}, which is an {other} port"
     else:
-        have = ", ".join(str(p) for p in (outputs if start else inputs)) or "none"
-        message = f"no {'output' if start else 'input'} port {port} (there are: {have})"
-    context.add(
-        "E202", message, edge.anchor, attribute=f"{side}-port", layer=layer,
-        notes=[context.stands(layer)],
-    )  # fmt: skip
+        have = ", ".join(map(str, mine)) or "none"
+        message = f"no {kind} port {port} (there are: {have})"
+    notes = [context.stands(layer)]
+    context.add("E202", message, edge.anchor, attribute=f"{side}-port", layer=layer, notes=notes)
     if not start:
         wiring.doubtful.add(index)
     return None

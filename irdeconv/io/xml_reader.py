@@ -54,17 +54,14 @@ def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
 
 
 def _report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -> None:
-    line, column = e.position
-    text = str(e.msg)
+    line, column = (max(n or 1, 1) for n in e.position)
+    text, place = str(e.msg), Location(source, fixed=(line, column))
     if "depth" in text.lower():
-        place = Location(source, fixed=(max(line, 1), max(column, 1)))
         out.add("E603", "elements are nested deeper than 256", location=place)
-        return
-    if "Resource limit" in text:
-        place = Location(source, fixed=(max(line, 1), max(column, 1)))
+    elif "Resource limit" in text:
         out.add("E600", "a text or an attribute has more than 10,000,000 bytes", location=place)
-        return
-    report_malformed(source, out, text, max(line or 1, 1), max(column or 1, 1))
+    else:
+        report_malformed(source, out, text, line, column)
 
 
 class _Stream:
@@ -161,23 +158,17 @@ class _Stream:
         rt_info, seen = None, set()
         for e in root:
             if e.tag in seen and e.tag in self._counts:
-                self._out.add(
-                    "E108",
-                    f"a second <{e.tag}>: only the first is read",
-                    location=Location(self._source, Anchor(e.tag)),
-                )
+                place = Location(self._source, Anchor(e.tag))
+                self._out.add("E108", f"a second <{e.tag}>: only the first is read", location=place)
             elif e.tag not in _SECTIONS:
                 self._reader.unexpected(e, Anchor(str(e.tag)), _SECTIONS, "net")
             elif e.tag == "rt_info" and len(e):
                 rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
             seen.add(e.tag)
-        for tag in ("layers", "edges"):
+        for tag in self._counts:
             if tag not in seen:
-                self._out.add(
-                    "E104",
-                    f"<net> has no <{tag}>",
-                    location=Location(self._source, Anchor()),
-                )
+                place = Location(self._source, Anchor())
+                self._out.add("E104", f"<net> has no <{tag}>", location=place)
         return rt_info
 
     def _check_net(self, prolog: Prolog) -> None:
@@ -187,14 +178,8 @@ class _Stream:
         if version is None:
             self._out.add("E105", '<net> has no attribute "version"', location=place)
         elif not version.isascii() or not version.strip().isdigit():
-            self._out.add(
-                "E106",
-                f'the net version "{version}" is not an integer',
-                location=place.at("version"),
-            )
+            message = f'the net version "{version}" is not an integer'
+            self._out.add("E106", message, location=place.at("version"))
         elif len(version) > 9 or int(version) not in (10, 11):
-            self._out.add(
-                "E103",
-                f"the net version is {version}; irdeconv reads 10 and 11",
-                location=place.at("version"),
-            )
+            message = f"the net version is {version}; irdeconv reads 10 and 11"
+            self._out.add("E103", message, location=place.at("version"))
