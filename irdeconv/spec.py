@@ -147,7 +147,7 @@ def compatible(a: Shape | None, b: Shape | None) -> bool:
 
 def is_static(shape: Shape | None) -> TypeGuard[tuple[int, ...]]:
     """Whether rank and every dimension are exact."""
-    return shape is not None and all(not isinstance(d, Interval) for d in shape)
+    return shape is not None and Interval not in map(type, shape)
 
 
 def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:

@@ -51,6 +51,8 @@ def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int 
     end of the axis. So only these need a look.
     """
     lo, hi = bounds(size)
+    if lo == hi:
+        return (count := _count(lo, start, stop, step)), count
     near = [abs(start), abs(stop), abs(start) + abs(stop), abs(abs(start) - abs(stop))]
     far = max(v for v in (*near, lo) if v < FAR) + 4 * abs(step) + 1
     last = far if hi is None else hi

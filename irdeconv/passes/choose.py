@@ -23,8 +23,7 @@ from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.padding import Pad12
-from irdeconv.passes.cost import Cost, Emission, count
-from irdeconv.passes.counting import CountedOperation
+from irdeconv.passes.cost import Cost, CountedOperation, Emission, count
 from irdeconv.passes.forms import FORMS, Form
 from irdeconv.passes.nonfinite import NonFiniteReport
 from irdeconv.passes.profile import Profile
@@ -68,8 +67,11 @@ def cost_table(
 ) -> tuple[FormCost, ...]:
     """Return a row per form for a core.Deconvolution; the cheapest admissible one is `chosen`."""
     site = site_of(graph, node)
-    rows = [_row(form, graph, node, site, profile, spread) for form in FORMS.values()]
-    rows = _refuse_spreading(rows, spread)
+    if site is None:
+        rows = [_row_without_costs(form, graph, node, profile) for form in FORMS.values()]
+    else:
+        rows = [_row(form, site, profile, spread) for form in FORMS.values()]
+    rows = _refuse_spreading(rows)
     open_rows = [r for r in rows if r.refused is None]
     # Where nothing is known about costs, the form that always applies is as good as any.
     best = min(open_rows, key=lambda r: math.inf if r.score is None else r.score, default=None)
@@ -82,15 +84,8 @@ def chosen(rows: tuple[FormCost, ...]) -> str | None:
 
 
 def _row(
-    form: Form,
-    graph: Graph,
-    node: Node,
-    site: DeconvolutionSite | None,
-    profile: Profile,
-    spread: NonFiniteReport | None,
+    form: Form, site: DeconvolutionSite, profile: Profile, spread: NonFiniteReport | None
 ) -> FormCost:
-    if site is None:
-        return _row_without_costs(form, graph, node, profile)
     try:
         emitted = count(form, site, depth_to_space=profile.depth_to_space)
     except OpError as e:
@@ -110,7 +105,8 @@ def _row(
 def _row_without_costs(form: Form, graph: Graph, node: Node, profile: Profile) -> FormCost:
     op = node.op
     assert isinstance(op, core.Deconvolution)
-    skip = form.skips(op, *graph.input_specs(node.id))
+    _, *specs = graph.input_specs(node.id)
+    skip = form.skips(op, *specs)
     filter = constant_of(graph, graph.inputs_of(node.id)[1])
     refused = skip.reason if skip else _filter_refusal(filter is not None, profile)
     return FormCost(form.name, None, None, refused)
@@ -195,22 +191,18 @@ def _rounding(counted: CountedOperation, site: DeconvolutionSite, multiple: int)
     """Return by which factor rounding up channels multiplies a convolution's products."""
     if multiple == 1 or not isinstance(counted.op, ConvolutionBase):
         return 1.0
-    factor = 1.0
-    for channels in (site.c, _filter_of(counted, site)[0]):
-        factor *= -(-channels // multiple) * multiple / channels
-    return factor
+    channels = (site.c, _filter_of(counted, site)[0])
+    return math.prod(-(-n // multiple) * multiple / n for n in channels)
 
 
-def _refuse_spreading(rows: list[FormCost], spread: NonFiniteReport | None) -> list[FormCost]:
+def _refuse_spreading(rows: list[FormCost]) -> list[FormCost]:
     """Refuse the forms that spread non-finite constants further than another admissible one."""
-    if spread is None:
-        return rows
     counts = [r.affected for r in rows if r.refused is None and r.affected is not None]
     least = min(counts, default=0)
-    out = []
-    for r in rows:
-        if r.refused is None and r.affected is not None and r.affected > least:
-            reason = f"spreads non-finite constants to {r.affected} outputs instead of {least}"
-            r = replace(r, refused=reason)
-        out.append(r)
-    return out
+    reason = "spreads non-finite constants to {} outputs instead of {}"
+    return [
+        replace(r, refused=reason.format(r.affected, least))
+        if r.refused is None and (r.affected or 0) > least
+        else r
+        for r in rows
+    ]

@@ -27,12 +27,7 @@ class FormBuilder(Builder[X], Protocol[X]):
         """Return `build()`, of which equal keys emit the same but for the numbers of constants."""
 
 
-def pad_spatial(b: Builder[X], x: X, begin: Vector, end: Vector) -> X:
-    """Pad (negative: crop) the spatial axes of (N, C, *I) with zeros."""
-    return pad_axes(b, x, begin, end, 2)
-
-
-def pad_axes(b: Builder[X], x: X, begin: Vector, end: Vector, first: int) -> X:
+def pad_spatial(b: Builder[X], x: X, begin: Vector, end: Vector, first: int = 2) -> X:
     """Pad (negative: crop) the axes from `first` on with zeros; nothing where all pads are 0."""
     if all(isinstance(v, IntVector) and not any(v.values) for v in (begin, end)):
         return x
@@ -56,9 +51,8 @@ def flip(b: Builder[X], w: X, axes: int) -> X:
         return w
     start, step = np.full(len(reverse), -1), np.full(len(reverse), -1)
     stop = np.full(len(reverse), np.iinfo(np.int64).min)
-    return b.add(
-        Slice(), w, *(b.const(v.astype(np.int64)) for v in (start, stop, step, np.array(reverse)))
-    )
+    bounds = (start, stop, step, np.array(reverse))
+    return b.add(Slice(), w, *(b.const(v.astype(np.int64)) for v in bounds))
 
 
 def convolve(b: Builder[X], x: X, flipped: X, dilations: tuple[int, ...]) -> X:

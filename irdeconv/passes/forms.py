@@ -26,8 +26,8 @@ class FormRule(Protocol):
         """Return the output (N, M, *O)."""
 
 
-# Says by the specs of data, filter and pads, without building anything, why a form does not apply.
-FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec, Spec], Skip | None]
+# Says by the specs of filter and pads, without building anything, why a form does not apply.
+FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec], Skip | None]
 
 
 def skip_nothing(*_: object) -> None:
@@ -51,7 +51,7 @@ class Form:
         self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
     ) -> X | Skip:
         """Build the form or return why it does not apply."""
-        skip = self.skips(op, *map(b.spec, (x, w, pads_begin, pads_end)))
+        skip = self.skips(op, *map(b.spec, (w, pads_begin, pads_end)))
         return skip or self.rule(op, b, x, w, pads_begin, pads_end)
 
 

@@ -24,15 +24,7 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.passes.emit import (
-    FormBuilder,
-    X,
-    convolve,
-    emit_convolution,
-    joined,
-    pad_axes,
-    pad_spatial,
-)
+from irdeconv.passes.emit import FormBuilder, X, convolve, emit_convolution, joined, pad_spatial
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import Spec, ints, is_static
 
@@ -82,11 +74,9 @@ def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> Ax
     return AxisResidues(stride, tuple(residues), outputs - 1, outputs * stride - beyond)
 
 
-def skip_open_axes(
-    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
-) -> Skip | None:
+def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     """Return why the axes cannot be analysed, if so."""
-    if ints(begin) is None or ints(end) is None:
+    if any(ints(p) is None for p in pads):
         return Skip("the pads are known only at run time")
     if filter.shape is None or not is_static(filter.shape[3:]):
         return Skip("the kernel's size is known only at run time")
@@ -97,13 +87,9 @@ def axes_of(
     op: core.Deconvolution, b: Builder[X], w: X, pads_begin: X, pads_end: X
 ) -> list[AxisResidues]:
     """Return the analysis of every axis; pads and kernel must be known."""
-    begin, end = vector(b, pads_begin), vector(b, pads_end)
-    kernel = sizes(b, w, 3, len(op.strides))
-    assert isinstance(begin, IntVector)
-    assert isinstance(end, IntVector)
-    assert isinstance(kernel, IntVector)
-    rows = zip(op.strides, op.dilations, kernel.values, begin.values, end.values, strict=True)
-    return [analyse(*row) for row in rows]
+    vectors = (sizes(b, w, 3, len(op.strides)), vector(b, pads_begin), vector(b, pads_end))
+    known = [v.values for v in vectors if isinstance(v, IntVector)]
+    return [analyse(*row) for row in zip(op.strides, op.dilations, *known, strict=True)]
 
 
 def phases(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:
@@ -122,13 +108,9 @@ def _phase(b: Builder[X], x: X, w: X, axes: list[AxisResidues], residues: Sequen
     if not all(r.taps for r in residues):
         return _nothing(b, x, w, axes)
     begin = IntVector(tuple(-r.first for r in residues))
-    # I + begin + end = I + more + extent - 1
-    end = IntVector(
-        tuple(a.more + r.extent - 1 + r.first for a, r in zip(axes, residues, strict=True))
-    )
-    window = pad_spatial(b, x, begin, end)
-    dilations = tuple(r.dilation for r in residues)
-    return convolve(b, window, take(b, w, residues), dilations)
+    more = IntVector(tuple(a.more + r.extent - 1 for a, r in zip(axes, residues, strict=True)))
+    window = pad_spatial(b, x, begin, more - begin)
+    return convolve(b, window, take(b, w, residues), tuple(r.dilation for r in residues))
 
 
 def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
@@ -155,15 +137,15 @@ def interleave(b: Builder[X], y: X, w: X, groups: int, axes: list[AxisResidues])
 
     With `groups` > 1 the residues stand inside each group's channels, M' being M / groups.
     """
-    strides = tuple(a.stride for a in axes)
-    if math.prod(strides) > 1:
-        y = depth_to_space(b, y, w, groups, strides)
+    y = depth_to_space(b, y, w, groups, tuple(a.stride for a in axes))
     surplus = IntVector(tuple(-a.surplus for a in axes))
     return pad_spatial(b, y, surplus * 0, surplus)
 
 
 def depth_to_space(b: Builder[X], y: X, w: X, groups: int, strides: tuple[int, ...]) -> X:
     """Move the residues from the channels into space; DepthToSpace where it can express it."""
+    if math.prod(strides) == 1:
+        return y
     if groups == 1 and len(set(strides)) == 1:
         return b.add(DepthToSpace("blocks_first", strides[0]), y)
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
@@ -239,12 +221,10 @@ def widen(axis: AxisResidues, kernel: int) -> Widened:
     return Widened(low, tuple(rows), kernel)
 
 
-def skip_stacked(
-    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
-) -> Skip | None:
+def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     """Return why the filter cannot be stacked, if so."""
     if is_static(filter.shape):
-        return skip_open_axes(op, data, filter, begin, end)
+        return skip_open_axes(op, filter, *pads)
     return Skip("the filter's shape is known only at run time")
 
 
@@ -253,16 +233,18 @@ def stacked(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X
     axes, shape = axes_of(op, b, w, pads_begin, pads_end), b.spec(w).shape
     assert is_static(shape)
     widened = [widen(a, k) for a, k in zip(axes, shape[3:], strict=True)]
-    end = [a.more + v.span - 1 + v.low for a, v in zip(axes, widened, strict=True)]
-    data = pad_spatial(b, x, IntVector(tuple(-v.low for v in widened)), IntVector(tuple(end)))
-    y = convolve(b, data, _stack(b, w, shape, widened), (1,) * len(axes))
+    begin = IntVector(tuple(-v.low for v in widened))
+    more = IntVector(tuple(a.more + v.span - 1 for a, v in zip(axes, widened, strict=True)))
+    y = convolve(
+        b, pad_spatial(b, x, begin, more - begin), _stack(b, w, shape, widened), (1,) * len(axes)
+    )
     return interleave(b, y, w, shape[0], axes)
 
 
 def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) -> X:
     """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them."""
     more = IntVector(tuple(int(v.lacks) for v in widened))
-    w = pad_axes(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
+    w = pad_spatial(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
     for a, v in enumerate(widened, 3):
         if not v.is_filter:
             index = b.const(np.array(v.index, np.int64))
@@ -280,9 +262,7 @@ def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) 
     return b.add(Reshape(special_zero=False), w, b.const(np.array(target, np.int64)))
 
 
-def skip_gemm(
-    op: core.Deconvolution, data: Spec, filter: Spec, begin: Spec, end: Spec
-) -> Skip | None:
+def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     """Return why the kernel is not the stride, if so."""
     if not is_static(filter.shape):
         return Skip("the filter's shape is known only at run time")
@@ -304,7 +284,6 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, p
     target = (shape[0], math.prod(op.strides) * shape[2], shape[1], *(1,) * axes)
     flat = b.add(Reshape(special_zero=False), flat, b.const(np.array(target, np.int64)))
     y = emit_convolution(b, x, flat, (1,) * axes)
-    if math.prod(op.strides) > 1:
-        y = depth_to_space(b, y, w, shape[0], op.strides)
+    y = depth_to_space(b, y, w, shape[0], op.strides)
     zero = IntVector((0,) * axes)
     return pad_spatial(b, y, zero - vector(b, pads_begin), zero - vector(b, pads_end))
