@@ -85,117 +85,98 @@ def full_size(size: Vector, strides: Vector, kernel: Vector, dilations: Vector) 
     return (size - 1) * strides + dilated_kernel(kernel, dilations)
 
 
-def openvino(
-    auto_pad: str,
-    pads_begin: Vector,
-    pads_end: Vector,
-    output_padding: Vector,
-    full: Callable[[], Vector],
-    output_shape: Vector | None,
-) -> Window:
+@dataclass(frozen=True, kw_only=True)
+class WindowTerms:
+    """What the rules of a window work on, as vectors over the spatial axes."""
+
+    size: Vector
+    kernel: Vector
+    strides: IntVector
+    dilations: IntVector
+    pads_begin: IntVector
+    pads_end: IntVector
+    output_padding: IntVector
+    output_shape: Vector | None
+
+    def extent(self) -> Vector:
+        """Return DK, the extent of the dilated kernel."""
+        return dilated_kernel(self.kernel, self.dilations)
+
+    def full(self) -> Vector:
+        """Return FULL, the size of the uncropped scatter."""
+        return full_size(self.size, self.strides, self.kernel, self.dilations)
+
+
+def openvino(auto_pad: str, t: WindowTerms) -> Window:
     """Return the window that the OpenVINO runtime computes.  [ConvolutionBackpropData-1]
 
     With `output_shape` explicit pads_begin stays in force and the end follows; under same_upper the
     odd element goes to the begin, under same_lower to the end, and a negative total is 0.
-    `full` is called only where `output_shape` makes FULL necessary.
     """
-    zero = pads_begin * 0
-    if output_shape is None:
-        begin, end = (pads_begin, pads_end) if auto_pad == "explicit" else (zero, zero)
-        return Window(begin, end - output_padding)
-    size = full()
+    zero = t.pads_begin * 0
+    if t.output_shape is None:
+        begin, end = (t.pads_begin, t.pads_end) if auto_pad == "explicit" else (zero, zero)
+        return Window(begin, end - t.output_padding)
+    full = t.full()
     if auto_pad == "explicit":
-        begin = pads_begin
+        begin = t.pads_begin
     elif auto_pad == "valid":
         begin = zero
     else:
-        total = (size - output_shape + output_padding).clamp()
-        begin = total.half() if auto_pad == "same_lower" else total - total.half()
-    return Window(begin, size - begin - output_shape)
+        total = (full - t.output_shape + t.output_padding).clamp()
+        begin = _share(total, auto_pad == "same_lower")
+    return Window(begin, full - begin - t.output_shape)
 
 
-def openvino_document(
-    auto_pad: str,
-    pads_begin: Vector,
-    pads_end: Vector,
-    output_padding: Vector,
-    full: Callable[[], Vector],
-    output_shape: Vector | None,
-) -> Window:
+def openvino_document(auto_pad: str, t: WindowTerms) -> Window:
     """Return the window of the published formulas, floor division included.
 
     With `output_shape` they take half of the total at the begin for every auto_pad but same_upper,
     ignore explicit pads and let a negative total stand.  [ConvolutionBackpropData-1, document]
     """
-    if output_shape is None:
-        return openvino(auto_pad, pads_begin, pads_end, output_padding, full, None)
-    size = full()
-    total = size - output_shape + output_padding
-    begin = total - total.half() if auto_pad == "same_upper" else total.half()
-    return Window(begin, size - begin - output_shape)
+    if t.output_shape is None:
+        return openvino(auto_pad, t)
+    full = t.full()
+    begin = _share(full - t.output_shape + t.output_padding, auto_pad != "same_upper")
+    return Window(begin, full - begin - t.output_shape)
 
 
-OPENVINO: dict[Semantics, Callable[..., Window]] = {
-    "runtime": openvino,
-    "document": openvino_document,
-}
-
-
-def onednn(
-    auto_pad: str,
-    pads_begin: Vector,
-    pads_end: Vector,
-    output_padding: Vector,
-    strides: Vector,
-    extent: Vector,
-) -> Window:
+def onednn(auto_pad: str, t: WindowTerms) -> Window:
     """Return oneDNN Graph's window.  [oneDNN Graph ConvTranspose-1]
 
-    `extent` is DK. Under same_* the total max(DK - S, 0) is split, the smaller half at the begin
-    for same_upper; given pads are ignored. output_padding always lengthens the output.
+    Under same_* the total max(DK - S, 0) is split, the smaller half at the begin for same_upper;
+    given pads are ignored. output_padding always lengthens the output.
     """
     if auto_pad == "none":
-        return Window(pads_begin, pads_end - output_padding)
+        return Window(t.pads_begin, t.pads_end - t.output_padding)
     if auto_pad == "valid":
-        return Window(strides * 0, strides * 0 - output_padding)
-    total = (extent - strides).clamp()
-    begin = total.half() if auto_pad == "same_upper" else total - total.half()
-    return Window(begin, total - begin - output_padding)
+        return Window(t.strides * 0, t.strides * 0 - t.output_padding)
+    total = (t.extent() - t.strides).clamp()
+    begin = _share(total, auto_pad == "same_upper")
+    return Window(begin, total - begin - t.output_padding)
 
 
-def onnx(
-    auto_pad: str,
-    pads_begin: Vector,
-    pads_end: Vector,
-    output_padding: Vector,
-    strides: Vector,
-    extent: Vector,
-    full: Callable[[], Vector],
-    output_shape: Vector | None,
-    *,
-    mirrored: bool = False,
-) -> Window:
+def onnx(auto_pad: str, t: WindowTerms, *, mirrored: bool = False) -> Window:
     """Return the window of ONNX Runtime, which is that of the text since version 11.
 
     output_shape takes precedence over SAME_*, that over VALID and pads. A total is split with the
     smaller half at the begin for SAME_UPPER and the larger one for everything else; `mirrored` is
     the formula printed for version 1, which has it the other way round.  [ONNX ConvTranspose]
     """
-    zero = strides * 0
-    same = auto_pad.startswith("SAME")
-    if output_shape is None and not same:
-        if auto_pad == "VALID":
-            return Window(zero, zero - output_padding)
-        return Window(pads_begin, pads_end - output_padding)
-    if output_shape is None:
+    zero = t.strides * 0
+    smaller = (auto_pad == "SAME_UPPER") != mirrored
+    if t.output_shape is not None:
+        full = t.full()
+        begin = _share((full + t.output_padding - t.output_shape).clamp(), smaller)
+        return Window(begin, full - begin - t.output_shape)
+    if auto_pad.startswith("SAME"):
         # Wanted is I * S, and FULL - I * S is DK - S.
-        total = (extent - strides + output_padding).clamp()
-        begin = _share(total, (auto_pad == "SAME_UPPER") != mirrored)
-        return Window(begin, total - begin - output_padding)
-    size = full()
-    total = (size + output_padding - output_shape).clamp()
-    begin = _share(total, (auto_pad == "SAME_UPPER") != mirrored)
-    return Window(begin, size - begin - output_shape)
+        total = (t.extent() - t.strides + t.output_padding).clamp()
+        begin = _share(total, smaller)
+        return Window(begin, total - begin - t.output_padding)
+    if auto_pad == "VALID":
+        return Window(zero, zero - t.output_padding)
+    return Window(t.pads_begin, t.pads_end - t.output_padding)
 
 
 def _share(total: Vector, smaller: bool) -> Vector:
@@ -203,17 +184,15 @@ def _share(total: Vector, smaller: bool) -> Vector:
     return total.half() if smaller else total - total.half()
 
 
-def tensorrt(
-    padding_mode: str, pre: Vector, post: Vector, strides: Vector, extent: Vector
-) -> Window:
+def tensorrt(padding_mode: str, t: WindowTerms) -> Window:
     """Return TensorRT's window.  [IDeconvolutionLayer, Shape Information]
 
     SAME_* override the given padding by max(DK - S, 0), the smaller half at the begin for
     SAME_UPPER; all other modes take it as it is.
     """
     if not padding_mode.startswith("SAME"):
-        return Window(pre, post)
-    total = (extent - strides).clamp()
+        return Window(t.pads_begin, t.pads_end)
+    total = (t.extent() - t.strides).clamp()
     begin = _share(total, padding_mode == "SAME_UPPER")
     return Window(begin, total - begin)
 

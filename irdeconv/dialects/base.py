@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from irdeconv.attributes import Ints
 from irdeconv.dialects.setting import Setting
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Vector, Window, dilated_kernel, full_size
+from irdeconv.geometry import IntVector, Window, WindowTerms
 from irdeconv.geometry_hints import empty_hint
 from irdeconv.op import Builder
 from irdeconv.ops import core
@@ -233,29 +232,6 @@ def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
     out = b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
     # A bias whose rank is unknown would leave nothing of the shape.
     return b.refine(out, b.spec(y).without_value()) if b.spec(bias).shape is None else out
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowTerms:
-    """What the rules of a window work on, as vectors over the spatial axes."""
-
-    size: Vector
-    kernel: Vector
-    strides: IntVector
-    dilations: IntVector
-    pads_begin: IntVector
-    pads_end: IntVector
-    output_padding: IntVector
-    output_shape: Vector | None
-
-    @property
-    def extent(self) -> Vector:
-        """DK, the extent of the dilated kernel."""
-        return dilated_kernel(self.kernel, self.dilations)
-
-    def full(self) -> Vector:
-        """FULL, the size of the uncropped scatter."""
-        return full_size(self.size, self.strides, self.kernel, self.dilations)
 
 
 def deconvolve(b: Builder[Any], x: Any, w: Any, t: WindowTerms, window: Window, least: int) -> Any:

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Literal
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
 from irdeconv.dialects.setting import CommonTerms, Setting
 from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import Semantics, Window
+from irdeconv.geometry import Semantics, Window, WindowTerms
 from irdeconv.op import Builder, attribute, op
 from irdeconv.spec import Spec
 
@@ -85,9 +84,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
         return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
 
     def window(self, t: WindowTerms) -> Window:
-        return geometry.onednn(
-            self.auto_pad, t.pads_begin, t.pads_end, t.output_padding, t.strides, t.extent
-        )
+        return geometry.onednn(self.auto_pad, t)
 
     def rule(self, s: Setting) -> PadsRule:
         return from_extent(s, "auto_pad")

@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, PadsTotal, as_given, from_output
 from irdeconv.dialects.setting import CommonTerms, Setting
 from irdeconv.dialects.system import BOTH, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import Semantics, Window, filled
+from irdeconv.geometry import Semantics, Window, WindowTerms, filled
 from irdeconv.geometry_hints import size_hint
 from irdeconv.op import Builder, attribute, op
 from irdeconv.spec import Spec, is_static, maximum
@@ -107,17 +106,7 @@ class ConvTranspose(DialectDeconvolution):
         return self.semantics == "document" and self.mirrored_text
 
     def window(self, t: WindowTerms) -> Window:
-        return geometry.onnx(
-            self.auto_pad,
-            t.pads_begin,
-            t.pads_end,
-            t.output_padding,
-            t.strides,
-            t.extent,
-            t.full,
-            t.output_shape,
-            mirrored=self._is_mirrored,
-        )
+        return geometry.onnx(self.auto_pad, t, mirrored=self._is_mirrored)
 
     def rule(self, s: Setting) -> PadsRule:
         larger = (s.auto_pad != "same_upper") != self._is_mirrored

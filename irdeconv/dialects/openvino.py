@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
-from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, as_given, from_output
 from irdeconv.dialects.setting import CommonTerms, Setting, shape_input
 from irdeconv.dialects.system import BOTH, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import Semantics, Window
+from irdeconv.geometry import Semantics, Window, WindowTerms
 from irdeconv.op import Builder, SpecBuilder, attribute, op
 from irdeconv.spec import Dim, Spec, is_static, merge
 
@@ -55,10 +54,9 @@ class BackpropData(DialectDeconvolution):
         return CommonTerms(**self.lists, auto_pad=self.auto_pad)
 
     def window(self, t: WindowTerms) -> Window:
-        rule = geometry.OPENVINO[self.semantics]
-        return rule(
-            self.auto_pad, t.pads_begin, t.pads_end, t.output_padding, t.full, t.output_shape
-        )
+        runtime = self.semantics == "runtime"
+        rule = geometry.openvino if runtime else geometry.openvino_document
+        return rule(self.auto_pad, t)
 
     def rule(self, s: Setting) -> PadsRule:
         document = self.semantics == "document"

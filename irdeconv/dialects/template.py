@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule
 from irdeconv.dialects.setting import PADS, PER_AXIS, CommonTerms, Setting, part
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import IntVector, Vector, Window
+from irdeconv.geometry import IntVector, Vector, Window, WindowTerms
 from irdeconv.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
 from irdeconv.ops import core
 from irdeconv.ops.convert import Convert

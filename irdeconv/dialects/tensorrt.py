@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Literal
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.base import WindowTerms
 from irdeconv.dialects.pads import PadsRule, from_extent
 from irdeconv.dialects.setting import CommonTerms, Setting
 from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
 from irdeconv.errors import OpError, Problem
-from irdeconv.geometry import Window, filled
+from irdeconv.geometry import Window, WindowTerms, filled
 from irdeconv.op import Builder, attribute, op
 from irdeconv.spec import Dim, Spec, is_static
 
@@ -110,7 +109,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
         )
 
     def window(self, t: WindowTerms) -> Window:
-        return geometry.tensorrt(self.mode, t.pads_begin, t.pads_end, t.strides, t.extent)
+        return geometry.tensorrt(self.mode, t)
 
     def rule(self, s: Setting) -> PadsRule:
         return from_extent(s, "padding_mode")
