@@ -15,6 +15,7 @@ from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.calls import Rule
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
+from irdeconv.ops.binding import known
 from irdeconv.ops.checks import Types, one_type, want_rank, want_type
 from irdeconv.ops.elementwise import quiet
 from irdeconv.ops.unary import UnaryFunction, compute, row, unary
@@ -104,21 +105,32 @@ class Gelu(UnaryFunction):
         return steps.gelu_erf if self.approximation_mode == "ERF" else steps.gelu_tanh, ()
 
 
-def _number(spec: Spec) -> float | None:
-    """Return a constant of one element."""
-    value = spec.known
-    return None if value is None or value.size != 1 else _first(value)
+class _Parametric(Op):
+    """Base of functions whose parameters are inputs of one element; `absent`: without them."""
 
+    rounding = COMPOSITE
+    rule: ClassVar[Rule]
+    absent: ClassVar[tuple[float, ...]] = ()
 
-def _first(values: Array) -> float:
-    return float(values.reshape(-1)[0])
+    def evaluate(self, data: Array, *parameters: Array) -> Array:
+        return compute(type(self).rule, data, *self._numbers(parameters))
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        values = known(inputs[1:])
+        if values is None or any(v.size != 1 for v in values):
+            return None
+        return ChainStep(type(self).rule, (Operand(0),), self._numbers(values))
+
+    def _numbers(self, parameters: Sequence[Array]) -> tuple[float, ...]:
+        return tuple(float(p.reshape(-1)[0]) for p in parameters) or self.absent
 
 
 @op("Swish", since=4)
-class Swish(Op):
+class Swish(_Parametric):
     """x * sigmoid(beta * x); beta: a scalar, 1 by default.  [activation/Swish-4]"""
 
-    rounding = COMPOSITE
+    rule: ClassVar[Rule] = steps.swish
+    absent = (1.0,)
 
     def infer(self, data: Spec, beta: Spec | None = None) -> Spec:
         want_type(data, "real", 0, "data")
@@ -126,13 +138,6 @@ class Swish(Op):
             one_type(data, beta, names=("data", "beta"))
             want_rank(beta.shape, 0, 0, 1, "beta")
         return Spec(data.dtype, data.shape)
-
-    def evaluate(self, data: Array, beta: Array | None = None) -> Array:
-        return compute(steps.swish, data, 1.0 if beta is None else _first(beta))
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        beta = _number(inputs[1]) if len(inputs) > 1 else 1.0
-        return None if beta is None else ChainStep(steps.swish, (Operand(0),), (beta,))
 
 
 @op("PReLU", aliases=("PRelu",))
@@ -187,10 +192,10 @@ class PReLU(Op):
 
 
 @op("HardSigmoid")
-class HardSigmoid(Op):
+class HardSigmoid(_Parametric):
     """max(0, min(1, alpha * x + beta)); alpha, beta: scalars.  [activation/HardSigmoid-1]"""
 
-    rounding = COMPOSITE
+    rule: ClassVar[Rule] = steps.hard_sigmoid
 
     def infer(self, data: Spec, alpha: Spec, beta: Spec) -> Spec:
         want_type(data, "real", 0, "data")
@@ -199,35 +204,17 @@ class HardSigmoid(Op):
             want_rank(s.shape, 0, 0, port, name)
         return Spec(dtype, data.shape)
 
-    def evaluate(self, data: Array, alpha: Array, beta: Array) -> Array:
-        return compute(steps.hard_sigmoid, data, _first(alpha), _first(beta))
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        alpha, beta = _number(inputs[1]), _number(inputs[2])
-        if alpha is None or beta is None:
-            return None
-        return ChainStep(steps.hard_sigmoid, (Operand(0),), (alpha, beta))
-
 
 @op("Selu")
-class Selu(Op):
+class Selu(_Parametric):
     """lambda * (x where x > 0, else alpha * (exp(x) - 1)); alpha, lambda of one element.
 
     [activation/Selu-1]
     """
 
-    rounding = COMPOSITE
+    rule: ClassVar[Rule] = steps.selu
 
     def infer(self, data: Spec, alpha: Spec, lambda_: Spec) -> Spec:
         want_type(data, "real", 0, "data")
         dtype = one_type(data, alpha, lambda_, names=("data", "alpha", "lambda"))
         return Spec(dtype, data.shape)
-
-    def evaluate(self, data: Array, alpha: Array, lambda_: Array) -> Array:
-        return compute(steps.selu, data, _first(alpha), _first(lambda_))
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        alpha, scale = _number(inputs[1]), _number(inputs[2])
-        if alpha is None or scale is None:
-            return None
-        return ChainStep(steps.selu, (Operand(0),), (alpha, scale))

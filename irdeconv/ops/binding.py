@@ -56,8 +56,6 @@ def indexed(index: tuple[Any, ...]) -> Callable[..., Array]:
     return lambda x, *_: x[full]
 
 
-def by_rows(block: tuple[int, int, int], kernel: Callable[..., None], **more: Any) -> Bound:
-    """Return a call of a reduction of data into a result, seen as `[outer, n, inner]`."""
-    return Bound(
-        lambda x, *_, out, team: kernel(x.reshape(block), out.reshape(block), team, **more)
-    )
+def by_rows(block: tuple[int, int, int], kernel: Callable[..., None]) -> Bound:
+    """Return a call of a kernel `(x, out, team)` on data and result seen as `[outer, n, inner]`."""
+    return Bound(lambda x, *_, out, team: kernel(x.reshape(block), out.reshape(block), team))

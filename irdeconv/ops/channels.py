@@ -11,9 +11,9 @@ import numpy as np
 
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.copies import copy_into
-from irdeconv.op import Op, attribute, op
+from irdeconv.op import Op, as_tuple, attribute, op
 from irdeconv.ops.binding import shape_of
-from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type
+from irdeconv.ops.checks import axis_of, elements, exact, positive_number, want_rank, want_type
 from irdeconv.spec import Array, Dim, Interval, Spec, format_shape
 from irdeconv.traits import MOVES, Bound
 
@@ -33,41 +33,40 @@ def divided(size: Dim, by: int, what: str, attribute: str) -> Dim:
     return size // by
 
 
-@dataclass(frozen=True)
-class _Blocks(Op):
-    """Base of the two directions."""
+class _Rearrangement(Op):
+    """Base of what splits axes, permutes the parts and joins them to other axes."""
 
     moves: ClassVar[bool] = True
     rounding = MOVES
-
-    mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: int = 1
-
-    def check(self) -> Iterator[Problem]:
-        if self.block_size < 1:
-            yield Problem(
-                "E210",
-                f"block_size is {self.block_size}; it must be positive",
-                attribute="block_size",
-            )
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         """Return into which axes the data is split, and their order in the result."""
         raise NotImplementedError
 
+    def evaluate(self, data: Array) -> Array:
+        split, order = self.rearrangement(data.shape)
+        target = shape_of(as_tuple(self.infer(Spec.of(data, keep=False)))[0])
+        return data.reshape(split).transpose(order).reshape(target)
+
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         split, order = self.rearrangement(shape_of(inputs[0]))
-        return _permuted(split, order, [split[i] for i in order])
+        result = [split[i] for i in order]
+
+        def call(x: Array, out: Array, team: Any) -> None:
+            copy_into(x.reshape(split).transpose(order), out.reshape(result))
+
+        return Bound(call)
 
 
-def _permuted(split: Sequence[int], order: Sequence[int], merge: Sequence[int]) -> Bound:
-    """Reshape to `split`, permute, and copy into the result seen as `merge`."""
-    seen, axes, result = tuple(split), tuple(order), tuple(merge)
+@dataclass(frozen=True)
+class _Blocks(_Rearrangement):
+    """Base of the two directions."""
 
-    def call(x: Array, *_: Array, out: Array, team: Any) -> None:
-        copy_into(x.reshape(seen).transpose(axes), out.reshape(result))
+    mode: BlockMode = attribute("blocks_first", documented=True)
+    block_size: int = 1
 
-    return Bound(call)
+    def check(self) -> Iterator[Problem]:
+        yield from positive_number(self, "block_size")
 
 
 @op("DepthToSpace")
@@ -85,13 +84,6 @@ class DepthToSpace(_Blocks):
         n, c, *space = data.shape
         channels = divided(c, self.block_size ** len(space), "the channel axis", "block_size")
         return Spec(data.dtype, (n, channels, *(d * self.block_size for d in space)))
-
-    def evaluate(self, data: Array) -> Array:
-        n, c, *space = data.shape
-        b = self.block_size
-        split, order = self.rearrangement(data.shape)
-        x = data.reshape(split).transpose(order)
-        return x.reshape(n, c // b ** len(space), *(d * b for d in space))
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
@@ -124,13 +116,6 @@ class SpaceToDepth(_Blocks):
         sizes = [divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2)]
         return Spec(data.dtype, (n, c * b ** len(space), *sizes))
 
-    def evaluate(self, data: Array) -> Array:
-        n, c, *space = data.shape
-        b = self.block_size
-        split, order = self.rearrangement(data.shape)
-        x = data.reshape(split).transpose(order)
-        return x.reshape(n, c * b ** len(space), *(d // b for d in space))
-
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
         axes, b = len(space), self.block_size
@@ -142,20 +127,17 @@ class SpaceToDepth(_Blocks):
 
 
 @op("ShuffleChannels")
-class ShuffleChannels(Op):
+class ShuffleChannels(_Rearrangement):
     """Read the channels of `axis` as [group, C / group] and swap the two; any type.
 
     [movement/ShuffleChannels-1]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     axis: int = 1
     group: int = 1
 
     def check(self) -> Iterator[Problem]:
-        if self.group < 1:
-            yield Problem("E210", f"group is {self.group}; it must be positive", attribute="group")
+        yield from positive_number(self, "group")
 
     def infer(self, data: Spec) -> Spec:
         if data.shape is not None:
@@ -163,19 +145,10 @@ class ShuffleChannels(Op):
             divided(data.shape[axis], self.group, f"axis {axis}", "group")
         return Spec(data.dtype, data.shape)
 
-    def evaluate(self, data: Array) -> Array:
-        axis = axis_of(self.axis, data.ndim, attribute="axis")
-        before, after = data.shape[:axis], data.shape[axis + 1 :]
-        c = data.shape[axis]
-        x = data.reshape(math.prod(before), self.group, c // self.group, math.prod(after))
-        return x.swapaxes(1, 2).reshape(data.shape)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
-        size = shape_of(inputs[0])
-        at = axis_of(self.axis, len(size))
-        outer, inner, c = math.prod(size[:at]), math.prod(size[at + 1 :]), size[at]
-        split = outer, self.group, c // self.group, inner
-        return _permuted(split, (0, 2, 1, 3), (outer, c // self.group, self.group, inner))
+    def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        at = axis_of(self.axis, len(shape))
+        outer, inner = math.prod(shape[:at]), math.prod(shape[at + 1 :])
+        return (outer, self.group, shape[at] // self.group, inner), [0, 2, 1, 3]
 
 
 @op("Reverse", until=1)

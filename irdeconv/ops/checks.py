@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
+from irdeconv.op import Op
 from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
@@ -127,6 +128,22 @@ def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, 
         else:
             rule = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
         raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
+
+
+def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
+    """Yield a problem where the attribute, a number, is below 1."""
+    value = getattr(op, attribute)
+    if value < 1:
+        text = f"{attribute} is {value}; it must be positive"
+        yield Problem("E210", text, attribute=attribute)
+
+
+def index_type(op: Op, attribute: str) -> Iterator[Problem]:
+    """Yield a problem where the attribute, an element type, is neither i32 nor i64."""
+    dtype = getattr(op, attribute)
+    if dtype.name not in ("i32", "i64"):
+        text = f"{attribute} is {dtype}; it must be i32 or i64"
+        yield Problem("E210", text, attribute=attribute)
 
 
 def union(a: Dim, b: Dim) -> Dim:

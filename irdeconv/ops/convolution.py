@@ -38,6 +38,7 @@ class ConvolutionBase(Op):
 
     rounding = SUM
     filter_layout: ClassVar[str] = ""
+    grouped: ClassVar[int] = 0  # 1 where the filter has a leading group axis
 
     strides: Ints = attribute((), documented=True)
     pads_begin: Ints = attribute((), documented=True)
@@ -45,11 +46,6 @@ class ConvolutionBase(Op):
     dilations: Ints = attribute((), documented=True)
     auto_pad: AutoPad = "explicit"
     unrestricted: bool = attribute(False, internal=True)
-
-    @property
-    def grouped(self) -> int:
-        """1 where the filter has a leading group axis."""
-        return 0
 
     def check(self) -> Iterator[Problem]:
         yield from positive("strides", self.strides)
@@ -237,7 +233,4 @@ class GroupConvolution(ConvolutionBase):
     """
 
     filter_layout: ClassVar[str] = "[g, M/g, C/g, *K]"
-
-    @property
-    def grouped(self) -> int:
-        return 1
+    grouped: ClassVar[int] = 1

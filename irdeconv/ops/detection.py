@@ -11,7 +11,7 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import suppression
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import one_type, single, want_rank, want_type
+from irdeconv.ops.checks import index_type, one_type, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge
 
 Scalar = Spec | None
@@ -34,9 +34,7 @@ class NonMaxSuppression(Op):
     output_type: ElementType = i64
 
     def check(self) -> Iterator[Problem]:
-        if self.output_type.name not in ("i32", "i64"):
-            text = f"output_type is {self.output_type}; it must be i32 or i64"
-            yield Problem("E210", text, attribute="output_type")
+        yield from index_type(self, "output_type")
 
     def infer(
         self,

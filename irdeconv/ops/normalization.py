@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,15 +18,51 @@ from irdeconv.kernels.reductions import rows_of
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import by_rows, is_computed, known, shape_of
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import elements, exact, one_type, want_rank, want_type
-from irdeconv.ops.reduction import mean_axes
+from irdeconv.ops.checks import elements, exact, one_type, positive_number, want_rank, want_type
+from irdeconv.ops.reduction import reduced_axes
 from irdeconv.ops.unary import wide
-from irdeconv.spec import Array, Spec, ints, merge
+from irdeconv.spec import Array, Spec, merge
 from irdeconv.traits import Bound, ChainStep, Operand
 
 
+class _OverAxes(Op):
+    """Base of normalizations over axes, which are the second input: any order, negative ones too.
+
+    Axes that are neighbours are normalized by a kernel; `evaluate` does it for all.
+    """
+
+    def infer(self, data: Spec, axes: Spec) -> Spec:
+        want_type(data, "real", 0, "data")
+        chosen = exact(elements(axes, 1, "axes"))
+        if chosen is not None and data.shape is not None:
+            reduced_axes(chosen, len(data.shape))
+        return Spec(data.dtype, data.shape)
+
+    def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
+        """Return the axes counted from 0 and sorted."""
+        return reduced_axes(axes[0].reshape(-1), rank)
+
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        """Compute f32 or f64."""
+        raise NotImplementedError
+
+    def kernel(self) -> Callable[..., None]:
+        """Return what normalizes `[outer, n, inner]` along n: `(x, out, team)`."""
+        raise NotImplementedError
+
+    def evaluate(self, data: Array, *axes: Array) -> Array:
+        return wide(self.normalize)(data, self.axes_in(data.ndim, *axes))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        axes, shape = known(inputs[1:]), shape_of(inputs[0])
+        if axes is None or not is_computed(inputs[0]):
+            return None
+        block = rows_of(shape, self.axes_in(len(shape), *axes))
+        return None if block is None else by_rows(block, self.kernel())
+
+
 @op("NormalizeL2")
-class NormalizeL2(Op):
+class NormalizeL2(_OverAxes):
     """x / sqrt(sum of squares over `axes`, `eps` added or as its lower bound), floating-point.
 
     Without axes every element but 0 is divided by itself.  [normalization/NormalizeL2-1]
@@ -33,42 +71,19 @@ class NormalizeL2(Op):
     eps: float = attribute(0.0, documented=True)
     eps_mode: Literal["add", "max"] = attribute("add", documented=True)
 
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            mean_axes(chosen, len(data.shape), 1)
-        return Spec(data.dtype, data.shape)
-
-    def evaluate(self, data: Array, axes: Array) -> Array:
-        chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
-        return wide(self._normalize)(data, chosen)
-
-    def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
         if not axes:
             return np.where(x == 0, x, x.dtype.type(1))
         eps = x.dtype.type(self.eps)
         squares = np.sum(x * x, axes, keepdims=True)
         return x / np.sqrt(squares + eps if self.eps_mode == "add" else np.maximum(squares, eps))
 
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        block = _axes_block(inputs)
-        if block is None:
-            return None
-        return by_rows(block, reductions.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
-
-
-def _axes_block(inputs: Sequence[Spec]) -> tuple[int, int, int] | None:
-    """Return (outer, n, inner) for constant axes (the second input) that are neighbours."""
-    chosen = ints(inputs[1])
-    if chosen is None or not is_computed(inputs[0]):
-        return None
-    shape = shape_of(inputs[0])
-    return rows_of(shape, mean_axes(chosen, len(shape), 1))
+    def kernel(self) -> Callable[..., None]:
+        return partial(reductions.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
 
 
 def standardize(
-    x: Array, axes: tuple[int, ...], variance: bool, eps: float, *, inside: bool
+    x: Array, axes: tuple[int, ...], *, variance: bool, eps: float, inside: bool
 ) -> Any:
     """Subtract the mean over axes and, with `variance`, divide by the standard deviation."""
     centred = x - np.mean(x, axes, keepdims=True)
@@ -79,14 +94,26 @@ def standardize(
     return centred / (np.sqrt(spread + small) if inside else np.sqrt(spread) + small)
 
 
-def _standardized(
-    data: Array, axes: tuple[int, ...], variance: bool, eps: float, *, inside: bool
-) -> Array:
-    return wide(lambda x: standardize(x, axes, variance, eps, inside=inside))(data)
+class _MeanVariance(_OverAxes):
+    """Base of the two versions."""
+
+    normalize_variance: bool
+    eps: float
+    eps_mode: str = "inside_sqrt"
+
+    def _with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        inside = self.eps_mode == "inside_sqrt"
+        return partial(function, variance=self.normalize_variance, eps=self.eps, inside=inside)
+
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        return self._with_rule(standardize)(x, axes)
+
+    def kernel(self) -> Callable[..., None]:
+        return self._with_rule(reductions.standardize)
 
 
 @op("MVN", until=5)
-class MVN2(Op):
+class MVN2(_MeanVariance):
     """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
 
     Divides by sqrt(variance + eps) with `normalize_variance`; floating-point.
@@ -97,25 +124,16 @@ class MVN2(Op):
     normalize_variance: bool = True
     eps: float = 1e-9
 
-    def infer(self, data: Spec) -> Spec:
+    def infer(self, data: Spec) -> Spec:  # type: ignore[override]  # it has no axes
         want_type(data, "real", 0, "data")
         return Spec(data.dtype, data.shape)
 
-    def evaluate(self, data: Array) -> Array:
-        axes = tuple(range(1 if self.across_channels else 2, data.ndim))
-        return _standardized(data, axes, self.normalize_variance, self.eps, inside=True)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        shape = shape_of(inputs[0])
-        block = rows_of(shape, tuple(range(1 if self.across_channels else 2, len(shape))))
-        if block is None or not is_computed(inputs[0]):
-            return None
-        variance = self.normalize_variance
-        return by_rows(block, reductions.standardize, variance=variance, eps=self.eps, inside=True)
+    def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
+        return tuple(range(1 if self.across_channels else 2, rank))
 
 
 @op("MVN", since=6)
-class MVN(Op):
+class MVN(_MeanVariance):
     """Mean-variance normalization over `axes` (integers, may be negative), floating-point.
 
     With `normalize_variance`: / sqrt(variance + eps) or / (sqrt(variance) + eps).
@@ -125,27 +143,6 @@ class MVN(Op):
     normalize_variance: bool = attribute(False, documented=True)
     eps: float = attribute(0.0, documented=True)
     eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
-
-    def infer(self, data: Spec, axes: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
-        chosen = exact(elements(axes, 1, "axes"))
-        if chosen is not None and data.shape is not None:
-            mean_axes(chosen, len(data.shape), 1)
-        return Spec(data.dtype, data.shape)
-
-    def evaluate(self, data: Array, axes: Array) -> Array:
-        chosen = mean_axes(tuple(int(a) for a in axes.reshape(-1)), data.ndim, 1)
-        inside = self.eps_mode == "inside_sqrt"
-        return _standardized(data, chosen, self.normalize_variance, self.eps, inside=inside)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        block = _axes_block(inputs)
-        if block is None:
-            return None
-        inside, variance = self.eps_mode == "inside_sqrt", self.normalize_variance
-        return by_rows(
-            block, reductions.standardize, variance=variance, eps=self.eps, inside=inside
-        )
 
 
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
@@ -179,62 +176,56 @@ def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
     return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * gamma + beta
 
 
-def _affine(first: int, inputs: Sequence[Spec], epsilon: float) -> ChainStep | None:
-    """Return the step of data at port `first` with constant parameters."""
-    data = inputs[first]
-    parameters = known([s for i, s in enumerate(inputs) if i != first])
-    if data.shape is None or data.dtype is None or parameters is None:
-        return None
-    kind = computing_type(data.dtype.container)
-    shape = (-1, *(1,) * (len(data.shape) - 2))
-    gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
-    with np.errstate(all="ignore"):
-        factor = gamma / np.sqrt(variance + kind.type(epsilon))
-    return ChainStep(steps.affine, (Operand(first), mean, factor, beta))
+@dataclass(frozen=True)
+class _BatchNorm(Op):
+    """Base of the two versions; `first` is the data's port, the parameters keep their order."""
+
+    first: ClassVar[int] = 0
+
+    epsilon: float = attribute(0.0, documented=True)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        parameters = inputs[: self.first] + inputs[self.first + 1 :]
+        return wide(_batch_norm)(inputs[self.first], parameters, self.epsilon)
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        """Constant parameters."""
+        data = inputs[self.first]
+        parameters = known([*inputs[: self.first], *inputs[self.first + 1 :]])
+        if data.shape is None or data.dtype is None or parameters is None:
+            return None
+        kind = computing_type(data.dtype.container)
+        shape = (-1, *(1,) * (len(data.shape) - 2))
+        gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
+        with np.errstate(all="ignore"):
+            factor = gamma / np.sqrt(variance + kind.type(self.epsilon))
+        return ChainStep(steps.affine, (Operand(self.first), mean, factor, beta))
 
 
 @op("BatchNormInference", until=4)
-class BatchNormInference1(Op):
+class BatchNormInference1(_BatchNorm):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
 
     Inputs gamma, beta, data, mean, variance: one floating-point type, vectors of C values.
     [normalization/BatchNormInference-1]
     """
 
-    epsilon: float = attribute(0.0, documented=True)
+    first: ClassVar[int] = 2
 
     def infer(self, gamma: Spec, beta: Spec, data: Spec, mean: Spec, variance: Spec) -> Spec:
         return _infer_batch_norm((data, gamma, beta, mean, variance), (2, 0, 1, 3, 4))
 
-    def evaluate(
-        self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
-    ) -> Array:
-        return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        return _affine(2, inputs, self.epsilon)
-
 
 @op("BatchNormInference", since=5)
-class BatchNormInference(Op):
+class BatchNormInference(_BatchNorm):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
 
     data: [N, C, ...]; the others: vectors of C values, one floating-point type.
     [normalization/BatchNormInference-5]
     """
 
-    epsilon: float = attribute(0.0, documented=True)
-
     def infer(self, data: Spec, gamma: Spec, beta: Spec, mean: Spec, variance: Spec) -> Spec:
         return _infer_batch_norm((data, gamma, beta, mean, variance), (0, 1, 2, 3, 4))
-
-    def evaluate(
-        self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
-    ) -> Array:
-        return wide(_batch_norm)(data, (gamma, beta, mean, variance), self.epsilon)
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        return _affine(0, inputs, self.epsilon)
 
 
 @op("GroupNormalization", since=12)
@@ -249,12 +240,7 @@ class GroupNormalization(Op):
     epsilon: float = attribute(0.0, documented=True)
 
     def check(self) -> Iterator[Problem]:
-        if self.num_groups < 1:
-            yield Problem(
-                "E210",
-                f"num_groups is {self.num_groups}; it must be positive",
-                attribute="num_groups",
-            )
+        yield from positive_number(self, "num_groups")
 
     def infer(self, data: Spec, scale: Spec, bias: Spec) -> Spec:
         out = _infer_batch_norm((data, scale, bias), (0, 1, 2), ("data", "scale", "bias"))
@@ -268,7 +254,8 @@ class GroupNormalization(Op):
     def _normalize(self, x: Array, scale: Array, bias: Array) -> Any:
         shape = (-1, *(1,) * (x.ndim - 2))
         grouped = x.reshape(x.shape[0], self.num_groups, -1)
-        flat = standardize(grouped, (2,), True, self.epsilon, inside=True).reshape(x.shape)
+        whole = standardize(grouped, (2,), variance=True, eps=self.epsilon, inside=True)
+        flat = whole.reshape(x.shape)
         return flat * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, single, want_rank, want_type
+from irdeconv.ops.checks import axis_of, index_type, single, want_rank, want_type
 from irdeconv.spec import Array, Dim, Interval, Spec, bounds
 from irdeconv.traits import JUMPS, SUM
 
@@ -28,12 +28,7 @@ class _TopK(Op):
     index_element_type: ElementType
 
     def check(self) -> Iterator[Problem]:
-        if self.index_element_type.name not in ("i32", "i64"):
-            yield Problem(
-                "E210",
-                f"index_element_type is {self.index_element_type}; it must be i32 or i64",
-                attribute="index_element_type",
-            )
+        yield from index_type(self, "index_element_type")
 
     def infer(self, data: Spec, k: Spec) -> tuple[Spec, Spec]:
         want_type(data, "number", 0, "data")

@@ -17,15 +17,21 @@ from irdeconv.kernels.pooling import pooling
 from irdeconv.kernels.pooling.windows import PoolingWindows
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
-from irdeconv.ops.checks import axis_of, want_rank, want_type
+from irdeconv.ops.checks import axis_of, exact, index_type, want_rank, want_type
 from irdeconv.ops.convolution import reject
 from irdeconv.ops.core import positive
 from irdeconv.spec import Array, Dim, Shape, Spec, bounds
 from irdeconv.traits import MOVES, SUM, Bound
 
 
+class _Windows(Op):
+    """Base of all poolings: without dilations, as before the operation sets that have them."""
+
+    dilations: Ints = ()
+
+
 @dataclass(frozen=True)
-class Pool(Op):
+class Pool(_Windows):
     """What all poolings share: attributes, checks, output sizes.
 
     `kernel` is needed; absent strides mean 1 and absent pads 0. Pads are not negative.
@@ -38,22 +44,17 @@ class Pool(Op):
     rounding_type: Rounding = "floor"
     auto_pad: AutoPad = "explicit"
 
-    @property
-    def steps(self) -> Ints:
-        """The dilations; empty before the operation sets that have them."""
-        return ()
-
     def check(self) -> Iterator[Problem]:
         yield from positive("kernel", self.kernel)
         yield from positive("strides", self.strides)
-        yield from positive("dilations", self.steps)
+        yield from positive("dilations", self.dilations)
         pads = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
         for name, values in pads.items():
             for axis, p in enumerate(values):
                 if p < 0:
                     message = f"{name} must not be negative, but is {p} on spatial axis {axis}"
                     yield Problem("E210", message, attribute=name)
-        for name, values in {"strides": self.strides, **pads, "dilations": self.steps}.items():
+        for name, values in {"strides": self.strides, **pads, "dilations": self.dilations}.items():
             count = len(values)
             if count not in (0, len(self.kernel)):
                 yield Problem(
@@ -63,11 +64,12 @@ class Pool(Op):
                     hint="every list needs one value per spatial axis",
                 )
 
-    def windows(self, sizes: Ints, outputs: Ints) -> tuple[PoolingWindows, bool]:
-        """Return where the windows lie for exact sizes, and whether anything is padded."""
+    def windows(self, shape: Ints) -> tuple[PoolingWindows, bool]:
+        """Return where the windows lie in data of that shape, and whether anything is padded."""
+        outputs = exact((self.output_shape(Spec(None, shape)) or ())[2:]) or ()
         strides, dilations, explicit = self._filled()
         begin, end = geometry_conv.pads(
-            self.auto_pad, sizes, self.kernel, strides, dilations, explicit
+            self.auto_pad, shape[2:], self.kernel, strides, dilations, explicit
         )
         found = PoolingWindows(self.kernel, strides, dilations, begin, outputs)
         return found, any(begin) or any(end)
@@ -76,8 +78,8 @@ class Pool(Op):
         """Pool into one output; the second one of MaxPool-8 is evaluated."""
         if len(outputs) > 1 or inputs[0].dtype is None:
             return None
-        shape, sizes = shape_of(inputs[0]), shape_of(outputs[0])[2:]
-        windows, padded = self.windows(shape[2:], sizes)
+        shape = shape_of(inputs[0])
+        windows, padded = self.windows(shape)
         count = self.counts(shape[2:], windows, padded)
         return Bound(pooling.Pooling(shape, inputs[0].dtype.container, windows, count))
 
@@ -88,7 +90,7 @@ class Pool(Op):
     def _filled(self) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
         n = len(self.kernel)
         pads = filled(self.pads_begin, n, 0), filled(self.pads_end, n, 0)
-        return filled(self.strides, n, 1), filled(self.steps, n, 1), pads
+        return filled(self.strides, n, 1), filled(self.dilations, n, 1), pads
 
     def output_shape(self, data: Spec) -> Shape | None:
         """Return the output's shape; E301, E304 and E306 where the windows do not fit the data."""
@@ -153,8 +155,7 @@ class AvgPoolBase(Pool):
                     )
 
     def evaluate(self, data: Array) -> Array:
-        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
-        windows, padded = self.windows(data.shape[2:], shape[2:])
+        windows, padded = self.windows(data.shape)
         return pooling.avg_pool(data, windows, exclude_pad=self._excludes(padded))
 
     def _excludes(self, padded: bool) -> bool:
@@ -193,10 +194,6 @@ class AvgPool16(AvgPoolBase):
 
     dilations: Ints = ()
 
-    @property
-    def steps(self) -> Ints:
-        return self.dilations
-
 
 @op("MaxPool", until=7)
 class MaxPool1(Pool):
@@ -212,8 +209,7 @@ class MaxPool1(Pool):
         return Spec(data.dtype, self.output_shape(data))
 
     def evaluate(self, data: Array) -> Array:
-        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
-        return pooling.max_pool(data, self.windows(data.shape[2:], shape[2:])[0])
+        return pooling.max_pool(data, self.windows(data.shape)[0])
 
 
 @dataclass(frozen=True)
@@ -226,15 +222,9 @@ class IndexedMaxPool(Pool):
     index_element_type: ElementType = dtypes.i64
     axis: int = 0
 
-    @property
-    def steps(self) -> Ints:
-        return self.dilations
-
     def check(self) -> Iterator[Problem]:
         yield from super().check()
-        if self.index_element_type.name not in ("i32", "i64"):
-            message = f"index_element_type is {self.index_element_type}; it must be i32 or i64"
-            yield Problem("E210", message, attribute="index_element_type")
+        yield from index_type(self, "index_element_type")
 
     def infer(self, data: Spec) -> tuple[Spec, Spec]:
         shape = self.output_shape(data)
@@ -243,7 +233,7 @@ class IndexedMaxPool(Pool):
         return Spec(data.dtype, shape), Spec(self.index_element_type, shape)
 
     def evaluate(self, data: Array) -> tuple[Array, Array]:
-        windows = self._windows(data)
+        windows = self.windows(data.shape)[0]
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         y, found = pooling.max_pool_indices(data, windows, axis)
         return y, found.astype(self.index_element_type.container)
@@ -253,11 +243,7 @@ class IndexedMaxPool(Pool):
 
     def evaluate_values(self, data: Array) -> Array:
         """Compute the first output alone, which is several times faster than both."""
-        return pooling.max_pool(data, self._windows(data))
-
-    def _windows(self, data: Array) -> PoolingWindows:
-        shape = _exact(self.output_shape(Spec.of(data, keep=False)))
-        return self.windows(data.shape[2:], shape[2:])[0]
+        return pooling.max_pool(data, self.windows(data.shape)[0])
 
 
 @op("MaxPool", since=8, until=13)
@@ -277,7 +263,3 @@ class MaxPool14(IndexedMaxPool):
 
     data (N, C, *I) -> two of (N, C, *O).  [pooling/MaxPool-14]
     """
-
-
-def _exact(shape: Shape | None) -> Ints:
-    return tuple(int(d) for d in shape or ())  # type: ignore[arg-type]  # exact: it is an array's

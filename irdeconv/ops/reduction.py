@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,9 +21,9 @@ from irdeconv.traits import JUMPS, MOVES, SCALE, SUM, Bound, Rounding
 Reducer = Callable[..., Array]
 
 
-def reduced_axes(axes: Array, rank: int) -> tuple[int, ...]:
-    """Return the axes counted from 0 and sorted; any order, negative ones and a scalar are fine."""
-    return tuple(sorted({axis_of(int(a), rank, port=1) for a in axes.reshape(-1)}))
+def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Return the axes counted from 0 and sorted; any order and negative ones are fine."""
+    return tuple(sorted({axis_of(int(a), rank, port=1) for a in axes}))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Reduction(Op):
         chosen = exact(values)
         if chosen is None:
             return Spec(data.dtype, self._unknown(data.shape, values))
-        gone = reduced_axes(np.array(chosen, np.int64), len(data.shape))
+        gone = reduced_axes(chosen, len(data.shape))
         if self.keep_dims:
             return Spec(data.dtype, tuple(1 if i in gone else d for i, d in enumerate(data.shape)))
         return Spec(data.dtype, tuple(d for i, d in enumerate(data.shape) if i not in gone))
@@ -67,7 +67,7 @@ class Reduction(Op):
     def evaluate(self, data: Array, axes: Array) -> Array:
         if axes.dtype == object or (data.dtype == object and not self._adds_dims(data)):
             raise TypeError(f"{self.type} of partly known values")
-        chosen = reduced_axes(axes, data.ndim)
+        chosen = reduced_axes(axes.reshape(-1), data.ndim)
         if not chosen:
             return data
         return type(self).fn(data, chosen, self.keep_dims)
@@ -77,7 +77,7 @@ class Reduction(Op):
         if chosen is None or ufunc is None or not is_computed(inputs[0]):
             return None
         shape = shape_of(inputs[0])
-        axes = reduced_axes(chosen, len(shape))
+        axes = reduced_axes(chosen.reshape(-1), len(shape))
         block = rows_of(shape, axes)
         if ufunc is np.add and block is not None:
             outer, n, inner = block
@@ -217,8 +217,3 @@ ReduceLogicalAnd = reduction(
 ReduceLogicalOr = reduction(
     "ReduceLogicalOr", _numpy(np.any), "Whether any is true", accepts="boolean", rounding=JUMPS
 )
-
-
-def mean_axes(axes: tuple[int, ...], rank: int, port: int) -> tuple[int, ...]:
-    """Return sorted axes counted from 0."""
-    return tuple(sorted({axis_of(a, rank, port=port) for a in axes}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,12 @@ def log_softmax(x: Array, axis: int) -> Any:
     return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
 
 
+@dataclass(frozen=True)
 class _AlongAxis(Op):
     """Base: floating-point data, a valid axis, the shape stays."""
 
     rounding = Rounding("softmax")
-    axis: int
+    axis: int = 1
 
     def infer(self, data: Spec) -> Spec:
         want_type(data, "real", 0, "data")
@@ -50,7 +53,8 @@ class _AlongAxis(Op):
         shape = shape_of(inputs[0])
         at = axis_of(self.axis, len(shape))
         block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
-        return by_rows(block, reductions.softmax, log=self.rounding.rule == "log_softmax")
+        log = self.rounding.rule == "log_softmax"
+        return by_rows(block, partial(reductions.softmax, log=log))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1
@@ -60,14 +64,10 @@ class _AlongAxis(Op):
 class SoftMax1(_AlongAxis):
     """exp(x) / sum of exp along `axis` (not negative), floating-point.  [activation/SoftMax-1]"""
 
-    axis: int = 1
-
 
 @op("SoftMax", since=8, aliases=("Softmax",))
 class SoftMax(_AlongAxis):
     """exp(x) / sum of exp along `axis` (may be negative).  [activation/SoftMax-8]"""
-
-    axis: int = 1
 
 
 @op("LogSoftmax", since=5)
@@ -75,7 +75,6 @@ class LogSoftmax(_AlongAxis):
     """x - log(sum of exp) along `axis`, floating-point.  [activation/LogSoftmax-5]"""
 
     rounding = Rounding("log_softmax")
-    axis: int = 1
 
     def evaluate(self, data: Array) -> Array:
         return wide(log_softmax)(data, self.axis)

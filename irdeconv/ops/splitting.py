@@ -9,7 +9,15 @@ from irdeconv.kernels.copies import ConcatKernel
 from irdeconv.op import op
 from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import axis_of, elements, exact, single, want_rank, want_type
+from irdeconv.ops.checks import (
+    axis_of,
+    elements,
+    exact,
+    positive_number,
+    single,
+    want_rank,
+    want_type,
+)
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 
 
@@ -42,12 +50,7 @@ class Split(ViewOp):
     num_splits: int
 
     def check(self) -> Iterator[Problem]:
-        if self.num_splits < 1:
-            yield Problem(
-                "E210",
-                f"num_splits is {self.num_splits}; it must be positive",
-                attribute="num_splits",
-            )
+        yield from positive_number(self, "num_splits")
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)

@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import Problem
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import axis_of, single
+from irdeconv.ops.checks import axis_of, index_type, single
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, is_static
 
 
@@ -28,11 +28,8 @@ class Unique(Op):
     count_element_type: ElementType = i64
 
     def check(self) -> Iterator[Problem]:
-        index, count = self.index_element_type, self.count_element_type
-        for name, dtype in (("index_element_type", index), ("count_element_type", count)):
-            if dtype.name not in ("i32", "i64"):
-                text = f"{name} is {dtype}; it must be i32 or i64"
-                yield Problem("E210", text, attribute=name)
+        yield from index_type(self, "index_element_type")
+        yield from index_type(self, "count_element_type")
 
     def infer(self, data: Spec, axis: Spec | None = None) -> tuple[Spec, ...]:
         at = None if axis is None else single(axis, 1, "axis")
