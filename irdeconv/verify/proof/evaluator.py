@@ -17,6 +17,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Attributes, Ints, attributes_of
 from irdeconv.verify.proof.definition import Unproved
+from irdeconv.verify.proof.places import PLACES, axes_of, gathered, ints_of
 
 # From this input port on, the operation takes vectors; all others only have tensors.
 FIRST_VECTOR = {
@@ -68,7 +69,7 @@ class Evaluator:
 
     def vector(self, value: Value) -> Ints:
         """Return an integer vector as Python ints."""
-        return tuple(int(v) for v in self.value(value, "vector").reshape(-1))
+        return ints_of(self.value(value, "vector"))
 
     def _compute(self, value: Value, role: str) -> Array:
         node = self.graph.node(value.node)
@@ -98,12 +99,8 @@ def constant_array(node: Node) -> Array:
     return data.array()
 
 
-def _axes(values: Array, rank: int) -> list[int]:
-    return [int(a) % rank for a in values.reshape(-1)]
-
-
 def _transpose(op: Attributes, x: Array, order: Array) -> Array:
-    return x.transpose(_axes(order, x.ndim) if order.size else None)
+    return x.transpose(axes_of(order, x.ndim) if order.size else None)
 
 
 def reshape_target(op: Attributes, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
@@ -119,81 +116,16 @@ def reshape_target(op: Attributes, shape: Sequence[int], pattern: Sequence[int])
 
 
 def _reshape(op: Attributes, x: Array, pattern: Array) -> Array:
-    return x.reshape(reshape_target(op, x.shape, [int(v) for v in pattern]))
+    return x.reshape(reshape_target(op, x.shape, ints_of(pattern)))
 
 
 def _squeeze(op: Attributes, x: Array, axes: Array | None = None) -> Array:
-    gone = None if axes is None or not axes.size else tuple(_axes(axes, x.ndim))
+    gone = None if axes is None or not axes.size else tuple(axes_of(axes, x.ndim))
     return x.squeeze(gone)
 
 
 def _unsqueeze(op: Attributes, x: Array, axes: Array) -> Array:
-    return np.expand_dims(x, tuple(_axes(axes, x.ndim + axes.size)))
-
-
-def slice_places(size: int, start: int, stop: int, step: int) -> Array:
-    """Return the positions that one axis of a Slice keeps."""
-    if step < 0 and start < -size:
-        start = -size
-    return np.arange(size)[slice(start, stop, step)]
-
-
-def _slice(op: Attributes, x: Array, start: Array, stop: Array, step: Array, *axes: Array) -> Array:
-    chosen = _axes(axes[0], x.ndim) if axes else list(range(start.size))
-    for a, *bounds in zip(chosen, start, stop, step, strict=True):
-        x = x.take(slice_places(x.shape[a], *(int(v) for v in bounds)), a)
-    return x
-
-
-def strided_places(
-    op: Attributes,
-    shape: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-    step: Sequence[int],
-) -> list[Array]:
-    """Return the positions that each axis of a StridedSlice keeps; Unproved for new axes."""
-    if any(map(any, (op.new_axis_mask, op.shrink_axis_mask, op.ellipsis_mask))):
-        raise Unproved("a StridedSlice that adds or removes axes is not followed")
-    places = [np.arange(n) for n in shape]
-    for a, (b, e, s) in enumerate(zip(begin, end, step, strict=True)):
-        first = None if a < len(op.begin_mask) and op.begin_mask[a] else b
-        last = None if a < len(op.end_mask) and op.end_mask[a] else e
-        places[a] = places[a][slice(first, last, s)]
-    return places
-
-
-def _strided_slice(op: Attributes, x: Array, begin: Array, end: Array, *step: Array) -> Array:
-    steps = step[0] if step else np.ones_like(begin)
-    rows = ([int(v) for v in values] for values in (begin, end, steps))
-    for a, kept in enumerate(strided_places(op, x.shape, *rows)):
-        x = x.take(kept, a)
-    return x
-
-
-def window_places(size: int, begin: int, end: int) -> Array:
-    """Return which position stands at each place of a padded axis, -1 for padding."""
-    if size + begin + end < 0:
-        raise ValueError(f"size {size} with pads {begin} and {end}")
-    at = np.arange(-begin, size + end)
-    return np.where((at >= 0) & (at < size), at, -1)
-
-
-def _pad(op: Attributes, x: Array, begin: Array, end: Array, *fill: Array) -> Array:
-    if op.pad_mode != "constant" or (fill and fill[0].any()):
-        raise Unproved(f"a Pad of mode {op.pad_mode} does not fill with zeros")
-    return padded(x, [int(v) for v in begin], [int(v) for v in end])
-
-
-def padded(x: Array, begin: Sequence[int], end: Sequence[int]) -> Array:
-    """Return an array with zeros around it; negative pads crop."""
-    for a, (b, e) in enumerate(zip(begin, end, strict=True)):
-        at = window_places(x.shape[a], b, e)
-        out = np.zeros((*x.shape[:a], at.size, *x.shape[a + 1 :]), x.dtype)
-        to, whence = [slice(None)] * a + [at >= 0], [slice(None)] * a + [at[at >= 0]]
-        out[tuple(to)] = x[tuple(whence)]
-        x = out
-    return x
+    return np.expand_dims(x, tuple(axes_of(axes, x.ndim + axes.size)))
 
 
 def _concat(op: Attributes, *parts: Array) -> Array:
@@ -209,30 +141,30 @@ def _gather(op: Attributes, x: Array, indices: Array, axis: Array) -> Array:
 def _broadcast(op: Attributes, x: Array, shape: Array, *mapping: Array) -> Array:
     if op.mode != "numpy":
         raise Unproved(f"a Broadcast of mode {op.mode} is not followed")
-    return np.broadcast_to(x, tuple(int(v) for v in shape))
+    return np.broadcast_to(x, ints_of(shape))
 
 
-def _zero_insertion(op: Attributes, x: Array) -> Array:
-    rows = zip(x.shape[2:], op.strides, strict=True)
-    sizes = [s * i if op.trailing or not i else s * (i - 1) + 1 for i, s in rows]
-    out = np.zeros((*x.shape[:2], *sizes), x.dtype)
-    every = [slice(None, None, s) for s in (1, 1, *op.strides)]
-    out[tuple(every)] = x
-    return out
+def block_steps(op: Attributes, shape: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return how DepthToSpace moves elements: the shape taken apart, its order, the result's shape.
+
+    Unproved where the channels do not make whole blocks.
+    """
+    n, c, *space = shape
+    axes, b = len(space), op.block_size
+    inner = c // b**axes
+    if inner * b**axes != c:
+        raise Unproved(f"DepthToSpace of {c} channels in blocks of {b} on {axes} axes")
+    first = op.mode == "blocks_first"
+    blocks = (b,) * axes
+    channels = (*blocks, inner) if first else (inner, *blocks)
+    at, channel = (1, 1 + axes) if first else (2, 1)
+    moved = (v for a in range(axes) for v in (2 + axes + a, at + a))
+    return (n, *channels, *space), (0, channel, *moved), (n, inner, *(d * b for d in space))
 
 
 def _depth_to_space(op: Attributes, x: Array) -> Array:
-    n, c, *space = x.shape
-    axes, b = len(space), op.block_size
-    inner = c // b**axes
-    if op.mode == "blocks_first":
-        x = x.reshape(n, *(b,) * axes, inner, *space)
-        order = [0, axes + 1]
-        order += [v for a in range(axes) for v in (axes + 2 + a, 1 + a)]
-    else:
-        x = x.reshape(n, inner, *(b,) * axes, *space)
-        order = [0, 1] + [v for a in range(axes) for v in (axes + 2 + a, 2 + a)]
-    return x.transpose(order).reshape(n, inner, *(d * b for d in space))
+    apart, order, target = block_steps(op, x.shape)
+    return x.reshape(apart).transpose(order).reshape(target)
 
 
 def convert(op: Attributes, x: Array) -> Array:
@@ -243,20 +175,21 @@ def convert(op: Attributes, x: Array) -> Array:
     return x.astype(op.destination_type.container)
 
 
+def _reading(places: Callable[..., list[Array]]) -> Callable[..., Array]:
+    return lambda op, x, *vectors: gathered(x, places(op, x.shape, *vectors))
+
+
 MOVEMENTS: dict[str, Callable[..., Array]] = {
+    **{type: _reading(rule) for type, rule in PLACES.items()},
     "Broadcast": _broadcast,
     "Concat": _concat,
-    "Tile": lambda op, x, repeats: np.tile(x, [int(r) for r in repeats]),
+    "Tile": lambda op, x, repeats: np.tile(x, ints_of(repeats)),
     "DepthToSpace": _depth_to_space,
     "Gather": _gather,
-    "Pad": _pad,
     "Reshape": _reshape,
-    "Slice": _slice,
     "Squeeze": _squeeze,
-    "StridedSlice": _strided_slice,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
-    "ZeroInsertion": _zero_insertion,
 }
 
 

@@ -27,9 +27,9 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Attributes, Ints
 from irdeconv.verify.proof.definition import Definition, Unproved
-from irdeconv.verify.proof.enlarge import resize_axes, resize_inputs, resize_places, same_pads
-from irdeconv.verify.proof.evaluator import Constants, Evaluator, padded
+from irdeconv.verify.proof.evaluator import Constants, Evaluator
 from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region
+from irdeconv.verify.proof.places import gathered, resized, same_pads, window
 from irdeconv.verify.proof.product import (
     PRIME,
     Product,
@@ -124,7 +124,7 @@ class Field(Evaluator):
         for kind in ("ReLU", "Tanh", "Sigmoid", "PReLU", "HardSigmoid"):
             self.rules[kind] = self._activation(kind)
         self.rules["Clamp"] = self._clamp
-        self.rules["Interpolate"] = _enlarge
+        self.rules["Interpolate"] = _interpolate
         self.rules["Add"] = lambda op, a, b: reduced(a + b)
         self.rules = {name: product_aware(name, rule) for name, rule in self.rules.items()}
         self.rules["Convolution"] = lambda op, x, w: _convolve(op, x, dense(w)[None])
@@ -188,15 +188,8 @@ def residues(array: Array) -> Array:
     return np.asarray(whole * powers[exponent - 53 + 1200] % PRIME)
 
 
-def _enlarge(op: Attributes, x: Array, *rest: Array) -> Array:
-    """Return a nearest enlargement."""
-    port, axes_port, scales = resize_inputs(op, len(rest) + 1)
-    axes = resize_axes(op, x.ndim)
-    if axes_port is not None:
-        axes = [int(a) % x.ndim for a in rest[axes_port - 1].reshape(-1)]
-    for a, target in zip(axes, rest[port - 1].reshape(-1), strict=True):
-        x = x.take(resize_places(op, x.shape[a], float(target), scales), a)
-    return x
+def _interpolate(op: Attributes, x: Array, *rest: Array) -> Array:
+    return gathered(x, resized(op, x.shape, 1 + len(rest), lambda port: rest[port - 1]))
 
 
 def _convolve(op: Attributes, x: Array | Product, w: Array) -> Array:
@@ -219,7 +212,8 @@ def _tap_by_tap(
 ) -> Array:
     """Return the convolution of data that are no product."""
     groups, outputs, inner, *kernel = w.shape
-    wide = padded(x, (0, 0, *(b for b, _ in pads)), (0, 0, *(e for _, e in pads)))
+    rows = zip(x.shape, ((0, 0), (0, 0), *pads), strict=True)
+    wide = gathered(x, [window(n, *around) for n, around in rows])
     sizes = [
         max((p - d * (k - 1) - 1) // s + 1, 0)
         for p, d, k, s in zip(wide.shape[2:], dilations, kernel, strides, strict=True)

@@ -1,8 +1,8 @@
 """Tensors modulo a prime that are outer products: one vector for each axis.
 
 A convolution of such a tensor costs what its filter and its output hold, not their product: the
-channels and each spatial axis are summed on their own. Pads, inserted zeros and merged axes keep
-the form; other movements take the whole tensor (`dense`).
+channels and each spatial axis are summed on their own. What reads each axis on its own (PLACES)
+and merged axes keep the form; other movements take the whole tensor (`dense`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Attributes, Ints
-from irdeconv.verify.proof.evaluator import MOVEMENTS, padded, reshape_target
+from irdeconv.verify.proof.evaluator import MOVEMENTS, reshape_target
+from irdeconv.verify.proof.places import PLACES, axes_of, gathered, ints_of, window
 
 PRIME = 2**31 - 1
 BITS = 31
@@ -120,31 +121,23 @@ def dense(x: Array | Product) -> Array:
     return x.dense() if isinstance(x, Product) else np.asarray(x)
 
 
-def _pad(op: Attributes, x: Product, begin: Array, end: Array, *fill: Array) -> Product:
-    rows = zip(x.factors, begin.reshape(-1), end.reshape(-1), strict=True)
-    rule = MOVEMENTS["Pad"]
-    return Product(tuple(rule(op, f, np.array([b]), np.array([e]), *fill) for f, b, e in rows))
-
-
-def _spread(op: Attributes, x: Product) -> Product:
-    factors = list(x.factors)
-    for a, s in enumerate(op.strides, 2):
-        size = factors[a].size
-        wide = np.zeros(s * size if op.trailing or not size else s * (size - 1) + 1, np.int64)
-        wide[::s] = factors[a]
-        factors[a] = wide
-    return Product(tuple(factors))
-
-
 def _transpose(op: Attributes, x: Product, order: Array) -> Product:
-    axes = [int(a) % x.ndim for a in order.reshape(-1)] or list(range(x.ndim))[::-1]
+    axes = axes_of(order, x.ndim) or list(range(x.ndim))[::-1]
     if sorted(axes) != list(range(x.ndim)):
         raise ValueError(f"{axes} is no order of {x.ndim} axes")
     return x.transposed(axes)
 
 
 def _reshape(op: Attributes, x: Product, pattern: Array) -> Product | None:
-    return x.reshaped(tuple(reshape_target(op, x.shape, [int(v) for v in pattern])))
+    return x.reshaped(tuple(reshape_target(op, x.shape, ints_of(pattern))))
+
+
+def _reading(places: Callable[..., list[Array]]) -> Callable[..., Product]:
+    def rule(op: Attributes, x: Product, *vectors: Array) -> Product:
+        rows = zip(x.factors, places(op, x.shape, *vectors), strict=True)
+        return Product(tuple(gathered(f, [at]) for f, at in rows))
+
+    return rule
 
 
 def _ones(name: str) -> Callable[..., Product | None]:
@@ -157,12 +150,11 @@ def _ones(name: str) -> Callable[..., Product | None]:
 
 
 MOVES: dict[str, Callable[..., Product | None]] = {
-    "Pad": _pad,
+    **{type: _reading(rule) for type, rule in PLACES.items()},
     "Reshape": _reshape,
     "Squeeze": _ones("Squeeze"),
     "Transpose": _transpose,
     "Unsqueeze": _ones("Unsqueeze"),
-    "ZeroInsertion": _spread,
 }
 
 
@@ -198,7 +190,7 @@ def contract(x: Product, w: Array, readings: Sequence[Array]) -> Array:
 
 def windows_of(x: Array, strides: int, dilation: int, taps: int, pads: tuple[int, int]) -> Array:
     """Return what a convolution reads along an axis: [O, K] of the factor x."""
-    wide = padded(x, pads[:1], pads[1:])
+    wide = gathered(x, [window(x.size, *pads)])
     outputs = max((wide.size - dilation * (taps - 1) - 1) // strides + 1, 0)
     at = strides * np.arange(outputs)[:, None] + dilation * np.arange(taps)
     return np.asarray(wide[at])

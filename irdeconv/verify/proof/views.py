@@ -17,17 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from irdeconv.spec import Array
-from irdeconv.verify.proof.attributes import Attributes, Ints
+from irdeconv.verify.proof.attributes import Ints
 from irdeconv.verify.proof.definition import Unproved
-from irdeconv.verify.proof.evaluator import (
-    reshape_target,
-    slice_places,
-    strided_places,
-    window_places,
-)
+from irdeconv.verify.proof.places import NOTHING
 from irdeconv.verify.proof.stack import Stack
 
-NOTHING = -1
 EVERYWHERE = -1  # the axis of a bias of one value
 
 
@@ -155,35 +149,6 @@ def read(view: TensorView, places: Sequence[Array]) -> TensorView:
     return view.moved([a.take(p) for a, p in zip(view.axes, places, strict=True)])
 
 
-def pad(view: TensorView, begin: Sequence[int], end: Sequence[int]) -> TensorView:
-    """Pad with zeros; negative pads crop. A window on the endlessly extended tensor."""
-    return read(view, [window_places(*r) for r in zip(view.shape, begin, end, strict=True)])
-
-
-def cut(view: TensorView, axes: Sequence[int], bounds: Sequence[Sequence[int]]) -> TensorView:
-    """Take start:stop:step of some axes."""
-    places = [np.arange(n) for n in view.shape]
-    for a, row in zip(axes, bounds, strict=True):
-        places[a] = places[a][slice_places(places[a].size, row[0], row[1], row[2])]
-    return read(view, places)
-
-
-def strided(
-    view: TensorView, op: Attributes, begin: Sequence[int], end: Sequence[int], step: Sequence[int]
-) -> TensorView:
-    """Take the part that a StridedSlice takes."""
-    return read(view, strided_places(op, view.shape, begin, end, step))
-
-
-def spread(view: TensorView, strides: Sequence[int], trailing: bool) -> TensorView:
-    """Put S-1 zeros between the neighbours of every spatial axis; `trailing`: behind each."""
-    places = [np.arange(n) for n in view.shape[:2]]
-    for n, s in zip(view.shape[2:], strides, strict=True):
-        at = np.arange(s * n if trailing or not n else s * (n - 1) + 1)
-        places.append(np.where(at % s == 0, at // s, NOTHING))
-    return read(view, places)
-
-
 def unsqueeze(view: TensorView, places: Sequence[int]) -> TensorView:
     """Insert axes of size 1 at the given places of the result."""
     old = iter(view.axes)
@@ -197,11 +162,6 @@ def squeeze(view: TensorView, places: Sequence[int]) -> TensorView:
     if any(view.shape[p] != 1 for p in places):
         raise Unproved(f"Squeeze of axes {list(places)} of {list(view.shape)}")
     return regroup(view, target)
-
-
-def reshape(view: TensorView, op: Attributes, pattern: Sequence[int]) -> TensorView:
-    """Merge and split axes as a Reshape does."""
-    return regroup(view, reshape_target(op, view.shape, pattern))
 
 
 def regroup(view: TensorView, target: Sequence[int]) -> TensorView:
@@ -303,21 +263,3 @@ def _replace_digit(
     table = np.take(old.table, small, axis=at)
     components[owner] = Component((*old.digits[:at], *fresh, *old.digits[at + 1 :]), table)
     return fresh
-
-
-def depth_to_space(view: TensorView, op: Attributes) -> TensorView:
-    """Move blocks of channels into space."""
-    n, c, *space = view.shape
-    axes, b = len(space), op.block_size
-    inner = c // b**axes
-    if inner * b**axes != c:
-        raise Unproved(f"DepthToSpace of {c} channels in blocks of {b} on {axes} axes")
-    first = op.mode == "blocks_first"
-    blocks = [b] * axes
-    channels = [*blocks, inner] if first else [inner, *blocks]
-    apart = regroup(view, [n, *channels, *space])
-    at, channel = (1, 1 + axes) if first else (2, 1)
-    order = [0, channel]
-    for a in range(axes):
-        order += [2 + axes + a, at + a]
-    return regroup(transpose(apart, order), [n, inner, *(d * b for d in space)])

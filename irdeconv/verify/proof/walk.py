@@ -13,12 +13,27 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.spec import Array
-from irdeconv.verify.proof import enlarge, views
+from irdeconv.verify.proof import views
 from irdeconv.verify.proof.attributes import Attributes, Ints, attributes_of
 from irdeconv.verify.proof.definition import Unproved
-from irdeconv.verify.proof.evaluator import FIRST_VECTOR, Evaluator, constant_array, convert
+from irdeconv.verify.proof.evaluator import (
+    FIRST_VECTOR,
+    Evaluator,
+    block_steps,
+    constant_array,
+    convert,
+    reshape_target,
+)
+from irdeconv.verify.proof.places import (
+    NOTHING,
+    PLACES,
+    axes_of,
+    repeat_places,
+    resized,
+    same_pads,
+)
 from irdeconv.verify.proof.stack import ConvolutionBlock, Stack
-from irdeconv.verify.proof.views import EVERYWHERE, NOTHING, TensorView
+from irdeconv.verify.proof.views import EVERYWHERE, TensorView
 
 
 @dataclass(frozen=True)
@@ -155,11 +170,8 @@ class Walk:
             parameters = [a.reshape(()) for a in arrays]
         return replace(view, activation=(node.type, tuple(parameters)))
 
-    def _vectors(self, values: tuple[Value, ...]) -> list[Ints]:
-        return [self.weights.vector(v) for v in values]
-
     def _chosen(self, value: Value, rank: int) -> list[int]:
-        return [v % rank for v in self.weights.vector(value)]
+        return axes_of(self.weights.value(value, "vector"), rank)
 
     def _movable(self, value: Value) -> TensorView:
         """Return a value whose elements are moved next: a bias goes into the base."""
@@ -177,8 +189,20 @@ class Walk:
         fill = [self.weights.value(v, "vector") for v in inputs[3:]]
         if op.pad_mode != "constant" or any(np.any(f != 0) for f in fill):
             raise Unproved(f'Pad "{node.name}" does not fill with zeros')
-        begin, end = self._vectors(inputs[1:3])
-        return views.pad(self._movable(inputs[0]), begin, end)
+        return self._read(node, inputs)
+
+    def _read(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        view, op = self._movable(inputs[0]), attributes_of(node)
+        vectors = (self.weights.value(v, "vector") for v in inputs[1:])
+        return views.read(view, PLACES[node.type](op, view.shape, *vectors))
+
+    def _interpolate(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
+        view, op = self._movable(inputs[0]), attributes_of(node)
+
+        def vector(port: int) -> Array:
+            return self.weights.value(inputs[port], "vector")
+
+        return views.read(view, resized(op, view.shape, len(inputs), vector))
 
     def _transpose(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
@@ -190,7 +214,8 @@ class Walk:
 
     def _reshape(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         pattern = self.weights.vector(inputs[1])
-        return views.reshape(self._movable(inputs[0]), attributes_of(node), pattern)
+        view = self._movable(inputs[0])
+        return views.regroup(view, reshape_target(attributes_of(node), view.shape, pattern))
 
     def _unsqueeze(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view = self.view(inputs[0])
@@ -204,25 +229,10 @@ class Walk:
             raise Unproved(f'Squeeze "{node.name}" names no axes')
         return views.squeeze(view, self._chosen(inputs[1], len(view.axes)))
 
-    def _slice(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
-        view = self._movable(inputs[0])
-        rows = list(zip(*self._vectors(inputs[1:4]), strict=True))
-        chosen = list(range(len(rows)))
-        if len(inputs) > 4:
-            chosen = self._chosen(inputs[4], len(view.axes))
-        return views.cut(view, chosen, rows)
-
-    def _strided(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
-        begin, end, *step = self._vectors(inputs[1:])
-        steps = step[0] if step else (1,) * len(begin)
-        return views.strided(self._movable(inputs[0]), attributes_of(node), begin, end, steps)
-
-    def _spread(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
-        op = attributes_of(node)
-        return views.spread(self.view(inputs[0]), op.strides, op.trailing)
-
     def _depth_to_space(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
-        return views.depth_to_space(self._movable(inputs[0]), attributes_of(node))
+        view = self._movable(inputs[0])
+        apart, order, target = block_steps(attributes_of(node), view.shape)
+        return views.regroup(views.transpose(views.regroup(view, apart), order), target)
 
     def _concat(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         op = attributes_of(node)
@@ -262,26 +272,12 @@ class Walk:
         every[at] = np.concatenate(places)
         return views.read(view, every)
 
-    def _interpolate(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
-        view = self._movable(inputs[0])
-        op = attributes_of(node)
-        port, axes_port, scales = enlarge.resize_inputs(op, len(inputs))
-        rank = len(view.axes)
-        chosen = enlarge.resize_axes(op, rank)
-        if axes_port is not None:
-            chosen = self._chosen(inputs[axes_port], rank)
-        targets = self.weights.value(inputs[port], "vector").reshape(-1)
-        places = [np.arange(n) for n in view.shape]
-        for a, target in zip(chosen, targets, strict=True):
-            places[a] = enlarge.resize_places(op, places[a].size, float(target), scales)
-        return views.read(view, places)
-
     def _broadcast(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         op = attributes_of(node)
         view = self._movable(inputs[0])
         if op.mode not in ("numpy", "bidirectional"):
             raise Unproved(f"a Broadcast of mode {op.mode} is not followed")
-        return views.read(view, enlarge.repeat_places(view.shape, self.weights.vector(inputs[1])))
+        return views.read(view, repeat_places(view.shape, self.weights.vector(inputs[1])))
 
     def _tile(self, node: Node, inputs: tuple[Value, ...]) -> TensorView:
         view, repeats = self._movable(inputs[0]), self.weights.vector(inputs[1])
@@ -332,7 +328,7 @@ class Walk:
 def _reading(op: Attributes, axis: int, where: Array, taps: int) -> Array:
     """Return what each output of a convolution reads along an axis: [Q, T], -1 for a zero."""
     stride, dilation = (v[axis] if v else 1 for v in (op.strides, op.dilations))
-    begin, end = enlarge.same_pads(op, axis, dilation * (taps - 1))
+    begin, end = same_pads(op, axis, dilation * (taps - 1))
     room = where.size + begin + end - dilation * (taps - 1) - 1
     if room < -1:
         raise Unproved(f"the kernel does not fit on spatial axis {axis}")
@@ -354,11 +350,11 @@ STEPS: dict[str, Callable[[Walk, Node, tuple[Value, ...]], TensorView]] = {
     "Interpolate": Walk._interpolate,
     "Pad": Walk._pad,
     "Reshape": Walk._reshape,
-    "Slice": Walk._slice,
+    "Slice": Walk._read,
     "Squeeze": Walk._squeeze,
-    "StridedSlice": Walk._strided,
+    "StridedSlice": Walk._read,
     "Tile": Walk._tile,
     "Transpose": Walk._transpose,
     "Unsqueeze": Walk._unsqueeze,
-    "ZeroInsertion": Walk._spread,
+    "ZeroInsertion": Walk._read,
 }
