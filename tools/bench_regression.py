@@ -212,7 +212,7 @@ def _write(
 ) -> None:
     document = {
         "schema": SCHEMA,
-        "conditions": conditions.to_dict(),
+        "conditions": asdict(conditions),
         "form": args.form,
         "layers": {layer.name: asdict(layer) for layer in layers},
         "seconds": times,

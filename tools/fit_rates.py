@@ -25,7 +25,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -294,7 +294,7 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
         print(f"fit_rates: too few kernels to measure: {', '.join(missing)}", file=sys.stderr)
         return 2
     conditions = Conditions.now()
-    print(", ".join(f"{k} {v}" for k, v in conditions.to_dict().items()))
+    print(", ".join(f"{k} {v}" for k, v in asdict(conditions).items()))
     fits = dict[str, Fit]()
     for name in [n for n in chosen if n not in missing]:
         timing = {"rounds": args.rounds, "seconds": args.seconds / len(chosen)}
@@ -305,7 +305,7 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
         print(f"not measured, since kernels are missing: {', '.join(missing)}")
     if args.json:
         results = {name: found.to_dict() for name, found in fits.items()}
-        document = {"schema": SCHEMA, "conditions": conditions.to_dict(), "families": results}
+        document = {"schema": SCHEMA, "conditions": asdict(conditions), "families": results}
         Path(args.json).write_text(json.dumps(document, indent=1) + "\n")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -58,10 +58,6 @@ class Conditions:
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ceilings:
@@ -75,10 +71,6 @@ class Ceilings:
     gemm_all: float
     copy: float
     cores: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
 
     def peak(self, threads: int) -> float:
         """Return the products of that many threads in GF/s: above one, the cores' part of all."""

@@ -46,10 +46,6 @@ class Quantiles:
         ranked = sorted(seconds)
         return Quantiles(ranked[0], *(percentile(ranked, q) for q in (50, 90, 99)))
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the JSON form, in seconds."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Timing:
@@ -64,10 +60,6 @@ class Timing:
         """Summarise one or more samples."""
         wall, cpu = [s.wall for s in samples], [s.cpu for s in samples]
         return Timing(len(samples), Quantiles.of(wall), Quantiles.of(cpu))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, in seconds."""
-        return {"runs": self.runs, "wall": self.wall.to_dict(), "cpu": self.cpu.to_dict()}
 
 
 def percentile(ranked: Sequence[float], q: float) -> float:

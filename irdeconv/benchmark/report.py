@@ -14,6 +14,7 @@ from irdeconv.plural import count
 
 BENCH_SCHEMA = "irdeconv/bench/1"
 TOP = 20
+TIMES = ("runs", "minimum ms", "median", "p90", "p99")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +49,6 @@ class PeerReport:
     ratio: float | None = None
     difference: float | None = None
     problem: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +120,12 @@ class BenchReport:
             "rounds": self.rounds,
             "seconds": self.seconds,
             "clock": self.clock,
-            "conditions": self.conditions.to_dict(),
-            "ceilings": self.ceilings.to_dict(),
-            "network": self.network.to_dict(),
+            "conditions": asdict(self.conditions),
+            "ceilings": asdict(self.ceilings),
+            "network": asdict(self.network),
             "steps": list(steps),
             "memory": asdict(self.memory),
-            "peers": [p.to_dict() for p in self.peers],
+            "peers": [asdict(p) for p in self.peers],
         }
 
     def __str__(self) -> str:
@@ -158,11 +155,10 @@ class BenchReport:
         )
 
     def _network(self) -> str:
-        head = ("network", "runs", "minimum ms", "median", "p90", "p99")
-        rows = []
-        for clock, times in (("processor", self.network.cpu), ("wall", self.network.wall)):
-            rows.append((f"{clock} time", str(self.network.runs), *_milliseconds(times)))
-        return table(head, rows, head[1:])
+        network = self.network
+        clocks = (("processor time", network.cpu), ("wall time", network.wall))
+        rows = [(clock, str(network.runs), *_milliseconds(times)) for clock, times in clocks]
+        return table(("network", *TIMES), rows, TIMES)
 
     def _steps(self, top: int) -> str:
         right = ("ms", "share", "GF/s", "of peak", "GB/s", "of copy", "scratch")
@@ -195,8 +191,7 @@ class BenchReport:
         )
 
     def _peers(self) -> str:
-        head = ("peer, one thread", "runs", "minimum ms", "median", "p90", "p99")
-        more = ("irdeconv / peer", "difference")
+        head = (*TIMES, "irdeconv / peer", "difference")
         rows, problems = [], []
         for p in self.peers:
             if p.timing is None or p.difference is None:
@@ -206,7 +201,7 @@ class BenchReport:
             gap = f"{p.difference:.1e}" if math.isfinite(p.difference) else "not comparable"
             times = _milliseconds(p.timing.cpu)
             rows.append((f"{p.name} {p.version}", str(p.timing.runs), *times, ratio, gap))
-        text = [table((*head, *more), rows, (*head[1:], *more))] if rows else []
+        text = [table(("peer, one thread", *head), rows, head)] if rows else []
         return "\n".join([*text, *problems])
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from irdeconv.benchmark.measure import Clock, Sample, Timing
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.benchmark.measure import Clock, Sample, Timing, timed
+from irdeconv.graph import Graph, Value
 from irdeconv.inspection.layers import macs as macs_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import ZeroInsertion, scatter_macs
@@ -44,7 +43,7 @@ class StepReport:
         """Return the JSON form."""
         layers = [{"type": type, "name": name} for type, name in self.nodes]
         facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "timing")}
-        return {**facts, "layers": layers, "timing": self.timing.to_dict()}
+        return {**facts, "layers": layers, "timing": asdict(self.timing)}
 
     @property
     def types(self) -> str:
@@ -73,14 +72,11 @@ def traffic(graph: Graph, step: Step) -> int | None:
     """Return the bytes that come into a step and leave it; what stays inside does not count."""
     covered = {n.id for n in step.nodes}
     read = dict.fromkeys(v for n in step.nodes for v in graph.inputs_of(n.id))
-    sizes = [graph.spec(v).nbytes for v in read if v.node not in covered]
-    sizes += [graph.spec(v).nbytes for v in _outputs(step.node)]
+    moved = [v for v in read if v.node not in covered]
+    moved += [Value(step.node.id, port) for port in range(max(step.node.outputs, 1))]
+    sizes = [graph.spec(v).nbytes for v in moved]
     known = [s for s in sizes if s is not None]
     return sum(known) if len(known) == len(sizes) else None
-
-
-def _outputs(node: Node) -> Iterable[Value]:
-    return (Value(node.id, port) for port in range(max(node.outputs, 1)))
 
 
 @dataclass
@@ -95,22 +91,16 @@ class StepTimer:
     def __call__(self) -> dict[str, Any]:
         """Run once and keep the times."""
         now: list[Sample] = []
-        out = self.plan.observe(self.inputs, self._around(now))
+
+        def around(step: Step, values: Values) -> None:
+            now.append(timed(lambda: step.call(values), self.clock))
+
+        out = self.plan.observe(self.inputs, around)
         if not self.samples:
             self.samples = [[] for _ in now]
         for kept, sample in zip(self.samples, now, strict=True):
             kept.append(sample)
         return out
-
-    def _around(self, now: list[Sample]) -> Callable[[Step, Values], None]:
-        wall_clock, cpu_clock = self.clock.wall, self.clock.cpu
-
-        def around(step: Step, values: Values) -> None:
-            wall, cpu = wall_clock(), cpu_clock()
-            step.call(values)
-            now.append(Sample(cpu=cpu_clock() - cpu, wall=wall_clock() - wall))
-
-        return around
 
 
 def report_steps(graph: Graph, steps: list[Step], samples: list[list[Sample]]) -> list[StepReport]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -115,31 +116,32 @@ def difference(
 ) -> TensorDifference:
     """Compare b with a, and within `allowed` of `expected` (a); not-finite values must be equal."""
     want = a if expected is None else expected
-    if not a.size or not a.shape == b.shape == want.shape or not (_numeric(a) and _numeric(b)):
-        return _incomparable(names, a, b, allowed, output)
+    name, type_a, type_b = names
+    record = partial(TensorDifference, name=name, type_a=type_a, type_b=type_b, output=output)
+    record = partial(record, shape_a=a.shape, shape_b=b.shape)
+    numbers = _numeric(a) and _numeric(b)
+    if not a.size or not a.shape == b.shape == want.shape or not numbers:
+        same = np.array_equal(a, b)
+        most = float(np.max(allowed.limit, initial=0.0))
+        kind = kind_of(a, b, most) if numbers and not same else None
+        off = 0.0 if same else np.inf
+        return record(max_abs=off, scale=1.0, tolerance=0.0, worst=None, kind=kind, own=off)
     x, y = a.astype(np.float64), b.astype(np.float64)
-    apart = _apart(x, y)
-    own = apart if want is a else _apart(want.astype(np.float64), y)
+    gap = _apart(x, y)
+    left = gap if want is a else _apart(want.astype(np.float64), y)
     limit = np.broadcast_to(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf), a.shape)
-    worst, at = _place(apart), _closest(own, limit)
-    return TensorDifference(
-        name=names[0],
-        type_a=names[1],
-        type_b=names[2],
-        shape_a=a.shape,
-        shape_b=b.shape,
-        max_abs=float(apart[worst]),
+    worst, at = _place(gap), _closest(left, limit)
+    own, tolerance = float(left[at]), float(limit[at])
+    return record(
+        max_abs=float(gap[worst]),
         scale=_largest(np.abs(x)),
-        tolerance=float(limit[at]),
+        tolerance=tolerance,
         worst=worst,
-        output=output,
-        kind=None
-        if within(float(own[at]), float(limit[at]))
-        else kind_of(want, b, _largest(limit)),
+        kind=None if within(own, tolerance) else kind_of(want, b, _largest(limit)),
         cosine=_cosine(x, y),
         ulps=_ulps(a[worst], b[worst]),
-        max_rel=_largest_relative(x, y, apart),
-        own=float(own[at]),
+        max_rel=_largest_relative(x, y, gap),
+        own=own,
         own_at=at,
         rule=allowed.rule,
     )
@@ -148,30 +150,6 @@ def difference(
 def within(own: float, limit: float) -> bool:
     """Whether a difference is allowed: also where a limit has overflowed, no infinite one is."""
     return own <= limit and math.isfinite(own)
-
-
-def _incomparable(
-    names: tuple[str, str, str], a: Array, b: Array, allowed: Allowed, output: bool
-) -> TensorDifference:
-    same = a.shape == b.shape and bool(np.array_equal(a, b))
-    numbers = _numeric(a) and _numeric(b)
-    limit = float(np.max(allowed.limit, initial=0.0))
-    kind = kind_of(a, b, limit) if numbers and not same else None
-    apart = 0.0 if same else np.inf
-    return TensorDifference(
-        name=names[0],
-        type_a=names[1],
-        type_b=names[2],
-        shape_a=a.shape,
-        shape_b=b.shape,
-        max_abs=apart,
-        scale=1.0,
-        tolerance=0.0,
-        worst=None,
-        output=output,
-        kind=kind,
-        own=apart,
-    )
 
 
 def _numeric(a: Array) -> bool:
@@ -217,12 +195,12 @@ def _ratio(own: Array, limit: Array) -> Array:
 def _apart(x: Array, y: Array) -> Array:
     """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
     with np.errstate(invalid="ignore"):
-        apart = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
-    odd = ~np.isfinite(apart)
+        gap = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
+    odd = ~np.isfinite(gap)
     if odd.any():
         equal = (x == y) | (np.isnan(x) & np.isnan(y))
-        apart[odd] = np.where(equal[odd], 0.0, np.inf)
-    return apart
+        gap[odd] = np.where(equal[odd], 0.0, np.inf)
+    return gap
 
 
 @np.errstate(all="ignore")
@@ -233,13 +211,13 @@ def _cosine(x: Array, y: Array) -> float:
     return min(float(np.dot(p, q)) / length, 1.0) if length else 1.0
 
 
-def _largest_relative(x: Array, y: Array, apart: Array) -> float:
+def _largest_relative(x: Array, y: Array, gap: Array) -> float:
     """Return max |x-y| / max(|x|, |y|): at most 2, and 1 where one of them is 0."""
-    differ = np.isfinite(apart) & (apart > 0)
+    differ = np.isfinite(gap) & (gap > 0)
     if not differ.any():
         return 0.0
     top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
-    return float((apart[differ] / top).max())
+    return float((gap[differ] / top).max())
 
 
 def _ulps(a: Any, b: Any) -> int | None:
