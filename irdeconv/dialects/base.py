@@ -142,17 +142,17 @@ def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> 
         )
 
 
-def check_output_type(shape: Spec) -> None:
+def check_output_type(shape: Spec | None) -> None:
     """Require an output_shape of integers; E303."""
-    if shape.dtype is not None and not shape.dtype.is_integral:
+    if shape is not None and shape.dtype is not None and not shape.dtype.is_integral:
         raise OpError(
             f"output_shape is {shape.dtype}; it must be of an integer type", code="E303", port=2
         )
 
 
-def check_output_shape(shape: Spec, axes: int | None) -> None:
+def check_output_shape(shape: Spec | None, axes: int | None) -> None:
     """Require one value from 0 on per spatial axis; E305."""
-    if axes is None or shape.shape is None:
+    if shape is None or shape.shape is None or axes is None:
         return
     if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
         raise OpError(

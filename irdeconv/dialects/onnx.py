@@ -69,13 +69,8 @@ class ConvTranspose(DialectDeconvolution):
                 attribute="pads",
                 hint="leave out one of them",
             )
-        lists = {
-            "pads": self.pads,
-            "output_padding": self.output_padding,
-            "output_shape": self.output_shape,
-        }
-        for name, values in lists.items():
-            for at, v in enumerate(values):
+        for name in ("pads", "output_padding", "output_shape"):
+            for at, v in enumerate(getattr(self, name)):
                 if v < 0:
                     yield Problem(
                         "E210",

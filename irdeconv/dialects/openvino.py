@@ -59,25 +59,19 @@ class BackpropData(DialectDeconvolution):
         return rule(self.auto_pad, t)
 
     def rule(self, s: Setting) -> PadsRule:
+        text = f"{s.auto_pad} with output_shape"
         document = self.semantics == "document"
         if s.output_shape is None:
-            if s.same:
-                return PadsRule(
-                    f"{s.auto_pad} without output_shape: no pads, what is given is ignored"
-                )
-            return as_given(s)
+            unused = f"{s.auto_pad} without output_shape: no pads, what is given is ignored"
+            return PadsRule(unused) if s.same else as_given(s)
         if document:
-            text = f"{s.auto_pad} with output_shape, the document's formula: given pads are ignored"
+            text += ", the document's formula: given pads are ignored"
         elif s.auto_pad == "explicit":
             return PadsRule(
                 "output_shape is given: pads_begin as given, the end follows from the size"
             )
         elif s.auto_pad == "valid":
-            return PadsRule(
-                "valid with output_shape: nothing at the begin, the end follows from the size"
-            )
-        else:
-            text = f"{s.auto_pad} with output_shape"
+            return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
         return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")
 
     def check_ranks(self, data: Spec, filter: Spec, axes: int | None) -> None:

@@ -20,17 +20,8 @@ from irdeconv.spec import Spec
 from irdeconv.traits import SCALE, SUM, Rounding
 
 Activation = Literal["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"]
+_Build = Callable[[Builder[Any], Any, Floats], Any]
 UNBOUNDED = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
-
-# Parameters in their order.
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "Relu": (),
-    "Tanh": (),
-    "Sigmoid": (),
-    "LeakyRelu": ("alpha",),
-    "Clip": ("min", "max"),
-    "HardSigmoid": ("alpha", "beta"),
-}
 
 
 @dataclass(frozen=True)
@@ -55,11 +46,12 @@ class NhwcConvTranspose(ConvTranspose):
                     attribute="activation_params",
                 )
             return
-        names = PARAMETERS[self.activation]
+        _, names = _ACTIVATIONS[self.activation]
         unbounded = (
             self.activation == "Relu"
             and len(parameters) == 2
-            and (parameters[0] == 0 and parameters[1] >= UNBOUNDED)
+            and parameters[0] == 0
+            and parameters[1] >= UNBOUNDED
         )
         if len(parameters) != len(names) and not unbounded:
             yield Problem(
@@ -81,7 +73,8 @@ class NhwcConvTranspose(ConvTranspose):
     def activate(self, b: Builder[Any], y: Any) -> Any:
         if self.activation is None:
             return y
-        return _ACTIVATIONS[self.activation](b, y, self.activation_params)
+        build, _ = _ACTIVATIONS[self.activation]
+        return build(b, y, self.activation_params)
 
 
 def _constant(b: Builder[Any], y: Any, value: float) -> Any:
@@ -99,13 +92,14 @@ def _hard_sigmoid(b: Builder[Any], y: Any, p: Floats) -> Any:
     return b.add(HardSigmoid(), y, _constant(b, y, p[0]), _constant(b, y, p[1]))
 
 
-_ACTIVATIONS: dict[str, Callable[[Builder[Any], Any, Floats], Any]] = {
-    "Relu": lambda b, y, p: b.add(ReLU(), y),
-    "Tanh": lambda b, y, p: b.add(Tanh(), y),
-    "Sigmoid": lambda b, y, p: b.add(Sigmoid(), y),
-    "LeakyRelu": _leaky,
-    "Clip": lambda b, y, p: b.add(Clamp(p[0], p[1]), y),
-    "HardSigmoid": _hard_sigmoid,
+# What builds an activation, and its parameters in their order.
+_ACTIVATIONS: dict[Activation, tuple[_Build, tuple[str, ...]]] = {
+    "Relu": (lambda b, y, p: b.add(ReLU(), y), ()),
+    "Tanh": (lambda b, y, p: b.add(Tanh(), y), ()),
+    "Sigmoid": (lambda b, y, p: b.add(Sigmoid(), y), ()),
+    "LeakyRelu": (_leaky, ("alpha",)),
+    "Clip": (lambda b, y, p: b.add(Clamp(p[0], p[1]), y), ("min", "max")),
+    "HardSigmoid": (_hard_sigmoid, ("alpha", "beta")),
 }
 
 

@@ -40,23 +40,12 @@ class PadsRule:
             return f"odd, the larger half at the {side}"
         return f"the larger half at the {side} where it is odd"
 
-    def begin(self, axis: int) -> Dim | None:
-        """Return what the split puts at the begin."""
-        total = self.totals[axis].value if self.larger_begin is not None else None
-        if not isinstance(total, int):
-            return None
-        return total - total // 2 if self.larger_begin else total // 2
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
             "text": self.text,
             "totals": [
-                {
-                    "formula": t.formula,
-                    "numbers": t.numbers,
-                    "value": t.value if isinstance(t.value, int) else str(t.value),
-                }
+                vars(t) | {"value": t.value if isinstance(t.value, int) else str(t.value)}
                 for t in self.totals
             ],
             "odd": None if self.larger_begin is None else "begin" if self.larger_begin else "end",

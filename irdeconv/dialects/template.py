@@ -181,11 +181,9 @@ class DialectDeconvolution(SugarOp):
         """Raise OpError where the inputs do not fit what the system accepts."""
         self.check_ranks(data, filter, axes)
         self.check_types(data, filter, bias)
-        if output_shape is not None:
-            base.check_output_type(output_shape)
+        base.check_output_type(output_shape)
         self.check_lists(axes)
-        if output_shape is not None:
-            base.check_output_shape(output_shape, axes)
+        base.check_output_shape(output_shape, axes)
         self.check_attributes(data, filter, axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
         self.check_channels(data, filter, channels, outputs)

@@ -121,11 +121,10 @@ class TensorFlow(System):
 
     def size(self, s: Setting) -> Ints | None:
         """Return the output size: the one that is asked for, or the default."""
-        wanted = _vector(s.output_shape) if s.output_shape is not None else None
-        if wanted is not None:
-            return wanted.values
+        if s.output_shape is not None:
+            return s.output_shape if is_static(s.output_shape) else None
         size, extent = _vector(s.size), _vector(s.extent)
-        if s.output_shape is not None or size is None or extent is None:
+        if size is None or extent is None:
             return None
         default = geometry.tensorflow_size(self.padding, size, IntVector(s.strides), extent)
         assert isinstance(default, IntVector)
@@ -166,7 +165,7 @@ def _check_axes(s: Setting) -> None:
         raise OpError(f"{s.axes} spatial axes; 1 to 3 are possible", code="E301")
 
 
-def _vector(values: Shape | None) -> IntVector | None:
+def _vector(values: Shape) -> IntVector | None:
     return IntVector(values) if is_static(values) else None
 
 

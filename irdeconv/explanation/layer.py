@@ -107,7 +107,7 @@ class LayerExplanation:
             "rejected": None if p is None else {"code": p.code, "message": p.message},
             "hints": list(self.hints),
             "remarks": [{"code": r.code, "message": r.message} for r in self.remarks],
-            **(crop_dict(self.crop) if self.crop else dict.fromkeys(("begin", "end", "size"))),
+            **crop_dict(self.crop),
             "rule": self.rule.to_dict() if self.rule else None,
             "axes": [a.to_dict() for a in self.axes],
             "picture": list(self.picture),

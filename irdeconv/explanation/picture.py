@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 WIDTH = 96  # columns
 INPUTS = 4  # a longer axis is drawn with so many elements
@@ -121,8 +121,4 @@ class AxisDrawing:
             if signal.startswith("x"):
                 terms.append(f"{signal}*w{k}")
         line = self._line(f"y{o}", cells).ljust(9 + self.cell * (self.high - self.low))
-        return f"{line}  = {_sum(terms)}"
-
-
-def _sum(terms: Sequence[str]) -> str:
-    return " + ".join(terms) or "0"
+        return f"{line}  = {' + '.join(terms) or 0}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,13 +42,8 @@ class Solutions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "wanted": list(self.wanted),
-            "found": [s.to_dict() for s in self.found],
-            "more": self.more,
-            "complete": self.complete,
-            "reason": self.reason,
-        }
+        found = [s.to_dict() for s in self.found]
+        return vars(self) | {"wanted": list(self.wanted), "found": found}
 
 
 @dataclass(frozen=True, order=True)
@@ -65,42 +60,33 @@ def solve(system: System, s: Setting, wanted: Ints, *, shown: int = MOST_SHOWN) 
     """Search pads, output_padding, auto_pad and output_shape that give the wanted sizes.
 
     Pads below DK and output_padding below max(S, D) are tried on every axis by asking the system,
-    the smallest first.
+    the smallest first; of these the first few of every axis are combined.
     """
     if not s.static:
         return Solutions(wanted, (), 0, True, "the sizes of data and filter are not all known")
     ranked: list[tuple[int, int, int, Setting]] = []
     count, complete = 0, True
     for rank, (auto_pad, shape) in enumerate(system.modes):
-        base = replace(
-            s, auto_pad=auto_pad, output_shape=wanted if shape else None,
-            pads_begin=(0,) * s.axes, pads_end=(0,) * s.axes, output_padding=(0,) * s.axes,
-        )  # fmt: skip
+        base = replace(s, auto_pad=auto_pad, output_shape=wanted if shape else None)
         axes = [_choices(system, base, axis, wanted[axis]) for axis in range(s.axes)]
         count += math.prod(len(c) for c, _ in axes)
         complete &= all(whole for _, whole in axes)
-        for cost, unlike, way in _combined(base, [c for c, _ in axes], shown):
-            ranked.append((cost, unlike, rank, way))
+        for choices in itertools.product(*(c[:shown] for c, _ in axes)):
+            cost, unlike = sum(c.cost for c in choices), len(set(choices))
+            ranked.append((cost, unlike, rank, _padded(base, choices)))
     ranked.sort(key=lambda row: row[:3])
     found = [Solution(system.spell(way), system.crop(way)) for *_, way in ranked[:shown]]
     return Solutions(wanted, tuple(found), max(count - len(found), 0), complete)
 
 
-def _combined(
-    base: Setting, axes: list[list[AxisPads]], shown: int
-) -> Iterator[tuple[int, int, Setting]]:
-    """Yield cost, unlike axes and setting of the cheapest combinations.
-
-    These consist of the first few choices of every axis.
-    """
-    for choices in itertools.product(*(c[:shown] for c in axes)):
-        way = replace(
-            base,
-            pads_begin=tuple(c.begin for c in choices),
-            pads_end=tuple(c.end for c in choices),
-            output_padding=tuple(c.extra for c in choices),
-        )
-        yield sum(c.cost for c in choices), len(set(choices)), way
+def _padded(base: Setting, choices: Sequence[AxisPads]) -> Setting:
+    """Return the setting with a choice on every axis."""
+    return replace(
+        base,
+        pads_begin=tuple(c.begin for c in choices),
+        pads_end=tuple(c.end for c in choices),
+        output_padding=tuple(c.extra for c in choices),
+    )
 
 
 def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
@@ -112,14 +98,8 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
     tried = sorted(_candidates(alike, wanted))
     found = []
     for choice in tried[:SEARCHED]:
-        way = replace(
-            alike,
-            pads_begin=(choice.begin,) * base.axes,
-            pads_end=(choice.end,) * base.axes,
-            output_padding=(choice.extra,) * base.axes,
-        )
         try:
-            if system.crop(way).size[0] == wanted:
+            if system.crop(_padded(alike, [choice] * base.axes)).size[0] == wanted:
                 found.append(choice)
         except (Cannot, OpError):
             continue

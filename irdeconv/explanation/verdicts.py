@@ -47,14 +47,16 @@ class Verdict:
             "same": self.same,
             "kind": self.kind,
             "text": self.text,
-            **(crop_dict(self.crop) if self.crop else dict.fromkeys(("begin", "end", "size"))),
+            **crop_dict(self.crop),
             "instead": self.instead,
         }
 
 
-def crop_dict(crop: Crop) -> dict[str, list[int | str]]:
-    """Return begin, end and size as lists; unknown numbers are texts."""
-    return {name: numbers(getattr(crop, name)) for name in ("begin", "end", "size")}
+def crop_dict(crop: Crop | None) -> dict[str, list[int | str] | None]:
+    """Return begin, end and size as lists, None without a crop; unknown numbers are texts."""
+    if crop is None:
+        return dict.fromkeys(("begin", "end", "size"))
+    return {name: numbers(values) for name, values in vars(crop).items()}
 
 
 def numbers(values: Shape) -> list[int | str]:
@@ -108,62 +110,39 @@ def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
 
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:
     """Return the kind of difference and its words; the numbers are the same where the window is."""
-    found = [_axis(*row) for row in zip(own.begin, own.size, other.begin, other.size, strict=True)]
-    if own == other:
+    found = [_axis(own, other, axis) for axis in range(len(own.size))]
+    if own == other or all(
+        kind == "same" or _same_pads(own, other, axis) for axis, (kind, _) in enumerate(found)
+    ):
         return "same", "the same numbers"
-    if all(kind == "same" or known for kind, known in zip(found, _pads(own, other), strict=True)):
-        return "same", "the same numbers"
-    different = {kind for kind in found if kind != "same"}
+    different = {kind for kind, _ in found if kind != "same"}
     if different == {"unknown"}:
         return "unknown", "depends on sizes that are not known"
     different -= {"unknown"}
     kind: Kind = different.pop() if len(different) == 1 else "size"
     if kind == "size" and own.size == other.size:
         kind = "shift"
-    return kind, "; ".join(_words(own, other, found))
+    return kind, "; ".join(_words([words for _, words in found]))
 
 
-def _pads(own: Crop, other: Crop) -> list[bool]:
-    """Return where both pads are known and equal, so that the size does not matter."""
-    rows = zip(own.begin, own.end, other.begin, other.end, strict=True)
-    return [
-        all(isinstance(v, int) for v in row) and (row[0], row[1]) == (row[2], row[3])
-        for row in rows
-    ]
+def _same_pads(own: Crop, other: Crop, axis: int) -> bool:
+    """Whether both pads are known and equal, so that the size does not matter."""
+    pads = own.begin[axis], own.end[axis]
+    known = all(isinstance(pad, int) for pad in pads)
+    return known and pads == (other.begin[axis], other.end[axis])
 
 
-def _axis(begin: Dim, size: Dim, other_begin: Dim, other_size: Dim) -> Kind:
-    shift = _less(other_begin, begin)
-    longer = _less(other_size, size)
-    if shift is None or longer is None:
-        return "size" if longer or shift else "unknown"
-    if shift:
-        return "size" if longer else "shift"
-    return "same" if not longer else "longer" if longer > 0 else "shorter"
-
-
-def _less(a: Dim, b: Dim) -> int | None:
-    return a - b if isinstance(a, int) and isinstance(b, int) else None
-
-
-def _words(own: Crop, other: Crop, kinds: list[Kind]) -> list[str]:
-    """Describe the axes that differ; those that differ alike in one go."""
-    axes: dict[str, list[str]] = {}
-    for axis, kind in enumerate(kinds):
-        words = _axis_words(own, other, axis, kind)
-        if words:
-            axes.setdefault(words, []).append(str(axis))
-    out = []
-    for words, where in axes.items():
-        every = len(where) == len(kinds)
-        named = "axes" if len(where) > 1 else "axis"
-        out.append(words if every else f"{words} on {named} {' and '.join(where)}")
-    return out
-
-
-def _axis_words(own: Crop, other: Crop, axis: int, kind: Kind) -> str:
+def _axis(own: Crop, other: Crop, axis: int) -> tuple[Kind, str]:
+    """Return how one axis differs, and its words."""
     shift = _less(other.begin[axis], own.begin[axis])
     longer = _less(other.size[axis], own.size[axis])
+    kind: Kind = "same"
+    if shift is None or longer is None:
+        kind = "size" if longer or shift else "unknown"
+    elif shift:
+        kind = "size" if longer else "shift"
+    elif longer:
+        kind = "longer" if longer > 0 else "shorter"
     parts = []
     if shift:
         what = "cuts off" if shift > 0 else "keeps"
@@ -176,4 +155,19 @@ def _axis_words(own: Crop, other: Crop, axis: int, kind: Kind) -> str:
         )
     if kind == "unknown":
         parts.append("depends on sizes that are not known")
-    return ", ".join(parts)
+    return kind, ", ".join(parts)
+
+
+def _less(a: Dim, b: Dim) -> int | None:
+    return a - b if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _words(of_axes: list[str]) -> list[str]:
+    """Describe the axes that differ; those that differ alike in one go."""
+    out = []
+    for words in dict.fromkeys(filter(None, of_axes)):
+        where = [str(axis) for axis, other in enumerate(of_axes) if other == words]
+        every = len(where) == len(of_axes)
+        named = "axes" if len(where) > 1 else "axis"
+        out.append(words if every else f"{words} on {named} {' and '.join(where)}")
+    return out
