@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.pads import PadsRule, from_extent
 from irdeconv.dialects.setting import CommonTerms, Setting
 from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
@@ -85,9 +84,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def window(self, t: WindowTerms) -> Window:
         return geometry.onednn(self.auto_pad, t)
-
-    def rule(self, s: Setting) -> PadsRule:
-        return from_extent(s, "auto_pad")
 
     @property
     def group_count(self) -> int:

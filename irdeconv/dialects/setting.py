@@ -146,3 +146,8 @@ def shape_input(output_shape: Shape) -> Spec:
     if is_static(output_shape):
         value = value.astype(np.int64)
     return Spec(i64, (len(output_shape),), value)
+
+
+def shape_text(values: Shape) -> str:
+    """Return `5,5`."""
+    return ",".join(map(str, values))

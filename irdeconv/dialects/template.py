@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.pads import PadsRule
-from irdeconv.dialects.setting import PADS, PER_AXIS, CommonTerms, Setting, part
+from irdeconv.dialects.pads import PadsRule, from_extent
+from irdeconv.dialects.setting import PADS, PER_AXIS, CommonTerms, Setting, part, shape_text
 from irdeconv.dtypes import i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import IntVector, Vector, Window, WindowTerms
@@ -54,10 +54,6 @@ class DialectDeconvolution(SugarOp):
         """Return the window by the system's rule."""
         raise NotImplementedError
 
-    def rule(self, s: Setting) -> PadsRule:
-        """Return the system's rule in words and totals."""
-        raise NotImplementedError
-
     # What differs in some -------------------------------------------------------------------
 
     @property
@@ -74,6 +70,10 @@ class DialectDeconvolution(SugarOp):
     def layout(self) -> str:
         """The filter's layout in messages."""
         return "[C, M/g, *K]"
+
+    def rule(self, s: Setting) -> PadsRule:
+        """Return the system's rule in words and totals."""
+        return from_extent(s, self.window_attributes[0])
 
     def filter_order(self, axes: int) -> Ints:
         """Return the order of axes that makes the filter (C, M/g, *K)."""
@@ -278,7 +278,7 @@ class DialectDeconvolution(SugarOp):
         shown = {k: text[k] for k in self.window_attributes if k in text}
         out = {k: v for k, v in shown.items() if v != known[k].default and v.strip("0,")}
         if output_shape is not None and "output_shape" not in known:
-            out["output_shape"] = ",".join(map(str, output_shape))
+            out["output_shape"] = shape_text(output_shape)
         return out or dict(list(shown.items())[:1])
 
     def _port(self, name: str, inputs: tuple[Spec, ...]) -> Spec | None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects import base
-from irdeconv.dialects.pads import PadsRule, from_extent
 from irdeconv.dialects.setting import CommonTerms, Setting
 from irdeconv.dialects.system import PLAIN, Cannot, DialectSystem
 from irdeconv.dialects.template import DialectDeconvolution
@@ -110,9 +109,6 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def window(self, t: WindowTerms) -> Window:
         return geometry.tensorrt(self.mode, t)
-
-    def rule(self, s: Setting) -> PadsRule:
-        return from_extent(s, "padding_mode")
 
     @property
     def group_count(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import check_output
-from irdeconv.dialects.setting import Setting
+from irdeconv.dialects.setting import Setting, shape_text
 from irdeconv.dialects.system import PLAIN, Cannot, Crop, System, explicit
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector, Window
@@ -77,10 +77,10 @@ class PyTorch(System):
     def spell(self, s: Setting) -> dict[str, str]:
         """Return padding and output_padding, or output_size."""
         padding, extra = self._attributes(s)
-        out = {"padding": _text(padding)}
+        out = {"padding": shape_text(padding)}
         if s.output_shape is not None:
-            return out | {"output_size": _text(s.output_shape)}
-        return out | ({"output_padding": _text(extra)} if any(extra) else {})
+            return out | {"output_size": shape_text(s.output_shape)}
+        return out | ({"output_padding": shape_text(extra)} if any(extra) else {})
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield symmetric pads with output_padding."""
@@ -126,9 +126,8 @@ class TensorFlow(System):
         size, extent = _vector(s.size), _vector(s.extent)
         if size is None or extent is None:
             return None
-        default = geometry.tensorflow_size(self.padding, size, IntVector(s.strides), extent)
-        assert isinstance(default, IntVector)
-        return default.values
+        strides = IntVector(s.strides)
+        return _values(geometry.tensorflow_size(self.padding, size, strides, extent))
 
     def _open(self, s: Setting) -> Crop:
         """Return the window for unknown sizes: the default's pads do not depend on them."""
@@ -144,7 +143,7 @@ class TensorFlow(System):
     def spell(self, s: Setting) -> dict[str, str]:
         """Return padding and output_shape."""
         out = {"padding": self.padding}
-        return out if s.output_shape is None else out | {"output_shape": _text(s.output_shape)}
+        return out if s.output_shape is None else out | {"output_shape": shape_text(s.output_shape)}
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield the setting that asks for the wanted size."""
@@ -179,7 +178,3 @@ def _crop(s: Setting, window: Window) -> Crop:
 def _values(v: Vector) -> Ints:
     assert isinstance(v, IntVector)
     return v.values
-
-
-def _text(values: Shape) -> str:
-    return ",".join(map(str, values))

@@ -19,7 +19,7 @@ from irdeconv.explanation.verdicts import Verdict, crop_dict, find, numbers, ver
 from irdeconv.geometry_hints import size_hint
 from irdeconv.graph import Graph, Node
 from irdeconv.op import Op, infer_op
-from irdeconv.spec import Dim, Shape, Spec, format_shape
+from irdeconv.spec import Dim, Shape, Spec
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,3 @@ def _known(value: Dim | None) -> str:
 def _signed(value: int | str) -> str:
     text = str(value)
     return f"({text})" if text.startswith("-") else text
-
-
-def shape_text(values: Shape) -> str:
-    """Return `5,5`."""
-    return format_shape(values)[1:-1]

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from irdeconv.dialects.setting import shape_text
 from irdeconv.errors import misused
-from irdeconv.explanation.layer import LayerExplanation, explain_layer, shape_text
+from irdeconv.explanation.layer import LayerExplanation, explain_layer
 from irdeconv.explanation.verdicts import Verdict
 from irdeconv.graph import Graph, Node
 from irdeconv.inspection.table import table
@@ -85,7 +86,7 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
     if wanted is None:
         return None
     if min(wanted, default=0) < 1:
-        raise misused(f"the wanted size {_list(wanted)} must be at least 1 on every axis")
+        raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
         raise misused(
@@ -93,10 +94,6 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
             "all or one per axis"
         )
     return wanted
-
-
-def _list(values: Sequence[int]) -> str:
-    return ",".join(map(str, values))
 
 
 def _text(e: LayerExplanation) -> Iterator[str]:
@@ -160,7 +157,7 @@ def _attributes(attributes: dict[str, str]) -> str:
 def _solutions_text(e: LayerExplanation) -> Iterator[str]:
     s = e.solutions
     assert s is not None
-    yield f"\nattributes with which {e.system} gives {_list(s.wanted)}"
+    yield f"\nattributes with which {e.system} gives {shape_text(s.wanted)}"
     if s.reason or not s.found:
         yield f"  {s.reason or 'none'}"
         return
