@@ -6,7 +6,6 @@ port and dense input ports. `lint` checks them and the absence of cycles.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -201,20 +200,10 @@ class Graph:
 
     def topological(self) -> list[Node]:
         """Return the nodes, producers first; among ready nodes the lowest id comes first."""
-        waiting = {n: self._g.in_degree(n) for n in self._g}
-        ready = [n for n, d in waiting.items() if d == 0]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            n = heapq.heappop(ready)
-            order.append(self.node(n))
-            for _, v in self._g.out_edges(n):
-                waiting[v] -= 1
-                if waiting[v] == 0:
-                    heapq.heappush(ready, v)
-        if len(order) != len(self):
-            raise _broken(f"the graph has a cycle through {self.cycle()}")
-        return order
+        try:
+            return [self.node(n) for n in nx.lexicographical_topological_sort(self._g)]
+        except nx.NetworkXUnfeasible:
+            raise _broken(f"the graph has a cycle through {self.cycle()}") from None
 
     def reading_order(self) -> list[Node]:
         """Return the nodes in id order, but every producer in front of its first user.

@@ -76,12 +76,9 @@ class SourceFile:
             return start
         offset = found.start(1)
         before = self.data[start.offset : offset]
-        newline = before.rfind(b"\n")
-        if newline < 0:
-            column = start.column + len(before.decode("utf-8", "replace"))
-        else:
-            column = len(before[newline + 1 :].decode("utf-8", "replace")) + 1
-        return Position(start.line + before.count(b"\n"), column, offset)
+        *lines, last = before.split(b"\n")
+        column = (1 if lines else start.column) + len(last.decode("utf-8", "replace"))
+        return Position(start.line + len(lines), column, offset)
 
     def line(self, number: int) -> str | None:
         """Return the text of a line (from 1), or None where there is no such line."""
@@ -227,16 +224,6 @@ class Location:
         else:
             found = self.source.position(self.anchor)
         return None if found is None else (found.line, found.column)
-
-    @property
-    def line(self) -> int | None:
-        """Line from 1; None where unknown."""
-        return self.position[0] if self.position else None
-
-    @property
-    def column(self) -> int | None:
-        """Column from 1; None where unknown."""
-        return self.position[1] if self.position else None
 
     def at(self, attribute: str) -> Location:
         """Return the place of an attribute of the same element."""

@@ -323,4 +323,4 @@ def test_errors_have_line_and_column(old: str, new: str, place: str, message: st
     assert message in d.message
     assert str(d.location).startswith(f"<text>:{place}")
     assert d.location is not None
-    assert d.location.column is not None
+    assert d.location.position is not None

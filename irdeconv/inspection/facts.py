@@ -30,10 +30,6 @@ class Totals:
     unknown: int
     deconvolutions: int
 
-    def to_dict(self) -> dict[str, int]:
-        """Return the JSON form."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Facts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.constant import FileData
@@ -37,10 +37,6 @@ class LayerFacts:
     constant: bool
     origins: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class DeconvolutionFacts:
@@ -55,22 +51,18 @@ class DeconvolutionFacts:
     type: str
     version: str
     attributes: dict[str, str]
-    groups: str | None
-    channels_in: str | None
-    channels_out: str | None
-    kernel: str | None
-    strides: str | None
-    dilations: str | None
-    pads_begin: str | None
-    pads_end: str | None
-    output: str | None
-    macs_direct: int | None
-    macs_zero_insertion: int | None
+    groups: str | None = None
+    channels_in: str | None = None
+    channels_out: str | None = None
+    kernel: str | None = None
+    strides: str | None = None
+    dilations: str | None = None
+    pads_begin: str | None = None
+    pads_end: str | None = None
+    output: str | None = None
+    macs_direct: int | None = None
+    macs_zero_insertion: int | None = None
     problem: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return asdict(self)
 
 
 def layers(graph: Graph) -> list[LayerFacts]:
@@ -151,7 +143,7 @@ def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
         problem = str(e)
     except TypeError:
         problem = f"{len(inputs)} inputs do not fit {op.type}"
-    resolved = _resolved(recorder, node.spec()) if recorder.op else _UNRESOLVED
+    resolved = _resolved(recorder, node.spec()) if recorder.op else {}
     return DeconvolutionFacts(
         node.id,
         node.name,
@@ -162,22 +154,6 @@ def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
         problem=problem,
         **resolved,
     )
-
-
-_UNRESOLVED: dict[str, Any] = dict.fromkeys(
-    (
-        "groups",
-        "channels_in",
-        "channels_out",
-        "kernel",
-        "strides",
-        "dilations",
-        "pads_begin",
-        "pads_end",
-        "output",
-        "macs_zero_insertion",
-    )
-)
 
 
 def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:

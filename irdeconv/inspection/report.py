@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from irdeconv.graph import Graph
 from irdeconv.inspection.dot import dot
@@ -14,14 +14,6 @@ from irdeconv.inspection.table import number, scaled, shorten, table
 from irdeconv.inspection.table import share as percentage
 
 INSPECTION_SCHEMA = "irdeconv/inspect/1"
-
-
-class HasGraph(Protocol):
-    """A result of lowering: the graph is what is shown."""
-
-    @property
-    def graph(self) -> Graph:
-        """The lowered graph."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +100,7 @@ class Inspection(Facts):
 
     def _before_after(self) -> str:
         assert self.lowered is not None
-        before, after = self.totals.to_dict(), self.lowered.totals.to_dict()
+        before, after = vars(self.totals), vars(self.lowered.totals)
         rows = [
             (key, number(before[key]), number(after[key]), ratio(after[key], before[key]))
             for key in before
@@ -122,10 +114,10 @@ class Inspection(Facts):
         out: dict[str, Any] = {
             "schema": INSPECTION_SCHEMA,
             "name": self.graph.info.name,
-            "totals": self.totals.to_dict(),
-            "layers": [r.to_dict() for r in self.layers],
-            "summary": [dict(vars(r)) for r in self.summary],
-            "deconvolutions": [d.to_dict() for d in self.deconvolutions],
+            "totals": asdict(self.totals),
+            "layers": [asdict(r) for r in self.layers],
+            "summary": [asdict(r) for r in self.summary],
+            "deconvolutions": [asdict(d) for d in self.deconvolutions],
         }
         if self.lowered is not None:
             out["lowered"] = self.lowered.to_dict()
@@ -145,12 +137,10 @@ def ratio(a: int | None, b: int | None) -> str:
     return f"{a / b:.2f}x" if a is not None and b else ""
 
 
-def inspect(graph: Graph, lowered: Graph | HasGraph | None = None) -> Inspection:
+def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
     """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
 
-    With `lowered` (a graph or the result of `lower`) it also compares before and after.
+    With `lowered` it also compares before and after.
     """
-    other = None
-    if lowered is not None:
-        other = inspect(lowered if isinstance(lowered, Graph) else lowered.graph)
+    other = None if lowered is None else inspect(lowered)
     return Inspection(graph, tuple(layers(graph)), tuple(deconvolutions(graph)), other)
