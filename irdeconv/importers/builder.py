@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import Node, Value
 from irdeconv.op import Op, infer_op
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.convert import Convert
@@ -38,11 +38,6 @@ def source_node(name: str, location: Location | None) -> Node:
 @dataclass
 class ImportBuilder(GraphBuilder):
     """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
-
-    @staticmethod
-    def of(graph: Graph, location: Location | None) -> ImportBuilder:
-        """Return a builder of an empty or partly built graph."""
-        return ImportBuilder(graph, source_node("", location))
 
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""
@@ -91,10 +86,6 @@ class ImportBuilder(GraphBuilder):
     def like(self, value: Any, x: Value) -> Value:
         """Add a scalar of the element type that `x` has."""
         return self.scalar(value, self.dtype(x))
-
-    def typed(self, array: Array, dtype: ElementType) -> Value:
-        """Add a constant of an element type that its container alone does not tell."""
-        return self._const(array, dtype)
 
     def known(self, value: Value) -> Array | None:
         """Return the value of a constant, or one that inference knows; else None."""
@@ -182,21 +173,18 @@ class ImportBuilder(GraphBuilder):
 
     def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
         """Add a model input."""
-        op = Parameter(shape=shape, element_type=dtype)
-        return self._named(op, name, Spec(dtype, shape))
+        op, location = Parameter(shape=shape, element_type=dtype), self.source.location
+        node = self.graph.add(op, name=name, location=location, specs=(Spec(dtype, shape),))
+        node.tensor_names = ((name,),)
+        return Value(node.id)
 
     def constant(self, name: str, array: Array, dtype: ElementType) -> Value:
         """Add a named constant; its place and origin are those of the model."""
-        value = self._const(array, dtype)
+        value = self.const(array, dtype)
         node = self.graph.node(value.node)
         node.name, node.origins, node.tensor_names = name, (), ((name,),)
         self.made.remove(node.id)
         return value
-
-    def _named(self, op: Op, name: str, spec: Spec) -> Value:
-        node = self.graph.add(op, name=name, location=self.source.location, specs=(spec,))
-        node.tensor_names = ((name,),)
-        return Value(node.id)
 
     def own(self, value: Value, *, layer: str) -> None:
         """Let the node of `value`, where it was made since `begin`, bear the layer's name."""

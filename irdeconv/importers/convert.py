@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from irdeconv.errors import Diagnostic, FileAccessError
+from irdeconv.errors import Diagnostic, FileAccessError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
 from irdeconv.source import Location, SourceFile
@@ -43,8 +43,6 @@ def import_model(
             name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
         )
     if weights is not None:
-        from irdeconv.errors import misused
-
         raise misused("weights are given for oneDNN dumps only; an ONNX model contains its own")
     from irdeconv.importers.onnx_reader import read_onnx
 

@@ -46,14 +46,8 @@ def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
     return permute(b, y, (0, *range(2, rank), 1))
 
 
-def _auto_pad(n: DumpNode) -> Any:
-    found = n.word("auto_pad", "none", AUTO_PADS)
-    return "explicit" if found == "none" else found
-
-
 def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
     """Return strides, pads and dilations of a convolution or pooling."""
-    pad = _auto_pad(n)
     lists: dict[str, Any] = {
         "strides": n.ints("strides", axes),
         "pads_begin": n.ints("pads_begin", axes),
@@ -62,9 +56,10 @@ def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
     }
     if min(lists["pads_begin"] + lists["pads_end"]) < 0:
         raise Refusal("negative pads")
-    if pad != "explicit":
-        lists["pads_begin"] = lists["pads_end"] = (0,) * axes
-    return lists | {"auto_pad": pad}
+    auto_pad = n.word("auto_pad", "none", AUTO_PADS)
+    if auto_pad == "none":
+        return lists | {"auto_pad": "explicit"}
+    return lists | {"auto_pad": auto_pad, "pads_begin": (0,) * axes, "pads_end": (0,) * axes}
 
 
 @rule("Convolution")
@@ -151,15 +146,8 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     return from_ncx(n, b, y)
 
 
-_BINARY: dict[str, type[el.Binary]] = {
-    "Add": el.Add,
-    "Subtract": el.Subtract,
-    "Multiply": el.Multiply,
-    "Divide": el.Divide,
-    "Maximum": el.Maximum,
-    "Minimum": el.Minimum,
-    "SquaredDifference": el.SquaredDifference,
-}
+_ARITHMETIC = (el.Add, el.Subtract, el.Multiply, el.Divide, el.Maximum, el.Minimum)
+_BINARY: dict[str, type[el.Binary]] = {c.type: c for c in (*_ARITHMETIC, el.SquaredDifference)}
 
 
 @rule(" ".join(_BINARY))
@@ -288,15 +276,9 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-_REDUCE: dict[str, type[red.Reduction]] = {
-    "ReduceL1": red.ReduceL1,
-    "ReduceL2": red.ReduceL2,
-    "ReduceMax": red.ReduceMax,
-    "ReduceMean": red.ReduceMean,
-    "ReduceMin": red.ReduceMin,
-    "ReduceProd": red.ReduceProd,
-    "ReduceSum": red.ReduceSum,
-}
+_NORMS, _EXTREMES = (red.ReduceL1, red.ReduceL2), (red.ReduceMax, red.ReduceMin)
+_SUMS = (red.ReduceMean, red.ReduceProd, red.ReduceSum)
+_REDUCE: dict[str, type[red.Reduction]] = {c.type: c for c in (*_NORMS, *_EXTREMES, *_SUMS)}
 
 
 @rule(" ".join(_REDUCE))

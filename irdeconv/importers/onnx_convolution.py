@@ -166,20 +166,11 @@ def _check_overhang(n: OnnxNode, sizes: Shape, lists: dict[str, Any]) -> None:
         n.remarks.append(text)
 
 
-def _spatial(b: ImportBuilder, x: Value) -> Value:
-    rank = b.rank(x)
-    if rank < 2 or (is_static(b.shape(x)) and 0 in b.shape(x)):
+@rule("GlobalAveragePool GlobalMaxPool", "1 22")
+def global_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Means or maxima over all spatial axes."""
+    x, shape = n[0], b.shape(n[0])
+    if len(shape) < 2 or (is_static(shape) and 0 in shape):
         raise Refusal("data without spatial axes or elements")
-    return b.ints(*range(2, rank))
-
-
-@rule("GlobalAveragePool", "1 22")
-def global_average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Means over all spatial axes."""
-    return b.add(ReduceMean(keep_dims=True), n[0], _spatial(b, n[0]))
-
-
-@rule("GlobalMaxPool", "1 22")
-def global_max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Maxima over all spatial axes."""
-    return b.add(ReduceMax(keep_dims=True), n[0], _spatial(b, n[0]))
+    reduction = ReduceMax if n.type == "GlobalMaxPool" else ReduceMean
+    return b.add(reduction(keep_dims=True), x, b.ints(*range(2, len(shape))))

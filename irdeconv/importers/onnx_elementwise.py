@@ -7,10 +7,10 @@ from functools import reduce
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.importers.onnx_tensors import element_type
 from irdeconv.op import Op
 from irdeconv.ops import activation as act
@@ -21,10 +21,6 @@ from irdeconv.ops.broadcasting import Broadcast
 CASTS = tuple(
     ELEMENT_TYPES[n] for n in "f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split()
 )
-
-
-def _unary(types: str, versions: str, op: Op) -> None:
-    rule(types, versions)(lambda n, b: b.add(op, n[0]))
 
 
 def _binary(types: str, versions: str, op: Op) -> None:
@@ -58,14 +54,16 @@ for _name, _versions, _op in (
     ("BitwiseNot", "18", un.BitwiseNot()),
     ("IsNaN", "9 13 20", un.IsNaN()),
 ):
-    _unary(_name, _versions, _op)
+    plain(_name, _versions, _op)
+
+plain("Where", "9 16", el.Select(), inputs=3)
 
 for _versions, _classes in (
     ("7 22", (un.Sin, un.Cos, un.Tan, un.Asin, un.Acos, un.Atan)),
     ("9 22", (un.Sinh, un.Cosh, un.Asinh, un.Acosh, un.Atanh)),
 ):
     for _class in _classes:
-        _unary(_class.type, _versions, _class())
+        plain(_class.type, _versions, _class())
 
 for _name, _versions, _two in (
     ("Add", "7 13 14", el.Add()),
@@ -236,34 +234,20 @@ def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(un.IsInf(bool(negative), bool(positive)), n[0])
 
 
-@rule("Where", "9 16")
-def where(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Choose element by element."""
-    return b.add(el.Select(), n[0], n[1], n[2])
-
-
 @rule("Cast", "6 9 13 19 21 23 24 25 28")
-def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Convert between the plain number types and boolean; others saturate or round specially."""
-    n.only("saturate", 1)
-    n.only("round_mode", "up")
-    return _cast(b, n[0], element_type(n.integer("to")))
-
-
 @rule("CastLike", "15 19 21 23 24 25")
-def cast_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Convert to the type of the second input."""
+def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Convert between the plain number types and boolean; others saturate or round specially.
+
+    The new type is an attribute of Cast and that of the second input of CastLike.
+    """
     n.only("saturate", 1)
     n.only("round_mode", "up")
-    return _cast(b, n[0], b.dtype(n[1]))
-
-
-def _cast(b: ImportBuilder, x: Value, target: ElementType) -> Value:
-    source = b.dtype(x)
-    for t in (source, target):
-        if t not in CASTS:
-            raise Refusal(f"a conversion from {source} to {target} is not covered")
-    return b.convert(x, target)
+    source = b.dtype(n[0])
+    target = element_type(n.integer("to")) if n.type == "Cast" else b.dtype(n[1])
+    if source not in CASTS or target not in CASTS:
+        raise Refusal(f"a conversion from {source} to {target} is not covered")
+    return b.convert(n[0], target)
 
 
 @rule("Identity", "1 13 14 16 19 21 23 24 25")

@@ -9,6 +9,7 @@ from typing import Any
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.reader import SourceNode
+from irdeconv.op import Op
 from irdeconv.spec import Array
 
 Outputs = Value | tuple[Value, ...]
@@ -115,3 +116,8 @@ def rule(types: str, versions: str, domain: str = "") -> Callable[[Rule], Rule]:
         return fn
 
     return register
+
+
+def plain(types: str, versions: str, op: Op, inputs: int = 1) -> None:
+    """Register an operation that takes the first inputs as they are and has no attributes."""
+    rule(types, versions)(lambda n, b: b.add(op, *(n[i] for i in range(inputs))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irdeconv.dtypes import f32, i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.op import Op
 from irdeconv.ops.elementwise import Add, Divide, Equal, Multiply, Select, Subtract
 from irdeconv.ops.matmul import MatMul
@@ -141,10 +141,7 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y
 
 
-@rule("MatMul", "1 9 13")
-def matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Matrix product as NumPy's matmul."""
-    return b.add(MatMul(), n[0], n[1])
+plain("MatMul", "1 9 13", MatMul(), inputs=2)
 
 
 @rule("Gemm", "7 9 11 13")

@@ -49,12 +49,6 @@ def upsample(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return _resize(b, n[0], _by_scales(b, n[0], scales), _plain(n))
 
 
-def _resize10(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Resize as Upsample; where nearest shrinks it rounds positions up, as ONNX Runtime does."""
-    scales = b.need(n[1], "scales").tolist()
-    return _resize(b, n[0], _by_scales(b, n[0], scales), _plain(n))
-
-
 def _plain(n: OnnxNode) -> dict[str, Any]:
     modes = {"nearest": "nearest", "linear": "linear_onnx", "bilinear": "linear_onnx"}
     return {
@@ -82,10 +76,14 @@ def _attributes(n: OnnxNode) -> dict[str, Any]:
 
 @rule("Resize", "10 11 13 18 19")
 def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Resize by sizes or scales, of all axes or some."""
+    """Resize by sizes or scales, of all axes or some.
+
+    Version 10 resizes as Upsample; where nearest shrinks it rounds up, as ONNX Runtime does.
+    """
+    x = n[0]
     if n.version < 11:
-        return _resize10(n, b)
-    x, attributes = n[0], _attributes(n)
+        return _resize(b, x, _by_scales(b, x, b.need(n[1], "scales").tolist()), _plain(n))
+    attributes = _attributes(n)
     rank = b.rank(x)
     axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
     scales, sizes = n.input(2), n.input(3)

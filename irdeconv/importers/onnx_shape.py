@@ -9,7 +9,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64, of_numpy
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule, wrap
 from irdeconv.importers.onnx_tensors import to_array
 from irdeconv.ops.broadcasting import Broadcast, Tile
 from irdeconv.ops.channels import DepthToSpace, SpaceToDepth
@@ -25,6 +25,10 @@ from irdeconv.ops.splitting import Split, VariadicSplit
 from irdeconv.spec import bounds
 
 BLOCKS = {"DCR": "blocks_first", "CRD": "depth_first"}
+
+plain("Expand", "8 13", Broadcast("bidirectional"), inputs=2)
+plain("Tile", "6 13", Tile(), inputs=2)
+plain("NonZero", "9 13", NonZero(i64))
 
 
 @rule("Reshape", "5 13 14 19 21 23 24 25")
@@ -50,9 +54,9 @@ def transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-def _axes(n: OnnxNode, b: ImportBuilder, since: int) -> Value | None:
-    """Return the axes: an attribute before version `since`, an input from it on."""
-    if n.version >= since:
+def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
+    """Return the axes: an attribute before version 13, an input from it on."""
+    if n.version >= 13:
         return n.input(1)
     return b.ints(*n.ints("axes")) if "axes" in n else None
 
@@ -60,14 +64,14 @@ def _axes(n: OnnxNode, b: ImportBuilder, since: int) -> Value | None:
 @rule("Squeeze", "1 11 13 21 23 24 25")
 def squeeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Remove axes of size 1: the given ones, or all."""
-    axes = _axes(n, b, 13)
+    axes = _axes(n, b)
     return b.add(Squeeze1(), n[0]) if axes is None else b.add(Squeeze1(), n[0], axes)
 
 
 @rule("Unsqueeze", "1 11 13 21 23 24 25")
 def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Insert axes of size 1."""
-    axes = _axes(n, b, 13)
+    axes = _axes(n, b)
     if axes is None:
         raise Refusal("axes are missing")
     return b.add(Unsqueeze(), n[0], axes)
@@ -143,28 +147,12 @@ def size(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(ReduceProd(keep_dims=False), b.shape_of(n[0]), b.ints(0))
 
 
-@rule("Expand", "8 13")
-def expand(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Broadcast to a shape, which may itself be widened."""
-    return b.add(Broadcast("bidirectional"), n[0], n[1])
-
-
-@rule("Tile", "6 13")
-def tile(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Repeat along axes."""
-    return b.add(Tile(), n[0], n[1])
-
-
 @rule("DepthToSpace", "1 11 13 28")
-def depth_to_space(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Blocks of channels become pixels; DCR has the block's place first, CRD the channel."""
-    return b.add(DepthToSpace(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
-
-
 @rule("SpaceToDepth", "1 13 28")
-def space_to_depth(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Blocks of pixels become channels; DCR has the block's place first, CRD the channel."""
-    return b.add(SpaceToDepth(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
+def blocks(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Blocks of channels become pixels, or back; DCR has the block first, CRD the channel."""
+    op = DepthToSpace if n.type == "DepthToSpace" else SpaceToDepth
+    return b.add(op(n.meaning("mode", "DCR", BLOCKS), n.integer("blocksize")), n[0])
 
 
 @rule("Constant", "1 9 11 12 13 19 21 23 24 25")
@@ -184,10 +172,10 @@ def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
     }
     if name in types:
         array = np.array(value, types[name])
-        return b.typed(array, of_numpy(array.dtype))
+        return b.const(array, of_numpy(array.dtype))
     if name != "value":
         raise Refusal(f"the attribute {name} is not covered")
-    return b.typed(*to_array(value))
+    return b.const(*to_array(value))
 
 
 @rule("ConstantOfShape", "9 20 21 23 24 25")
@@ -196,7 +184,7 @@ def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     tensor = n.anything("value")
     array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
     kind: ElementType = dtype or of_numpy(array.dtype)
-    return b.add(Broadcast("numpy"), b.typed(array.reshape(()), kind), n[0])
+    return b.add(Broadcast("numpy"), b.const(array.reshape(()), kind), n[0])
 
 
 @rule("Range", "11 27")
@@ -207,12 +195,6 @@ def range_(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if b.dtype(ends[0]).name in ("f16", "bf16"):
         raise Refusal("f16 and bf16 ranges are computed in f32 and rounded")
     return b.add(Range(b.dtype(ends[0])), *ends)
-
-
-@rule("NonZero", "9 13")
-def nonzero(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The indices of elements that are not 0, one row for each axis."""
-    return b.add(NonZero(i64), n[0])
 
 
 @rule("Trilu", "14")

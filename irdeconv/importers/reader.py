@@ -9,7 +9,7 @@ from typing import Any
 from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
-from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
 from irdeconv.importers.imported import MISFITS, Imported, Report
 from irdeconv.source import Location
 from irdeconv.spec import Shape
@@ -65,7 +65,7 @@ class ModelReader:
         """Return an empty graph with what it is made of."""
         self.out = Report(location=self.location)
         self.graph = Graph(Info(name=name, file=self.location.file))
-        self.builder = ImportBuilder.of(self.graph, self.location)
+        self.builder = ImportBuilder(self.graph, source_node("", self.location))
         return Imported(self.graph, format)
 
     def finish(self, done: Imported) -> Imported:

@@ -38,16 +38,23 @@ class GraphBuilder:
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
         if inputs and all(a is not None for a in arrays):
             result: Array = as_tuple(op.evaluate(*arrays))[0]
-            return self._const(result, specs[0].dtype)
+            return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is, also behind constants."""
         return self._node(op, inputs, infer_op(op, tuple(self.graph.spec(v) for v in inputs)))
 
-    def const(self, array: Array) -> Value:
-        """Add a constant."""
-        return self._const(array, None)
+    def const(self, array: Array, dtype: ElementType | None = None) -> Value:
+        """Add a constant, of an element type that its container alone need not tell."""
+        array = np.ascontiguousarray(array) if array.ndim else array
+        element_type = dtype or of_numpy(array.dtype)
+        data = ArrayData.of(array, element_type)
+        return self._node(
+            Const(data=data, element_type=element_type, shape=array.shape),
+            (),
+            (Spec.of(array, element_type),),
+        )
 
     def spec(self, value: Value) -> Spec:
         """Return the spec of a value."""
@@ -76,16 +83,6 @@ class GraphBuilder:
         )
         self.made.append(node.id)
         return Value(node.id)
-
-    def _const(self, array: Array, dtype: ElementType | None) -> Value:
-        array = np.ascontiguousarray(array) if array.ndim else array
-        element_type = dtype or of_numpy(array.dtype)
-        data = ArrayData.of(array, element_type)
-        return self._node(
-            Const(data=data, element_type=element_type, shape=array.shape),
-            (),
-            (Spec.of(array, element_type),),
-        )
 
     def _constant(self, value: Value) -> Array | None:
         op = self.graph.node(value.node).op
