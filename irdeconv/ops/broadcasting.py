@@ -107,25 +107,25 @@ class _Broadcast(Op):
         if target_shape.dtype == object:
             raise TypeError("Broadcast to a partly known shape")
         target = tuple(int(v) for v in target_shape)
-        if self.is_explicit and axes_mapping is not None:
-            shape = [1] * len(target)
-            for axis, d in zip(axes_mapping, data.shape, strict=True):
-                shape[int(axis)] = d
-            data = data.reshape(shape)
         if self.mode == "bidirectional":
             target = np.broadcast_shapes(data.shape, target)
-        return np.broadcast_to(data, target).copy()
+        placed = data.reshape(self._placed(data.shape, len(target), axes_mapping))
+        return np.broadcast_to(placed, target).copy()
+
+    def _placed(self, shape: tuple[int, ...], rank: int, axes: Array | None) -> tuple[int, ...]:
+        """Return the data's shape with its axes where an explicit mapping puts them."""
+        if not self.is_explicit or axes is None:
+            return shape
+        out = [1] * rank
+        for axis, d in zip(axes, shape, strict=True):
+            out[int(axis)] = d
+        return tuple(out)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        size = shape_of(inputs[0])
-        if self.is_explicit and len(inputs) > 2:
-            axes = ints(inputs[2])
-            if axes is None:
-                return None
-            placed = [1] * len(shape_of(outputs[0]))
-            for axis, d in zip(axes, size, strict=True):
-                placed[axis] = d
-            size = tuple(placed)
+        axes = inputs[2].known if len(inputs) > 2 else None
+        if self.is_explicit and axes is None:
+            return None
+        size = self._placed(shape_of(inputs[0]), len(shape_of(outputs[0])), axes)
 
         def call(x: Array, *_: Array, out: Array, team: Any) -> None:
             np.copyto(out, x.reshape(size))

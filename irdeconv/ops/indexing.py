@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import mul
 from typing import Any, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, one_type, single, want_rank, want_type
 from irdeconv.spec import (
     Array,
-    Dim,
     Interval,
     Shape,
     Spec,
@@ -61,7 +63,15 @@ class _GatherND(Op):
     """Base of the two versions."""
 
     rounding = MOVES
-    batch_dims: int
+    batch_dims: int = 0
+
+    def infer(self, data: Spec, indices: Spec) -> Spec:
+        shape = self._shape(data, indices)
+        return Spec(data.dtype, None if shape is None else (*self.lead(shape[0]), *shape[1]))
+
+    def lead(self, batch: Shape) -> Shape:
+        """Return the output's axes that stand for the batch dimensions."""
+        return batch
 
     def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
         """Return batch dimensions and the others; None where they are unknown."""
@@ -88,14 +98,14 @@ class _GatherND(Op):
             )
         return indices.shape[:b], (*indices.shape[b:-1], *data.shape[b + depth :])
 
-    def _gather(self, data: Array, indices: Array) -> Array:
-        """Return the parts with all batch dimensions in one."""
+    def evaluate(self, data: Array, indices: Array) -> Array:
+        shape = shape_of(self.infer(*(Spec.of(a, keep=False) for a in (data, indices))))
         b = self.batch_dims
         batch = math.prod(data.shape[:b])
         x = data.reshape(batch, *data.shape[b:])
         at = indices.reshape(batch, -1, indices.shape[-1]).astype(np.int64)
         which = np.arange(batch)[:, np.newaxis]
-        return np.asarray(x[(which, *np.moveaxis(at, -1, 0))])
+        return np.asarray(x[(which, *np.moveaxis(at, -1, 0))]).reshape(shape)
 
 
 @op("GatherND", since=5, until=7)
@@ -107,22 +117,8 @@ class GatherND5(_GatherND):
 
     batch_dims: int = 0
 
-    def infer(self, data: Spec, indices: Spec) -> Spec:
-        shape = self._shape(data, indices)
-        if shape is None:
-            return Spec(data.dtype, None)
-        if not self.batch_dims:
-            return Spec(data.dtype, shape[1])
-        one: Dim = 1
-        for d in shape[0]:
-            one = one * d
-        return Spec(data.dtype, (one, *shape[1]))
-
-    def evaluate(self, data: Array, indices: Array) -> Array:
-        b = self.batch_dims
-        lead = (math.prod(data.shape[:b]),) if b else ()
-        rest = data.shape[b + indices.shape[-1] :]
-        return self._gather(data, indices).reshape((*lead, *indices.shape[b:-1], *rest))
+    def lead(self, batch: Shape) -> Shape:
+        return (reduce(mul, batch),) if batch else ()
 
 
 @op("GatherND", since=8)
@@ -133,14 +129,6 @@ class GatherND(_GatherND):
     """
 
     batch_dims: int = 0
-
-    def infer(self, data: Spec, indices: Spec) -> Spec:
-        shape = self._shape(data, indices)
-        return Spec(data.dtype, None if shape is None else (*shape[0], *shape[1]))
-
-    def evaluate(self, data: Array, indices: Array) -> Array:
-        rest = data.shape[self.batch_dims + indices.shape[-1] :]
-        return self._gather(data, indices).reshape((*indices.shape[:-1], *rest))
 
 
 Reduction = Literal["none", "sum", "prod", "min", "max", "mean", "sub"]
@@ -201,6 +189,9 @@ class ScatterUpdate(_Scatter):
 class _ScatterElements(_Scatter):
     """Base of the two versions."""
 
+    reduction: str = "none"
+    use_init_val: bool = True
+
     def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
         _check_axis(data, axis)
         for port, s, name in ((1, indices, "indices"), (2, updates, "updates")):
@@ -208,9 +199,8 @@ class _ScatterElements(_Scatter):
                 want_rank(s.shape, len(data.shape), len(data.shape), port, name)
         return self._infer(data, indices, updates)
 
-    def _scatter(
-        self, data: Array, indices: Array, updates: Array, axis: Array, *, mode: str, keep: bool
-    ) -> Array:
+    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        mode, keep = self.reduction, self.use_init_val
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
         places: list[Array] = list(np.indices(indices.shape, sparse=True))
         places[at] = np.where(indices < 0, indices + data.shape[at], indices).astype(np.int64)
@@ -245,9 +235,6 @@ class ScatterElementsUpdate3(_ScatterElements):
     [movement/ScatterElementsUpdate-3]
     """
 
-    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
-        return self._scatter(data, indices, updates, axis, mode="none", keep=True)
-
 
 @op("ScatterElementsUpdate", since=12)
 class ScatterElementsUpdate(_ScatterElements):
@@ -260,37 +247,29 @@ class ScatterElementsUpdate(_ScatterElements):
     reduction: Literal["none", "sum", "prod", "min", "max", "mean"] = "none"
     use_init_val: bool = True
 
-    def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
-        mode, keep = self.reduction, self.use_init_val
-        return self._scatter(data, indices, updates, axis, mode=mode, keep=keep)
 
+class _ScatterND(_Scatter):
+    """Base of the two versions."""
 
-def _scatter_nd(data: Array, indices: Array, updates: Array, mode: str) -> Array:
-    out = data.copy()
-    at = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
-    _store(out, at, updates, mode)
-    return out
+    reduction: str = "none"
+
+    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
+        return self._infer(data, indices, updates)
+
+    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
+        out = data.copy()
+        at = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+        _store(out, at, updates, self.reduction)
+        return out
 
 
 @op("ScatterNDUpdate", since=4, until=14)
-class ScatterNDUpdate3(_Scatter):
+class ScatterNDUpdate3(_ScatterND):
     """Replace data[indices[.., :]] by updates.  [movement/ScatterNDUpdate-3]"""
-
-    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
-        return self._infer(data, indices, updates)
-
-    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
-        return _scatter_nd(data, indices, updates, "none")
 
 
 @op("ScatterNDUpdate", since=15)
-class ScatterNDUpdate(_Scatter):
+class ScatterNDUpdate(_ScatterND):
     """Replace data[indices[.., :]] by updates or combine both.  [movement/ScatterNDUpdate-15]"""
 
     reduction: Literal["none", "sum", "sub", "prod", "min", "max"] = "none"
-
-    def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
-        return self._infer(data, indices, updates)
-
-    def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
-        return _scatter_nd(data, indices, updates, self.reduction)

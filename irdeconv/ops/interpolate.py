@@ -22,7 +22,7 @@ from irdeconv.kernels.interpolation_weights import (
 from irdeconv.kernels.shared.zero_insertion import window
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import is_computed, known, shape_of
-from irdeconv.ops.checks import axes_of, want_rank, want_type
+from irdeconv.ops.checks import axes_of, exact, want_rank, want_type
 from irdeconv.ops.convolution import reject
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, dims, ints
 from irdeconv.traits import SCALE, Bound, Rounding
@@ -48,20 +48,6 @@ def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
 
 def _complete(pads: Ints, rank: int) -> Ints:
     return (*pads, *(0,) * (rank - len(pads)))
-
-
-def _not_negative(pads_begin: Ints, pads_end: Ints) -> Iterator[Problem]:
-    for name, pads in (("pads_begin", pads_begin), ("pads_end", pads_end)):
-        for axis, p in enumerate(pads):
-            if p < 0:
-                message = f"{name} must not be negative, but is {p} on axis {axis}"
-                yield Problem("E210", message, attribute=name)
-
-
-def _pad(x: Array, begin: Ints, end: Ints) -> Array:
-    sizes = _padded(x.shape, begin, end)
-    low = [-p for p in _complete(begin, x.ndim)]
-    return window(x, low, [int(s) for s in sizes])  # type: ignore[arg-type]  # exact sizes
 
 
 def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> Shape:
@@ -97,8 +83,53 @@ def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
         )
 
 
+class _Resizing(Op):
+    """Base of all versions: pads of zeros, then a kernel that resizes axes."""
+
+    mode: str
+    pads_begin: Ints
+    pads_end: Ints
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """The rule by which `compare` judges it."""
+        return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
+
+    def check(self) -> Iterator[Problem]:
+        for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
+            for axis, p in enumerate(pads):
+                if p < 0:
+                    message = f"{name} must not be negative, but is {p} on axis {axis}"
+                    yield Problem("E210", message, attribute=name)
+
+    def padded(self, shape: Shape) -> Shape:
+        """Return the shape after padding."""
+        return _padded(shape, self.pads_begin, self.pads_end)
+
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        """Return what happens to each axis of an image of a shape, which is padded before."""
+        raise NotImplementedError
+
+    def evaluate(self, image: Array, *others: Array) -> Array:
+        if self.mode == "area":
+            raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
+        low = [-p for p in _complete(self.pads_begin, image.ndim)]
+        sizes = exact(self.padded(image.shape)) or ()
+        return interpolate(window(image, low, sizes), *self.resizes(image.shape, *others))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        image, others = inputs[0], known(inputs[1:])
+        if self.mode == "area" or (self.mode != "nearest" and not is_computed(image)):
+            return None
+        if others is None or image.dtype is None or any((*self.pads_begin, *self.pads_end)):
+            return None
+        shape = shape_of(image)
+        resize = Interpolation(shape, image.dtype.container, *self.resizes(shape, *others))
+        return Bound(lambda x, *_, out, team: resize(x, out, team))
+
+
 @dataclass(frozen=True)
-class InterpolateBase(Op):
+class InterpolateBase(_Resizing):
     """What Interpolate-4 and -11 share."""
 
     mode: Mode = attribute("nearest", documented=True)
@@ -110,28 +141,11 @@ class InterpolateBase(Op):
     pads_end: Ints = (0,)
     cube_coeff: float = -0.75
 
-    @property
-    def rounding(self) -> Rounding:  # type: ignore[override]
-        """The rule by which `compare` judges it."""
-        return _rounding(self.mode)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        others = _bindable(self, inputs)
-        if others is None:
-            return None
-        target, axes = self.target(others)
-        return _resizing(inputs[0], self.resizes(inputs[0], target, axes), self.rules)
-
     def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
         """Return sizes or scales, and the axes where they are given, of the inputs behind."""
         return others[0], others[1] if len(others) > 1 else None
 
-    def check(self) -> Iterator[Problem]:
-        yield from _not_negative(self.pads_begin, self.pads_end)
-
-    def shape_of(
-        self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]
-    ) -> Spec:
+    def spec_of(self, image: Spec, target: Spec, axes: Spec | None, ports: tuple[int, int]) -> Spec:
         """Return the output's spec; `ports` are those of `target` and `axes`."""
         want_type(image, "number", 0, "image")
         scales = self.shape_calculation_mode == "scales"
@@ -141,7 +155,7 @@ class InterpolateBase(Op):
         if image.shape is None:
             return Spec(image.dtype, None)
         rank = len(image.shape)
-        padded = _padded(image.shape, self.pads_begin, self.pads_end)
+        padded = self.padded(image.shape)
         chosen = self._axes(axes, rank, ports[1])
         if chosen is None:
             return Spec(image.dtype, (DYNAMIC,) * rank)
@@ -167,29 +181,17 @@ class InterpolateBase(Op):
                 raise OpError(f"a scale is {f:g}; scales must be positive", code="E305", port=1)
         return [_scaled(padded[a], f) for a, f in zip(axes, factors, strict=False)]
 
-    def compute(self, image: Array, target: Array, axes: Array | None) -> Array:
-        """Pad and resize."""
-        resizes = self.resizes(Spec.of(image, keep=False), target, axes)
-        return interpolate(_pad(image, self.pads_begin, self.pads_end), resizes, self.rules)
-
-    def resizes(self, image: Spec, target: Array, axes: Array | None) -> list[Resize]:
-        """Return what happens to each axis of an image of exact shape, which is padded before."""
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        target, axes = self.target(others)
         given = None if axes is None else Spec.of(axes)
-        shape = self.shape_of(image, Spec.of(target), given, (1, 2)).shape or ()
-        padded = _padded(image.shape or (), self.pads_begin, self.pads_end)
-        chosen = self._axes(given, len(padded), 2) or ()
+        resized = shape_of(self.spec_of(Spec(None, shape), Spec.of(target), given, (1, 2)))
+        padded = exact(self.padded(shape)) or ()
         scales = self.shape_calculation_mode == "scales"
         out = []
-        for i, a in enumerate(chosen):
-            size, before = int(shape[a]), int(padded[a])  # type: ignore[arg-type]  # exact
-            scale = float(target.reshape(-1)[i]) if scales else size / max(before, 1)
-            out.append(Resize(a, size, scale))
-        return out
-
-    @property
-    def rules(self) -> Rules:
-        """The attributes that the kernel needs."""
-        return Rules(
+        for i, a in enumerate(self._axes(given, len(shape), 2) or ()):
+            scale = float(target.reshape(-1)[i]) if scales else resized[a] / max(padded[a], 1)
+            out.append(Resize(a, resized[a], scale))
+        return out, Rules(
             self.mode,
             self.coordinate_transformation_mode,
             self.nearest_mode,
@@ -222,10 +224,7 @@ class Interpolate11(InterpolateBase):
     """
 
     def infer(self, image: Spec, scales_or_sizes: Spec, axes: Spec | None = None) -> Spec:
-        return self.shape_of(image, scales_or_sizes, axes, (1, 2))
-
-    def evaluate(self, image: Array, scales_or_sizes: Array, axes: Array | None = None) -> Array:
-        return self.compute(image, scales_or_sizes, axes)
+        return self.spec_of(image, scales_or_sizes, axes, (1, 2))
 
 
 @op("Interpolate", since=4, until=10)
@@ -244,14 +243,8 @@ class Interpolate4(InterpolateBase):
         self, image: Spec, output_shape: Spec, scales: Spec, axes: Spec | None = None
     ) -> Spec:
         if self.shape_calculation_mode == "scales":
-            return self.shape_of(image, scales, axes, (2, 3))
-        return self.shape_of(image, output_shape, axes, (1, 3))
-
-    def evaluate(
-        self, image: Array, output_shape: Array, scales: Array, axes: Array | None = None
-    ) -> Array:
-        target = scales if self.shape_calculation_mode == "scales" else output_shape
-        return self.compute(image, target, axes)
+            return self.spec_of(image, scales, axes, (2, 3))
+        return self.spec_of(image, output_shape, axes, (1, 3))
 
     def target(self, others: Sequence[Array]) -> tuple[Array, Array | None]:
         output_shape, scales, *axes = others
@@ -260,7 +253,7 @@ class Interpolate4(InterpolateBase):
 
 
 @op("Interpolate", until=3)
-class Interpolate1(Op):
+class Interpolate1(_Resizing):
     """Resize the axes of the attribute `axes`: image, output_shape (k,) -> same rank.
 
     The sizes are those of the axes in ascending order. Positions map by corners; without
@@ -276,20 +269,8 @@ class Interpolate1(Op):
     pads_begin: Ints = (0,)
     pads_end: Ints = (0,)
 
-    @property
-    def rounding(self) -> Rounding:  # type: ignore[override]
-        """The rule by which `compare` judges it."""
-        return _rounding(self.mode)
-
-    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        others = _bindable(self, inputs)
-        if others is None:
-            return None
-        shape = shape_of(inputs[0])
-        return _resizing(inputs[0], self.resizes(shape, others[0]), self.rules_for(len(shape)))
-
     def check(self) -> Iterator[Problem]:
-        yield from _not_negative(self.pads_begin, self.pads_end)
+        yield from super().check()
         if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
             message = f"axes are {list(self.axes)}; each is named once, counted from 0"
             yield Problem("E210", message, attribute="axes")
@@ -307,7 +288,7 @@ class Interpolate1(Op):
                 code="E304",
                 attribute="axes",
             )
-        padded = _padded(image.shape, self.pads_begin, self.pads_end)
+        padded = self.padded(image.shape)
         _want_vector(output_shape, "output_shape", len(self.axes), 1)
         return Spec(image.dtype, _resized(padded, sorted(self.axes), dims(output_shape), 1))
 
@@ -318,37 +299,9 @@ class Interpolate1(Op):
         usual = rank == 4 and set(self.axes) == {2, 3}
         return "half_pixel" if self.mode == "linear" and not padded and not usual else "asymmetric"
 
-    def evaluate(self, image: Array, output_shape: Array) -> Array:
-        if self.mode == "area":
-            raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
-        x = _pad(image, self.pads_begin, self.pads_end)
-        return interpolate(x, self.resizes(x.shape, output_shape), self.rules_for(image.ndim))
-
-    def resizes(self, padded: tuple[int, ...], output_shape: Array) -> list[Resize]:
-        """Return what happens to each axis of the padded image."""
-        return [
-            Resize(a, int(size), int(size) / max(padded[a], 1))
-            for a, size in zip(sorted(self.axes), output_shape.reshape(-1), strict=False)
-        ]
-
-    def rules_for(self, rank: int) -> Rules:
-        """Return what the kernel needs of the attributes, for an image of that rank."""
+    def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
+        padded = exact(self.padded(shape)) or ()
+        pairs = zip(sorted(self.axes), others[0].reshape(-1).tolist(), strict=False)
         mode = "nearest" if self.mode == "area" else self.mode
-        return Rules(mode, self._transformation(rank), "simple", self.antialias)
-
-
-def _rounding(mode: str) -> Rounding:
-    return SCALE if "cubic" in mode else Rounding("scale", carry="averages")
-
-
-def _bindable(op: InterpolateBase | Interpolate1, inputs: Sequence[Spec]) -> list[Array] | None:
-    """Return the values of the inputs behind the image; None where the kernel does not fit."""
-    if op.mode == "area" or (op.mode != "nearest" and not is_computed(inputs[0])):
-        return None
-    return None if any((*op.pads_begin, *op.pads_end)) else known(inputs[1:])
-
-
-def _resizing(image: Spec, resizes: Sequence[Resize], rules: Rules) -> Bound:
-    assert image.dtype is not None
-    resize = Interpolation(shape_of(image), image.dtype.container, resizes, rules)
-    return Bound(lambda x, *_, out, team: resize(x, out, team))
+        rules = Rules(mode, self._transformation(len(shape)), "simple", self.antialias)
+        return [Resize(a, size, size / max(padded[a], 1)) for a, size in pairs], rules

@@ -52,8 +52,8 @@ class FakeQuantize(Op):
         self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
     ) -> Array:
         dtype = np.float64 if data.dtype == np.float64 else np.float32
-        given = (data, in_low, in_high, out_low, out_high)
-        x, il, ih, ol, oh = _as(dtype, given)
+        inputs: Any = (data, in_low, in_high, out_low, out_high)
+        x, il, ih, ol, oh = (a.astype(dtype, copy=False) for a in inputs)
         steps = dtype(self.levels - 1)
         with np.errstate(all="ignore"):
             q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
@@ -72,7 +72,3 @@ class FakeQuantize(Op):
             return None
         args = (Operand(0), low, high, high - low, last - first, first)
         return ChainStep(steps.fake_quantize, args, (self.levels,))
-
-
-def _as(dtype: type[np.floating[Any]], arrays: tuple[Array, ...]) -> tuple[Any, ...]:
-    return tuple(np.asarray(a, dtype) for a in arrays)

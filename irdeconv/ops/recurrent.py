@@ -15,7 +15,7 @@ from irdeconv.attributes import Floats, Strings
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import recurrent
 from irdeconv.kernels.elementwise import calls, steps
-from irdeconv.op import Op, attribute, op
+from irdeconv.op import Op, attribute, op, ports
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
 
@@ -25,7 +25,6 @@ ACTIVATIONS: dict[str, recurrent.Activation] = {
     "relu": lambda x: np.maximum(x, 0),
 }
 RNN, GRU, LSTM = ("tanh",), ("sigmoid", "tanh"), ("sigmoid", "tanh", "tanh")
-Row = tuple[Spec, str, str]  # an input, its name, its axes as letters
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,19 @@ class Recurrent(Op):
         """How many times H the bias has."""
         return self.gates
 
-    def sizes(self, rows: Sequence[Row], directions: int = 1) -> tuple[Any, dict[str, Dim]]:
-        """Return the element type and what every axis letter stands for; E301, E302, E303."""
+    def sizes(
+        self, inputs: Sequence[Spec], letters: Sequence[str], directions: int = 1
+    ) -> tuple[Any, dict[str, Dim]]:
+        """Return the element type and what every axis letter stands for; E301, E302, E303.
+
+        `letters` are the axes of each input; lengths (N) are integers, all others real.
+        """
+        names = ports(type(self)).names
         h = self.hidden_size
         known: dict[str, Dim] = {"H": h, "G": self.gates * h, "B": self.bias_gates() * h}
         known["D"] = directions
-        for port, (spec, name, axes) in enumerate(rows):
-            if axes != "N":
-                want_type(spec, "real", port, name)
+        for port, (spec, name, axes) in enumerate(zip(inputs, names, letters, strict=True)):
+            want_type(spec, "integer" if axes == "N" else "real", port, name)
             want_rank(spec.shape, len(axes), len(axes), port, name)
             for axis, (letter, dim) in enumerate(zip(axes, spec.shape or (), strict=False)):
                 both = merge(known.get(letter, DYNAMIC), dim)
@@ -90,9 +94,9 @@ class Recurrent(Op):
                         port=port,
                     )
                 known[letter] = both
-        real = [(port, row) for port, row in enumerate(rows) if row[2] != "N"]
-        specs, names = [row[0] for _, row in real], [row[1] for _, row in real]
-        dtype = one_type(*specs, names=names, ports=[port for port, _ in real])
+        real = [port for port, axes in enumerate(letters) if axes != "N"]
+        specs, named = [inputs[port] for port in real], [names[port] for port in real]
+        dtype = one_type(*specs, names=named, ports=real)
         return dtype, {letter: known.get(letter, DYNAMIC) for letter in "NTDH"}
 
     def scan(
@@ -107,11 +111,6 @@ class Recurrent(Op):
             projected = np.matmul(x.astype(wide, copy=False), w.T) + bias
             outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
         return [out.astype(x.dtype, copy=False) for out in outs]
-
-    def once(self, x: Array, states: Sequence[Array], *weights: Array) -> list[Array]:
-        """Run one step of x (N, I)."""
-        one = np.ones(len(x), np.int64)
-        return self.scan(x[:, None], states, one, *weights, reverse=False)[1:]
 
 
 class _Rnn(Recurrent):
@@ -143,19 +142,30 @@ class _Lstm(Recurrent):
         return recurrent.lstm(r, self.functions(), self.clipped), bias
 
 
-class _OneState(Recurrent):
-    def infer(self, x: Spec, initial_hidden_state: Spec, w: Spec, r: Spec, b: Spec) -> Spec:
-        hidden = (initial_hidden_state, "initial_hidden_state", "NH")
-        weights = ((w, "w", "GI"), (r, "r", "GH"), (b, "b", "B"))
-        dtype, sizes = self.sizes([(x, "x", "NI"), hidden, *weights])
-        return Spec(dtype, (sizes["N"], sizes["H"]))
+class _Cell(Recurrent):
+    """Base of single steps: x, states, w, r, b -> the next states."""
 
-    def evaluate(self, x: Array, initial_hidden_state: Array, *weights: Array) -> Array:
-        return self.once(x, [initial_hidden_state], *weights)[0]
+    def specs(self, *inputs: Spec) -> tuple[Spec, ...]:
+        """Return the specs of the next states."""
+        states = len(inputs) - 4
+        dtype, sizes = self.sizes(inputs, ("NI", *("NH",) * states, "GI", "GH", "B"))
+        return (Spec(dtype, (sizes["N"], sizes["H"])),) * states
+
+    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
+        *states, w, r, b = others
+        one = np.ones(len(x), np.int64)
+        return tuple(self.scan(x[:, None], states, one, w, r, b, reverse=False)[1:])
+
+
+class _OneStateCell(_Cell):
+    def infer(
+        self, x: Spec, initial_hidden_state: Spec, w: Spec, r: Spec, b: Spec
+    ) -> tuple[Spec, ...]:
+        return self.specs(x, initial_hidden_state, w, r, b)
 
 
 @op("RNNCell", since=3)
-class RNNCell(_OneState, _Rnn):
+class RNNCell(_OneStateCell, _Rnn):
     """One step: x (N, I), state (N, H), w (H, I), r (H, H), b (H,) -> (N, H).
 
     H' = f(x W + H R + B), f tanh by default; real numbers of one type.  [sequence/RNNCell-3]
@@ -165,7 +175,7 @@ class RNNCell(_OneState, _Rnn):
 
 
 @op("GRUCell", since=3)
-class GRUCell(_OneState, _Gru):
+class GRUCell(_OneStateCell, _Gru):
     """One step: x (N, I), state (N, H), w (3H, I), r (3H, H), b -> (N, H); gates z, r, h.
 
     `linear_before_reset` lets the reset gate act behind the product; b then has 4H values, the
@@ -177,7 +187,7 @@ class GRUCell(_OneState, _Gru):
 
 
 @op("LSTMCell", since=4)
-class LSTMCell(_Lstm):
+class LSTMCell(_Cell, _Lstm):
     """One step: x (N, I), two states (N, H), w (4H, I), r (4H, H), b (4H,) -> two states.
 
     Gates f, i, c, o: C' = f C + i c, H' = o h(C').  [sequence/LSTMCell-1]
@@ -193,16 +203,8 @@ class LSTMCell(_Lstm):
         w: Spec,
         r: Spec,
         b: Spec,
-    ) -> tuple[Spec, Spec]:
-        hidden = (initial_hidden_state, "initial_hidden_state", "NH")
-        cell = (initial_cell_state, "initial_cell_state", "NH")
-        weights = ((w, "w", "GI"), (r, "r", "GH"), (b, "b", "B"))
-        dtype, sizes = self.sizes([(x, "x", "NI"), hidden, cell, *weights])
-        out = Spec(dtype, (sizes["N"], sizes["H"]))
-        return out, out
-
-    def evaluate(self, x: Array, hidden: Array, cell: Array, *weights: Array) -> tuple[Array, ...]:
-        return tuple(self.once(x, [hidden, cell], *weights))
+    ) -> tuple[Spec, ...]:
+        return self.specs(x, initial_hidden_state, initial_cell_state, w, r, b)
 
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -211,22 +213,23 @@ Direction = Literal["forward", "reverse", "bidirectional"]
 class _Sequence(Recurrent):
     direction: Direction
 
-    def specs(self, rows: Sequence[Row]) -> tuple[Spec, ...]:
+    def specs(self, *inputs: Spec) -> tuple[Spec, ...]:
         """Return the specs of the outputs and the last states."""
-        dtype, sizes = self.sizes(rows, 2 if self.direction == "bidirectional" else 1)
+        states = len(inputs) - 5
+        letters = ("NTI", *("NDH",) * states, "N", "DGI", "DGH", "DB")
+        dtype, sizes = self.sizes(inputs, letters, 2 if self.direction == "bidirectional" else 1)
         outputs = Spec(dtype, tuple(sizes[letter] for letter in "NDTH"))
         last = Spec(dtype, tuple(sizes[letter] for letter in "NDH"))
-        return (outputs, *(last for row in rows if row[2] == "NDH"))
+        return (outputs, *(last,) * states)
 
-    def sequences(
-        self, x: Array, states: Sequence[Array], lengths: Array, *weights: Array
-    ) -> tuple[Array, ...]:
+    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
         """Run every direction and put them side by side."""
+        *states, lengths, w, r, b = others
         lengths = np.minimum(lengths, x.shape[1])
         runs = []
-        for d in range(weights[0].shape[0]):
+        for d in range(len(w)):
             reverse = self.direction == "reverse" or d == 1
-            given = [s[:, d] for s in states], lengths, *(w[d] for w in weights)
+            given = [s[:, d] for s in states], lengths, w[d], r[d], b[d]
             runs.append(self.scan(x, *given, reverse=reverse))
         return tuple(np.stack(outs, 1) for outs in zip(*runs, strict=True))
 
@@ -241,25 +244,7 @@ class _OneStateSequence(_Sequence):
         r: Spec,
         b: Spec,
     ) -> tuple[Spec, ...]:
-        want_type(sequence_lengths, "integer", 2, "sequence_lengths")
-        states = [(initial_hidden_state, "initial_hidden_state", "NDH")]
-        return self.specs(
-            [
-                (x, "x", "NTI"),
-                *states,
-                (sequence_lengths, "sequence_lengths", "N"),
-                *_weights(w, r, b),
-            ]
-        )
-
-    def evaluate(
-        self, x: Array, hidden: Array, lengths: Array, *weights: Array
-    ) -> tuple[Array, ...]:
-        return self.sequences(x, [hidden], lengths, *weights)
-
-
-def _weights(w: Spec, r: Spec, b: Spec) -> list[Row]:
-    return [(w, "w", "DGI"), (r, "r", "DGH"), (b, "b", "DB")]
+        return self.specs(x, initial_hidden_state, sequence_lengths, w, r, b)
 
 
 @op("RNNSequence", since=5)
@@ -303,13 +288,4 @@ class LSTMSequence(_Sequence, _Lstm):
         r: Spec,
         b: Spec,
     ) -> tuple[Spec, ...]:
-        want_type(sequence_lengths, "integer", 3, "sequence_lengths")
-        hidden = (initial_hidden_state, "initial_hidden_state", "NDH")
-        cell = (initial_cell_state, "initial_cell_state", "NDH")
-        lengths = (sequence_lengths, "sequence_lengths", "N")
-        return self.specs([(x, "x", "NTI"), hidden, cell, lengths, *_weights(w, r, b)])
-
-    def evaluate(
-        self, x: Array, hidden: Array, cell: Array, lengths: Array, *weights: Array
-    ) -> tuple[Array, ...]:
-        return self.sequences(x, [hidden, cell], lengths, *weights)
+        return self.specs(x, initial_hidden_state, initial_cell_state, sequence_lengths, w, r, b)
