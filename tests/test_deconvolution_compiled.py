@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
-from irdeconv.kernels.deconvolution import placed_candidates as placings
-from irdeconv.kernels.deconvolution import single
+from irdeconv.kernels.deconvolution import placed, single
 from irdeconv.kernels.deconvolution import winograd_candidates as winograds
 from irdeconv.kernels.deconvolution.blocks import split_output
 from irdeconv.kernels.deconvolution.col2im import LANES, AxisTerms, BlockTerms
@@ -179,9 +178,9 @@ def test_every_cut_of_the_compiled_kernels(
     problem = ConvProblem((r.choice([1, 3]), 2 * groups, *inputs), 3 * groups, groups, *rows, dtype)
     x, w = data(problem, seed)
     want = expected(problem, x, w).astype(problem.dtype)
-    cuts = list(placings._placings(problem))
+    cuts = list(placed._placings(problem))
     assert len(cuts) > 1
-    for candidate in [*cuts, *placings._spreads(problem)]:
+    for candidate in [*cuts, *placed._spreads(problem)]:
         assert (run(problem, candidate, x, w.astype(problem.compute)) == want).all()
 
 
@@ -243,7 +242,7 @@ def test_nothing_is_touched_outside_of_what_was_handed_out(seed: int) -> None:
     problem = wide(seed)
     x, w = data(problem, seed)
     want = expected(problem, x, w).astype(problem.dtype)
-    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
+    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
         for y in guarded(problem, candidate, x, w):
             assert (y == want).all(), candidate.name
 
@@ -282,7 +281,7 @@ def test_bad_inputs_stay_where_their_terms_land_and_scratch_is_counted(seed: int
     bad[..., np.random.default_rng(seed).integers(problem.shape[-1])] = True
     reached = expected(problem, bad.astype("f4"), np.ones_like(w)) > 0
     x[bad] = np.inf if seed % 2 else np.nan
-    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
+    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
         kernel, team = candidate.prepare(w.astype(problem.compute)), Threads(1)
         for _ in range(2):
             y = np.full(problem.out_shape, np.nan, problem.dtype)
@@ -298,7 +297,7 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
     problem = ConvProblem((2, 4, 20, 17), 6, 2, (4, 3), (2, 2), (1, 1), (1, 0), (40, 35))
     x, w = data(problem)
     want = expected(problem, x, w)
-    for candidate in [*placings._placings(problem), *placings._spreads(problem)]:
+    for candidate in [*placed._placings(problem), *placed._spreads(problem)]:
         kernel = candidate.prepare(w)
         outs = [np.empty(problem.out_shape, np.float32) for _ in range(3)]
 
@@ -356,7 +355,7 @@ def test_copies_of_batches_stay_small(row: tuple[int, ...]) -> None:
     n, c, positions, m, groups, taps, stride = row
     lists = (taps,), (stride,), (1,), (0,), (stride * positions,)
     problem = ConvProblem((n, c, positions), m, groups, *lists)
-    for candidate in placings.candidates(problem):
+    for candidate in placed.candidates(problem):
         assert candidate.scratch - 4 * c * m // groups * taps < 16 << 20, candidate.name
 
 

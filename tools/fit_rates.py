@@ -36,7 +36,7 @@ from irdeconv.benchmark.machine import Conditions
 from irdeconv.benchmark.measure import Call, Clock, interleaved, percentile
 from irdeconv.kernels.convolution import work
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.deconvolution import placed_candidates, winograd_candidates
+from irdeconv.kernels.deconvolution import placed, winograd_candidates
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -183,17 +183,17 @@ def draw_product(rng: random.Random) -> list[Trial]:
 def families() -> dict[str, Family]:
     """Return all families by name."""
     deconvolution, convolution = "irdeconv/kernels/deconvolution", "irdeconv/kernels/convolution"
-    rows, tiles = f"{deconvolution}/placed_candidates.py", f"{deconvolution}/winograd_candidates.py"
-    placed = partial(draw_layer, placed_candidates.candidates, True)
+    rows, tiles = f"{deconvolution}/placed.py", f"{deconvolution}/winograd_candidates.py"
+    rowwise = partial(draw_layer, placed.candidates, True)
     winograd = partial(draw_layer, winograd_candidates.candidates, True)
     every = partial(draw_layer, convolution_candidates, False)
     return {
         "product": Family(
             products.PRODUCT, "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
         ),
-        "placed": Family(placed_candidates.PLACED, f"{rows}: PLACED", placed),
-        "single": Family(placed_candidates.SINGLE, f"{rows}: SINGLE", placed),
-        "spread": Family(placed_candidates.SPREAD, f"{rows}: SPREAD", placed),
+        "placed": Family(placed.PLACED, f"{rows}: PLACED", rowwise),
+        "single": Family(placed.SINGLE, f"{rows}: SINGLE", rowwise),
+        "spread": Family(placed.SPREAD, f"{rows}: SPREAD", rowwise),
         "winograd": Family(winograd_candidates.TILED, f"{tiles}: TILED", winograd),
         "winograd-numpy": Family(winograd_candidates.PASSES, f"{tiles}: PASSES", winograd),
         "convolution": Family(work.WORK, f"{convolution}/work.py: WORK", every),

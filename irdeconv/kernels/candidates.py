@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.deconvolution import placed_candidates as placed
-from irdeconv.kernels.deconvolution import single
+from irdeconv.kernels.deconvolution import placed, single
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
 from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates
 from irdeconv.kernels.deconvolution.separable import separable

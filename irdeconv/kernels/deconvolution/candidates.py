@@ -5,7 +5,7 @@ from __future__ import annotations
 from irdeconv.kernels.deconvolution import (
     multiples,
     phases,
-    placed_candidates,
+    placed,
     single,
     terms,
     wide,
@@ -15,7 +15,7 @@ from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
 
 # Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
-DIRECT = (terms, phases, wide, multiples, placed_candidates, single)
+DIRECT = (terms, phases, wide, multiples, placed, single)
 KERNELS = (*DIRECT, winograd_candidates)
 
 

@@ -1,6 +1,6 @@
 """Deconvolution by compiled code that visits each row of the output once (the extra `fast`).
 
-*placed*: as in kernels.deconvolution.terms, `[taps*M, C] @ [C, positions]` computes every term; the
+*placed*: as in `terms`, `[taps*M, C] @ [C, positions]` computes every term; the
 compiled loop adds the terms that reach a row in registers and writes its residues interleaved.
 NumPy needs a pass per tap for that, and a loop of its own for every row. *spread*: with few
 channels per group the same loop multiplies the inputs by the taps itself.
@@ -8,16 +8,17 @@ channels per group the same loop multiplies the inputs by the taps itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.compiled import LANES
-from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile
+from irdeconv.kernels.deconvolution import residues as geo
+from irdeconv.kernels.deconvolution.blocks import OutputBlock, close_tile, split_output, tile_bytes
 from irdeconv.kernels.deconvolution.col2im import (
     BlockTerms,
     Chunk,
@@ -25,11 +26,43 @@ from irdeconv.kernels.deconvolution.col2im import (
     start_of,
     steps_of,
 )
-from irdeconv.kernels.shared.candidate import Epilogue
-from irdeconv.kernels.shared.products import aliases, multiply, pitch, worth_copying
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces, shares
+from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
+from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.products import aliases, multiply, pitch, product_cost, worth_copying
+from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
+
+PARTS = (1, 4, 16, 64)  # into which blocks of several images are cut
+FEW = 16  # input channels of a group up to which the compiled code may multiply them itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRates:
+    """Nanoseconds of the kernels that write row by row, fitted to a few hundred random layers."""
+
+    product: float  # each nanosecond that the product alone would take
+    block: float
+    gathered: float  # each element that is copied
+    row: float  # each row of the output
+    vector: float  # each vector of it
+    output: float  # each element of it
+    strided: float  # and more where the stride is above 2
+    term: float  # each vector of terms or products
+
+
+PLACED = RowRates(
+    product=0.96, block=9800, gathered=0.35, row=7.2, vector=1.5, output=0, strided=0.2, term=1.6
+)
+SINGLE = replace(  # where each output is one term
+    PLACED, block=7600, gathered=0.25, row=11, vector=0.06, output=0.11, strided=0.24, term=0.2
+)
+SPREAD = RowRates(
+    product=0, block=7900, gathered=0.1, row=10, vector=4, output=0.04, strided=0.05, term=1.2
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +70,6 @@ class _Item:
     """A chunk of a block: where its channels, inputs and sums are, and the loop's arguments."""
 
     block: OutputBlock
-    chunk: Chunk
     channels: slice
     inputs: tuple[slice, ...]
     columns: int
@@ -53,36 +85,26 @@ class _RowKernel:
     def __init__(self, layout: RowLayout, filters: Sequence[Array], loop: Any) -> None:
         self.problem, self.loop = layout.problem, loop
         self.items: list[_Item] = []
+        c, m = self.problem.group_inputs, self.problem.group_outputs
         known: dict[Any, tuple[Any, ...]] = {}
         for block, terms in zip(layout.blocks, layout.terms, strict=True):
             for i, (chunk, w) in enumerate(zip(layout.chunks, filters, strict=True)):
                 kind = id(terms), block.count, i
                 if kind not in known:
                     known[kind] = self._arguments(terms, block, chunk, w)
-                self.items.append(self._item(terms, block, chunk, w, known[kind]))
-
-    def _item(
-        self,
-        terms: BlockTerms,
-        block: OutputBlock,
-        chunk: Chunk,
-        w: Array,
-        arguments: tuple[Any, ...],
-    ) -> _Item:
-        c, m = self.problem.group_inputs, self.problem.group_outputs
-        first = chunk.groups.start * m + chunk.channels.start
-        inputs = slice(chunk.groups.start * c, chunk.groups.stop * c)
-        return _Item(
-            block=block,
-            chunk=chunk,
-            channels=slice(first, first + (chunk.count - 1) * m + chunk.width),
-            inputs=(block.images, inputs, *(slice(p.first, p.last) for p in block.parts)),
-            columns=block.input_positions,
-            start=start_of(self.problem, block, first),
-            sums=terms.sums,
-            filter=w,
-            arguments=arguments,
-        )
+                first = chunk.groups.start * m + chunk.channels.start
+                inputs = slice(chunk.groups.start * c, chunk.groups.stop * c)
+                item = _Item(
+                    block=block,
+                    channels=slice(first, first + (chunk.count - 1) * m + chunk.width),
+                    inputs=(block.images, inputs, *(slice(p.first, p.last) for p in block.parts)),
+                    columns=block.input_positions,
+                    start=start_of(self.problem, block, first),
+                    sums=terms.sums,
+                    filter=w,
+                    arguments=known[kind],
+                )
+                self.items.append(item)
 
     def _arguments(
         self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
@@ -137,14 +159,15 @@ class PlacedTerms(_RowKernel):
     """Terms by a product; a chunk's filter is `[groups, taps * channels, C/g]`."""
 
     def __init__(self, layout: RowLayout, w: Array) -> None:
+        from irdeconv.kernels.compiled.col2im import copy_terms, sum_terms
+
         rows = w.reshape(*w.shape[:3], -1).transpose(0, 3, 2, 1)  # [g, taps, M/g, C/g]
         filters = []
         for c in layout.chunks:
             part = np.ascontiguousarray(rows[c.groups, :, c.channels])
             filters.append(part.reshape(part.shape[0], -1, part.shape[-1]))
         self.single = all(terms.single for terms in layout.terms)
-        loop = compiled().copy_terms if self.single else compiled().sum_terms
-        super().__init__(layout, filters, loop)
+        super().__init__(layout, filters, copy_terms if self.single else sum_terms)
 
     def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
         """See the base class."""
@@ -176,7 +199,7 @@ class PlacedTerms(_RowKernel):
 
     def _gather(self, x: Array, item: _Item, space: Space) -> Array:
         """Return the inputs `[groups, C/g, columns]`."""
-        c, count, part = self.problem.group_inputs, item.chunk.count, x[item.inputs]
+        c, count, part = self.problem.group_inputs, len(item.filter), x[item.inputs]
         if len(part) == 1 and part.strides[-1] == x.itemsize and x.dtype == item.filter.dtype:
             try:
                 flat: Array = part[0].reshape(count, c, -1, copy=False)
@@ -196,11 +219,13 @@ class SpreadInputs(_RowKernel):
     """Products by the compiled code; a chunk's filter is `[groups, channels, C/g, taps]`."""
 
     def __init__(self, layout: RowLayout, w: Array) -> None:
+        from irdeconv.kernels.compiled.col2im import sum_terms
+
         rows = w.reshape(*w.shape[:3], -1).swapaxes(1, 2)
         filters = [
             np.ascontiguousarray(rows[c.groups, c.channels]).reshape(-1) for c in layout.chunks
         ]
-        super().__init__(layout, filters, compiled().sum_terms)
+        super().__init__(layout, filters, sum_terms)
 
     def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
         """See the base class; the source is a copy of the inputs."""
@@ -222,7 +247,127 @@ class SpreadInputs(_RowKernel):
         return flat
 
 
-@cache
-def compiled() -> Any:
-    """Import what needs numba."""
-    return import_module("irdeconv.kernels.compiled.col2im")
+def candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the compiled kernels for floats, if numba is there."""
+    if not available() or problem.compute.kind != "f":
+        return []
+    kernels = [shared(_placings(problem))]
+    if problem.shape[1] <= FEW * problem.groups:
+        kernels.append(shared(_spreads(problem)))
+    return kernels
+
+
+def _chunks(problem: ConvProblem, room: int, together: int) -> list[Chunk]:
+    """Split the output channels: at most about `room` of them, of `together` groups, at a time."""
+    m, groups = problem.group_outputs, problem.groups
+    if room >= m:
+        step = min(groups, room // m, max(1, together))
+        step = shares(groups, -(-groups // step))
+        return [Chunk(some, slice(0, m)) for some in pieces(groups, step)]
+    step = shares(m, -(-m // max(1, room)))
+    return [Chunk(slice(g, g + 1), channels) for g in range(groups) for channels in pieces(m, step)]
+
+
+def _placings(problem: ConvProblem) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `placed`."""
+    room, rows = blocking.SIZES.terms_bytes // problem.itemsize, problem.taps
+    outputs = problem.shape[0] * problem.outputs * math.prod(problem.sizes)
+    copied = problem.positions * problem.group_inputs
+    if problem.narrow or (aliases(problem.positions * problem.itemsize) and copied > outputs // 4):
+        rows = max(rows, problem.group_inputs)  # of the input, which is copied
+    seen: set[tuple[int, int]] = set()
+    for limit in blocking.SIZES.placed_columns:
+        blocks = split_output(problem, limit)
+        most, c = blocks.most(lambda b: b.input_positions), problem.group_inputs
+        gathers = problem.narrow or blocks.images > 1
+        wanted = max(rows, c if gathers else 0) * most
+        if (len(blocks), most) in seen or (seen and wanted > room):
+            continue
+        seen.add((len(blocks), most))
+        channels = room // (problem.taps * most)
+        together = room // (c * most) if gathers else problem.groups
+        known: set[int] = set()
+        for share in SHARES:
+            chunks = _chunks(problem, min(channels, -(-problem.outputs // share)), together)
+            if len(chunks) not in known:
+                known.add(len(chunks))
+                yield _placed(RowLayout(problem, blocks, chunks), most)
+
+
+def _placed(layout: RowLayout, most: int) -> Candidate:
+    problem, kinds = layout.problem, layout.blocks.kinds
+    halo = any(a.halo for a in geo.axes_of(problem))
+    rates = PLACED if halo or not all(b.covered for b, _ in kinds) else SINGLE
+    widest = max(layout.chunks, key=lambda k: k.count * k.width)
+    line = pitch(most, problem.compute)
+    elements = (widest.width * problem.taps + problem.group_inputs) * widest.count * line
+    channels = widest.width * widest.count
+    return _candidate("placed", PlacedTerms, layout, rates, elements, channels)
+
+
+def _spreads(problem: ConvProblem) -> Iterator[Candidate]:
+    """Yield the ways to cut the work of `spread`: many images or many channels at a time."""
+    inputs = blocking.SIZES.spread_elements * problem.positions // math.prod(problem.sizes)
+    for share in PARTS:
+        blocks = split_output(problem, max(1, inputs // share))
+        outputs = blocks.most(lambda b: b.output_positions)
+        chunks = _chunks(problem, max(1, blocking.SIZES.spread_elements // outputs), problem.groups)
+        yield _spread(RowLayout(problem, blocks, chunks))
+        if blocks.images == 1:
+            return
+
+
+def _spread(layout: RowLayout) -> Candidate:
+    most, chunks = layout.blocks.most(lambda b: b.input_positions), layout.chunks
+    elements = max(k.count for k in chunks) * layout.problem.group_inputs * most
+    channels = max(k.count * k.width for k in chunks)
+    return _candidate("spread", SpreadInputs, layout, SPREAD, elements, channels)
+
+
+def _candidate(
+    name: str,
+    kernel: type[PlacedTerms | SpreadInputs],
+    layout: RowLayout,
+    rates: RowRates,
+    elements: int,
+    channels: int,
+) -> Candidate:
+    """Return a kernel that has so many elements of a source, and channels of a tile, at a time."""
+    problem, blocks = layout.problem, layout.blocks
+    estimate = Estimate(rates, partial(_nanoseconds, layout, kernel is SpreadInputs))
+    elements += 4 * LANES + problem.shape[1] * problem.group_outputs * problem.taps
+    elements += blocks.most(lambda b: b.parts[-1].outputs) + 2 * LANES * problem.strides[-1]
+    return Candidate(
+        name=name,
+        cost=estimate.cost,
+        scratch=problem.itemsize * elements + tile_bytes(problem, blocks, channels) + 4 * ALIGNMENT,
+        prepare=partial(kernel, layout),
+        items=layout.items,
+        estimate=estimate,
+    )
+
+
+def _nanoseconds(layout: RowLayout, spread: bool, rates: RowRates) -> float:
+    """Estimate the nanoseconds of `spread` or `placed`."""
+    cost, c, taps = 0.0, layout.problem.group_inputs, layout.problem.taps
+    for block, times in layout.blocks.kinds:
+        width = block.input_positions
+        of_channel = _row_cost(rates, block, c if spread else 1)
+        gathered = rates.gathered * c * width if spread or block.count > 1 else 0.0
+        for chunk in layout.chunks:
+            product = 0.0 if spread else rates.product * product_cost(chunk.width * taps, c, width)
+            of_group = product + chunk.width * of_channel + gathered
+            cost += times * (chunk.count * of_group + rates.block)
+    return cost
+
+
+def _row_cost(rates: RowRates, block: OutputBlock, inputs: int) -> float:
+    """Estimate the nanoseconds that the compiled code takes for one output channel of a block."""
+    rows = block.count * math.prod(p.outputs for p in block.parts[:-1])
+    last = block.parts[-1]
+    width, stride = last.outputs, last.axis.stride
+    vectors = sum(-(-(width - f) // (stride * LANES)) for f in range(min(stride, width)))
+    pairs = block.count * math.prod(p.axis.kernel * p.inputs for p in block.parts[:-1])
+    terms = pairs * last.axis.kernel * inputs * -(-last.inputs // LANES)
+    element = rates.output + (rates.strided if stride > 2 else 0)
+    return rows * (rates.row + rates.vector * vectors + element * width) + rates.term * terms

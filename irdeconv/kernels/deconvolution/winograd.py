@@ -13,12 +13,20 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock, close_tile, open_tile
+from irdeconv.kernels.deconvolution.col2im import (
+    AxisTerms,
+    BlockTerms,
+    block_terms,
+    start_of,
+    steps_of,
+)
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.candidate import Epilogue
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -83,6 +91,15 @@ class Tiling:
         """The number of tiles of a block."""
         return block.count * math.prod(self.grid(block))
 
+    def width(self, block: OutputBlock) -> int:
+        """How many columns of a block are multiplied."""
+        columns = self.columns(block)
+        return min(lanes(columns), pitch(columns, self.problem.compute))
+
+    def pitch(self, block: OutputBlock) -> int:
+        """The distance of channels of a block's evaluated inputs."""
+        return pitch(self.columns(block), self.problem.compute)
+
 
 class WinogradDeconvolution:
     """The kernel: `filters[group][chunk]` is `[points, residues * channels, C/g]`."""
@@ -136,7 +153,7 @@ class WinogradDeconvolution:
                 self._read(x, values, *item, cut, space)
             for i in chunks:
                 space.release(used)
-                self._chunk(values, out, *item, i, epilogue, space)
+                self._chunk(values, out, epilogue, *item, i, space)
 
         if self.tiling.apart:
             team.each(items, whole)
@@ -145,32 +162,17 @@ class WinogradDeconvolution:
         for block, g in items:
             team.space.release(start)
             values = self._values(block, team.space)
-
-            def read(
-                c: slice, s: Space, v: Array = values, b: OutputBlock = block, g: int = g
-            ) -> None:
-                self._read(x, v, b, g, c, s)
-
-            def chunk(
-                i: int, s: Space, v: Array = values, b: OutputBlock = block, g: int = g
-            ) -> None:
-                self._chunk(v, out, b, g, i, epilogue, s)
-
-            team.each(cuts, read)
-            team.each(chunks, chunk)
+            team.each(cuts, partial(self._read, x, values, block, g))
+            team.each(chunks, partial(self._chunk, values, out, epilogue, block, g))
 
     def _values(self, block: OutputBlock, space: Space) -> Array:
         """Return memory for a block's inputs, evaluated: `[points, room for C/g * tiles]`."""
-        plane = pitch(self.c * self.width(block), self.tiling.problem.compute)
+        plane = pitch(self.c * self.tiling.pitch(block), self.tiling.problem.compute)
         return space.array((math.prod(self.tiling.points), plane), self.tiling.problem.compute)
-
-    def width(self, block: OutputBlock) -> int:
-        """Return the distance of channels of a block's evaluated inputs."""
-        return pitch(self.tiling.columns(block), self.tiling.problem.compute)
 
     def split(self, values: Array, block: OutputBlock) -> Array:
         """View evaluated inputs as `[points, C/g, tiles]`."""
-        width = self.width(block)
+        width = self.tiling.pitch(block)
         return values[:, : self.c * width].reshape(len(values), self.c, width)
 
     def _read(
@@ -184,19 +186,17 @@ class WinogradDeconvolution:
         self,
         values: Array,
         out: Array,
+        epilogue: Epilogue | None,
         block: OutputBlock,
         group: int,
         index: int,
-        epilogue: Epilogue | None,
         space: Space,
     ) -> None:
         chunk = self.chunks[index]
         channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
         tile = open_tile(out, block, channels, space)
         if not block.empty:
-            seen = self.split(values, block)[
-                :, :, : width_of(self.tiling.columns(block), self.tiling.problem)
-            ]
+            seen = self.split(values, block)[:, :, : self.tiling.width(block)]
             terms = self._products(self.filters[group][index], seen, space)
             self.leave(terms, block, channels, tile, out, space)
         close_tile(tile, out, block, channels, epilogue)
@@ -240,15 +240,15 @@ class WinogradDeconvolution:
         space: Space,
     ) -> None:
         """Write the outputs of products into `tile [images, channels, *]`, a part of `out`."""
-        columns = self.tiling.columns(block)
         rows = self.tiling.residues * (channels.stop - channels.start)
-        width = width_of(columns, self.tiling.problem)
+        width, grid = self.tiling.width(block), self.tiling.grid(block)
+        columns = block.count * math.prod(grid)
         products = terms[MARGIN:-MARGIN].reshape(len(self.interpolate), -1)[:, : rows * width]
         sums = space.array((len(products), rows, width), terms.dtype)
         multiply(self.interpolate, products, sums.reshape(len(sums), -1))
         self._overlap(sums[:, :, :columns], block)
         host = sums[:, :, :columns].reshape(
-            *self.tiling.points, self.tiling.residues, -1, block.count, *self.tiling.grid(block)
+            *self.tiling.points, self.tiling.residues, -1, block.count, *grid
         )
         self._place(host, block, tile)
 
@@ -276,11 +276,6 @@ class WinogradDeconvolution:
                 trailing(tile, (d for _, d in cut))[...] = source.swapaxes(0, 1)
 
 
-def width_of(columns: int, problem: ConvProblem) -> int:
-    """Return how many columns are multiplied."""
-    return min(lanes(columns), pitch(columns, problem.compute))
-
-
 def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice]:
     """Restrict positions `source` -> `dest` to those that are `at` modulo the tile."""
     first = -(-(source.start - at) // tile)
@@ -290,3 +285,97 @@ def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice
     start = dest.start + (first * tile + at - source.start) * dest.step
     step = dest.step * tile
     return slice(first, last), slice(start, start + (last - first - 1) * step + 1, step)
+
+
+class CompiledWinograd(WinogradDeconvolution):
+    """The kernel whose tiles compiled code reads and places (the extra `fast`).
+
+    The coefficients of a tile's product are terms of the output, as those of `placed` are: every
+    row is written once, and tails need neither a pass of their own nor tiles behind rows.
+    """
+
+    def __init__(self, tiling: Tiling, w: Array) -> None:
+        from irdeconv.kernels.compiled.col2im import sum_terms
+        from irdeconv.kernels.compiled.winograd import entering, leave
+
+        super().__init__(tiling, w)
+        self.entering, self.leaving, self.sum_terms = entering, leave, sum_terms
+        lead = [np.ones((1, 1), w.dtype)] * (3 - len(tiling.tiles))
+        self.into, self.back = (*lead, *self.evaluations), (*lead, *self.interpolations)
+        counts = (1,) * len(lead)
+        self.shapes = (*counts, *tiling.tiles), (*counts, *tiling.points)
+        self.loops: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
+        known: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        axes = [
+            [AxisTerms.of_tiles(p, t) for p, t in zip(b.parts, tiling.tiles, strict=True)]
+            for b in tiling.blocks
+        ]
+        for block, terms in zip(tiling.blocks, block_terms(tiling.problem, axes), strict=True):
+            for channels in {c.stop - c.start for c in self.chunks}:
+                kind = id(terms), block.count, channels
+                if kind not in known:  # many are alike
+                    known[kind] = terms.sums, self._arguments(terms, block, channels)
+                self.loops[id(block), channels] = known[kind]
+
+    def enter(
+        self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
+    ) -> None:
+        """See the base class."""
+        if part.dtype != values.dtype or not part.flags.aligned:
+            converted = space.array(part.shape, values.dtype)
+            converted[...] = part
+            part = converted
+        lead = (1,) * (5 - part.ndim)
+        volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
+        columns = self.tiling.width(block)
+        line = pitch(columns, values.dtype)
+        host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
+        far = self.tiling.pitch(block)
+        at = first * far, far, values.shape[1]
+        sizes = columns, line, (*lead, *self.tiling.grid(block))
+        enter = self.entering(values.dtype)
+        enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.into)
+
+    def leave(
+        self,
+        terms: Array,
+        block: OutputBlock,
+        channels: slice,
+        tile: Array,
+        out: Array,
+        space: Space,
+    ) -> None:
+        """See the base class."""
+        count = channels.stop - channels.start
+        width = self.tiling.width(block)
+        rows = self.tiling.residues * count
+        sizes = rows, width, pitch(rows * width, terms.dtype)
+        self.leaving(terms, MARGIN, sizes, self.shapes[1], self.back)
+        start = start_of(self.tiling.problem, block, channels.start)
+        y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
+        sums, arguments = self.loops[id(block), count]
+        self.sum_terms(terms, y, space.array((sums,), terms.dtype), *arguments)
+
+    def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
+        """Return what the compiled loop is told besides the arrays."""
+        problem, columns = self.tiling.problem, self.tiling.columns(block)
+        width = self.tiling.width(block)
+        taps = self._taps(channels, width)
+        return (
+            (block.count, 1, channels),
+            (MARGIN, columns // block.count, 0, width, *steps_of(problem, block, 1, channels)),
+            terms.rows(taps),
+            terms.row(taps),
+            (),
+        )
+
+    def _taps(self, channels: int, width: int) -> Array:
+        """Return where taps lie: each axis has (coefficient, residue), the terms all coefficients,
+        then all residues.
+        """
+        points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]
+        rank, count = len(points), math.prod(residues)
+        plane = pitch(count * channels * width, self.tiling.problem.compute)
+        at = np.arange(math.prod(points))[:, None] * plane + np.arange(count) * channels * width
+        at = at.reshape(*points, *residues)
+        return at.transpose([i for a in range(rank) for i in (a, rank + a)]).reshape(-1)

@@ -11,8 +11,12 @@ from functools import partial
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import OutputBlock, split_output, tile_bytes
-from irdeconv.kernels.deconvolution.compiled_winograd import CompiledWinograd
-from irdeconv.kernels.deconvolution.winograd import MARGIN, Tiling, WinogradDeconvolution
+from irdeconv.kernels.deconvolution.winograd import (
+    MARGIN,
+    CompiledWinograd,
+    Tiling,
+    WinogradDeconvolution,
+)
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Estimate, shared
