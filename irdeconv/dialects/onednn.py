@@ -62,11 +62,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
         for name, values in self.lists.items():
             if not values and name != "output_padding":
                 yield Problem("E210", f"{name} is empty; it is required", attribute=name)
-        if (
-            self.filter_format
-            and self.weights_format
-            and (self.filter_format != self.weights_format)
-        ):
+        if len({self.filter_format, self.weights_format} - {None}) > 1:
             yield Problem(
                 "E210",
                 f"filter_format={self.filter_format} and "
@@ -99,12 +95,9 @@ class OneDnnConvTranspose(DialectDeconvolution):
         return self.weights_format or self.filter_format or "XIO"
 
     def filter_order(self, axes: int) -> Ints:
-        spatial_last = self.layout.endswith("X")
-        first = 2 if spatial_last else 0
-        channels = (0, 1) if spatial_last else (axes, axes + 1)
-        if self.layout.replace("X", "") == "OI":
-            channels = channels[::-1]
-        return (*channels, *range(first, first + axes))
+        letters = self.layout.replace("X", "X" * axes)
+        spatial = (at for at, letter in enumerate(letters) if letter == "X")
+        return letters.index("I"), letters.index("O"), *spatial
 
     def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return t.strides if self.semantics == "runtime" else super().padding_limits(t)

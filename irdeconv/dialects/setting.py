@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.geometry import filled
 from irdeconv.spec import DYNAMIC, Dim, Shape, Spec, is_static
 
-T = TypeVar("T")
 PADS = ("pads_begin", "pads_end", "output_padding")
 PER_AXIS = ("strides", "dilations", *PADS)
 
@@ -76,11 +75,6 @@ class Setting(CommonTerms):
         return tuple((i - 1) * s + dk for i, s, dk in rows)
 
     @property
-    def static(self) -> bool:
-        """Whether all sizes are known."""
-        return is_static(self.size) and is_static(self.kernel)
-
-    @property
     def same(self) -> bool:
         """Whether auto_pad is same_upper or same_lower."""
         return self.auto_pad.startswith("same")
@@ -100,7 +94,7 @@ class Setting(CommonTerms):
     def on_axis(self, axis: int, axes: int) -> Setting:
         """Return the setting in which all of `axes` axes are this one."""
 
-        def only(values: tuple[T, ...]) -> tuple[T, ...]:
+        def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return (values[axis],) * axes
 
         lists: dict[str, Any] = {name: only(values) for name, values in self.lists.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from irdeconv.dialects.setting import Setting
 from irdeconv.dialects.template import CanonicalRecorder, DialectDeconvolution
@@ -38,6 +39,8 @@ class System(ABC):
     whether output_shape is given.
     """
 
+    symmetric: ClassVar[bool] = False  # one pad for both sides
+
     key: str
     title: str
     modes: tuple[tuple[str, bool], ...]
@@ -51,8 +54,21 @@ class System(ABC):
         """Return the attributes that decide the window, as the system spells them."""
 
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
-        """Yield settings that may give the wanted window here."""
-        return explicit(s, wanted)
+        """Yield settings that may give the wanted window here.
+
+        These are explicit pads, if integers can say it; what is lacking at the end is
+        output_padding.
+        """
+        begin, end = wanted.begin, wanted.end
+        if not is_static(begin) or not is_static(end):
+            return
+        pads = begin if self.symmetric else tuple(max(e, 0) for e in end)
+        extra = tuple(p - e for p, e in zip(pads, end, strict=True))
+        if min(extra) >= 0:
+            yield replace(
+                s, pads_begin=begin, pads_end=pads, output_padding=extra, auto_pad="explicit",
+                output_shape=None,
+            )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,20 +108,3 @@ def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
     unknown = (ANY,) * len(size)
     begin, end = (unknown if p.value is None else dims(p) or unknown for p in recorder.inputs[2:4])
     return Crop(begin, end, size)
-
-
-def explicit(s: Setting, wanted: Crop, *, symmetric: bool = False) -> Iterator[Setting]:
-    """Yield the setting with explicit pads that gives a window, if integers can say it.
-
-    What is lacking at the end is output_padding.
-    """
-    begin, end = wanted.begin, wanted.end
-    if not is_static(begin) or not is_static(end):
-        return
-    pads = begin if symmetric else tuple(max(e, 0) for e in end)
-    extra = tuple(p - e for p, e in zip(pads, end, strict=True))
-    if min(extra) >= 0:
-        yield replace(
-            s, pads_begin=begin, pads_end=pads, output_padding=extra, auto_pad="explicit",
-            output_shape=None,
-        )  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from irdeconv import geometry
 from irdeconv.attributes import Ints
 from irdeconv.dialects.base import check_output
 from irdeconv.dialects.setting import Setting, shape_text
-from irdeconv.dialects.system import PLAIN, Cannot, Crop, System, explicit
+from irdeconv.dialects.system import PLAIN, Cannot, Crop, System
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector, Window
 from irdeconv.spec import DYNAMIC, Shape, is_static, non_negative
@@ -22,15 +23,16 @@ class PyTorch(System):
     An output_shape is the argument `output_size`, which chooses output_padding.
     """
 
+    symmetric: ClassVar[bool] = True
+
     def crop(self, s: Setting) -> Crop:
         """Return the window, or say which check of PyTorch fails."""
         padding, extra = self._attributes(s)
         for name, values in (("padding", padding), ("output_padding", extra)):
             if min(values) < 0:
                 raise OpError(f"{name} {list(values)} is negative", code="E304")
-        for axis, (p, stride, dilation) in enumerate(
-            zip(extra, s.strides, s.dilations, strict=True)
-        ):
+        rows = zip(extra, s.strides, s.dilations, strict=True)
+        for axis, (p, stride, dilation) in enumerate(rows):
             if p >= max(stride, dilation):
                 raise OpError(
                     f"output_padding is {p} on spatial axis {axis}; it must be less than stride "
@@ -38,8 +40,7 @@ class PyTorch(System):
                     code="E304",
                 )
         _check_axes(s)
-        window = geometry.pytorch(IntVector(padding), IntVector(extra))
-        crop = _crop(s, window)
+        crop = _crop(s, geometry.pytorch(IntVector(padding), IntVector(extra)))
         check_output(crop.size)
         return crop
 
@@ -47,14 +48,12 @@ class PyTorch(System):
         if s.same:
             raise Cannot(f"there is no {s.auto_pad} for a transposed convolution")
         begin, end = s.explicit_pads
-        if s.output_shape is None:
-            if begin != end:
-                raise Cannot(f"pads {list(begin)} and {list(end)} differ; padding is the same "
-                             "on both sides")  # fmt: skip
-            return begin, s.output_padding
         if begin != end:
-            raise Cannot("padding is the same on both sides")
-        return begin, self._extra(s, begin)
+            differ = (
+                f"pads {list(begin)} and {list(end)} differ; " if s.output_shape is None else ""
+            )
+            raise Cannot(f"{differ}padding is the same on both sides")
+        return begin, s.output_padding if s.output_shape is None else self._extra(s, begin)
 
     def _extra(self, s: Setting, padding: Ints) -> Ints:
         """Return the output_padding that `output_size` chooses."""
@@ -81,10 +80,6 @@ class PyTorch(System):
         if s.output_shape is not None:
             return out | {"output_size": shape_text(s.output_shape)}
         return out | ({"output_padding": shape_text(extra)} if any(extra) else {})
-
-    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
-        """Yield symmetric pads with output_padding."""
-        return explicit(s, wanted, symmetric=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from irdeconv.dialects.setting import Setting
 from irdeconv.dialects.system import Cannot, Crop, System
 from irdeconv.errors import OpError
 from irdeconv.explanation.verdicts import crop_dict
+from irdeconv.spec import is_static
 
 MOST_SHOWN = 12
 SEARCHED = 400  # pads and output_padding tried per axis and mode
@@ -62,7 +63,7 @@ def solve(system: System, s: Setting, wanted: Ints, *, shown: int = MOST_SHOWN) 
     Pads below DK and output_padding below max(S, D) are tried on every axis by asking the system,
     the smallest first; of these the first few of every axis are combined.
     """
-    if not s.static:
+    if not is_static(s.size) or not is_static(s.kernel):
         return Solutions(wanted, (), 0, True, "the sizes of data and filter are not all known")
     ranked: list[tuple[int, int, int, Setting]] = []
     count, complete = 0, True
