@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -11,14 +12,15 @@ import pytest
 
 from irdeconv import geometry_conv
 from irdeconv.kernels.pooling import pooling
-from irdeconv.kernels.pooling.windows import PoolingWindows
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import BlockSizes
 from irdeconv.kernels.shared.team import Threads
+from irdeconv.kernels.shared.windows import WindowAxis, window_axes
 from support import oracle
 
 
-def draw(seed: int) -> tuple[tuple[int, ...], PoolingWindows]:
+def draw(seed: int) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Draw a shape, and what the oracle takes: kernel, strides, dilations, pads and outputs."""
     r = random.Random(seed)
     rank = r.randint(1, 3)
     top = {1: 11, 2: 7, 3: 4}[rank]
@@ -27,8 +29,12 @@ def draw(seed: int) -> tuple[tuple[int, ...], PoolingWindows]:
         return tuple(r.randint(low, high) for _ in range(rank))
 
     shape = (r.randint(1, 2), r.randint(1, 3), *axis(1, top))
-    rule = axis(1, 4), axis(1, 4), axis(1, 3), axis(0, 5)
-    return shape, PoolingWindows(*rule, axis(1, 5))
+    return shape, (axis(1, 4), axis(1, 4), axis(1, 3), axis(0, 5), axis(1, 5))
+
+
+def axes_of(sizes: Sequence[int], rule: Sequence[tuple[int, ...]]) -> list[WindowAxis]:
+    *windows, outputs = rule
+    return window_axes(sizes, outputs, *windows)
 
 
 def values(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -46,9 +52,9 @@ def plane_bytes(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int64])
 @pytest.mark.parametrize("seed", range(25))
 def test_maxima_and_their_places(seed: int, dtype: Any) -> None:
-    shape, windows = draw(seed)
+    shape, rule = draw(seed)
+    windows = axes_of(shape[2:], rule)
     x = values(shape, dtype)
-    rule = windows.kernel, windows.strides, windows.dilations, windows.pads_begin, windows.sizes
     best, where = oracle.max_pool(x, *rule)
     lowest = np.finfo(dtype).min if dtype == np.float32 else np.iinfo(dtype).min
     want = np.where(best == None, lowest, best).astype(dtype)  # noqa: E711 -- elementwise
@@ -66,10 +72,10 @@ def test_maxima_and_their_places(seed: int, dtype: Any) -> None:
 @pytest.mark.parametrize("exclude_pad", [True, False])
 @pytest.mark.parametrize("seed", range(25))
 def test_means(seed: int, exclude_pad: bool) -> None:
-    shape, windows = draw(seed)
-    rule = windows.kernel, windows.strides, windows.dilations, windows.pads_begin, windows.sizes
+    shape, rule = draw(seed)
+    windows = axes_of(shape[2:], rule)
     total, inside = oracle.avg_pool(values(shape, np.int32), *rule)
-    count = inside if exclude_pad else np.full(inside.shape, np.prod(windows.kernel))
+    count = inside if exclude_pad else np.full(inside.shape, np.prod(rule[0]))
     for dtype in (np.float64, np.float32, np.int32):
         y = pooling.avg_pool(values(shape, dtype), windows, exclude_pad=exclude_pad)
         assert y.dtype == dtype
@@ -83,21 +89,21 @@ def test_means(seed: int, exclude_pad: bool) -> None:
 
 def test_windows_without_data() -> None:
     x = np.ones((1, 1, 2), np.float32)
-    windows = PoolingWindows((1,), (1,), (1,), (1,), (4,))
+    windows = axes_of(x.shape[2:], [(1,), (1,), (1,), (1,), (4,)])
     assert pooling.avg_pool(x, windows, exclude_pad=True)[0, 0].tolist() == [0, 1, 1, 0]
     assert pooling.max_pool_indices(x, windows)[1].tolist() == [[[0, 0, 1, 0]]]
 
 
 def test_index_of_a_window_without_data_is_its_planes_first() -> None:
     x = np.ones((1, 2, 3), np.float32)
-    windows = PoolingWindows((1,), (4,), (1,), (1,), (2,))  # positions -1 and 3
+    windows = axes_of(x.shape[2:], [(1,), (4,), (1,), (1,), (2,)])  # positions -1 and 3
     assert pooling.max_pool_indices(x, windows, 1)[1].tolist() == [[[0, 0], [3, 3]]]
     assert pooling.max_pool_indices(x, windows, 2)[1].tolist() == [[[0, 0], [0, 0]]]
 
 
 def test_negative_infinity_gives_the_lowest_finite_value() -> None:
     x = np.full((1, 1, 3), -np.inf, np.float32)
-    windows = PoolingWindows((2,), (1,), (1,), (1,), (4,))
+    windows = axes_of(x.shape[2:], [(2,), (1,), (1,), (1,), (4,)])
     y, found = pooling.max_pool_indices(x, windows)
     assert (y == np.finfo(np.float32).min).all()
     assert (pooling.max_pool(x, windows) == y).all()
@@ -107,7 +113,8 @@ def test_negative_infinity_gives_the_lowest_finite_value() -> None:
 def test_narrow_floats_are_summed_in_f32() -> None:
     for dtype, big in ((np.float16, 2048), (ml_dtypes.bfloat16, 256)):
         x = np.array([big, 1, 1, big], dtype).reshape(1, 1, 4)
-        y = pooling.avg_pool(x, PoolingWindows((4,), (1,), (1,), (0,), (1,)), exclude_pad=True)
+        windows = axes_of([4], [(4,), (1,), (1,), (0,), (1,)])
+        y = pooling.avg_pool(x, windows, exclude_pad=True)
         assert y.dtype == dtype
         assert float(y.item()) == float(dtype((2 * big + 2) / 4))
 
@@ -149,8 +156,8 @@ def test_common_windows(
     for extra in range(3):
         sizes = tuple((i + pad + extra - kernel) // stride + 1 for i in x.shape[2:])
         rule = (kernel,) * 2, (stride,) * 2, (1, 1), (pad, min(pad, 1)), sizes
-        windows = PoolingWindows(*rule)
-        counts = pooling.counts(x.shape[2:], windows, exclude_pad=True) if average else None
+        windows = axes_of(x.shape[2:], rule)
+        counts = pooling.counts(windows, exclude_pad=True) if average else None
         got, want = (np.empty((2, 3, *sizes), np.float32) for _ in range(2))
         with np.errstate(all="ignore"):
             pooling.Pooling(x.shape, x.dtype, windows, counts)(x, got, Threads(3))

@@ -10,6 +10,7 @@ import numpy as np
 
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.windows import NONE, reads
 from irdeconv.spec import Array
 
 SHORT_AXIS = 16  # axes up to this size are walked by a loop of their own
@@ -69,15 +70,15 @@ class Border:
         source: list[slice] = []
         filled: list[Index] = []
         for d, b, size in zip(shape, begin, sizes, strict=True):
-            first = min(max(b, 0), size)
-            last = max(first, min(b + d, size))
-            if last == first:
+            copied, read = reads(d, 1, -b, size)
+            if copied == NONE:
                 whole = tuple(slice(0, n) for n in sizes)
                 return Border(tuple(slice(0, 0) for _ in sizes), (slice(0, 0),), (whole,))
             # What lies before and behind along this axis, within the copied part of earlier ones.
-            filled += [(*into, s) for s in (slice(0, first), slice(last, size)) if s.stop > s.start]
-            into.append(slice(first, last))
-            source.append(slice(first - b, last - b))
+            outside = slice(0, copied.start), slice(copied.stop, size)
+            filled += [(*into, s) for s in outside if s.stop > s.start]
+            into.append(copied)
+            source.append(read)
         return Border(tuple(into), tuple(source), tuple(filled))
 
     def __call__(self, x: Array, out: Array, value: Any = 0) -> None:

@@ -14,7 +14,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry import filled
 from irdeconv.geometry_conv import AutoPad, Rounding
 from irdeconv.kernels.pooling import pooling
-from irdeconv.kernels.pooling.windows import PoolingWindows
+from irdeconv.kernels.shared.windows import WindowAxis, window_axes
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, exact, index_type, want_rank, want_type
@@ -64,15 +64,15 @@ class Pool(_Windows):
                     hint="every list needs one value per spatial axis",
                 )
 
-    def windows(self, shape: Ints) -> tuple[PoolingWindows, bool]:
+    def windows(self, shape: Ints) -> tuple[list[WindowAxis], bool]:
         """Return where the windows lie in data of that shape, and whether anything is padded."""
         outputs = exact((self.output_shape(Spec(None, shape)) or ())[2:]) or ()
         strides, dilations, explicit = self._filled()
         begin, end = geometry_conv.pads(
             self.auto_pad, shape[2:], self.kernel, strides, dilations, explicit
         )
-        found = PoolingWindows(self.kernel, strides, dilations, begin, outputs)
-        return found, any(begin) or any(end)
+        axes = window_axes(shape[2:], outputs, self.kernel, strides, dilations, begin)
+        return axes, any(begin) or any(end)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Pool into one output; the second one of MaxPool-8 is evaluated."""
@@ -80,10 +80,10 @@ class Pool(_Windows):
             return None
         shape = shape_of(inputs[0])
         windows, padded = self.windows(shape)
-        count = self.counts(shape[2:], windows, padded)
+        count = self.counts(windows, padded)
         return Bound(pooling.Pooling(shape, inputs[0].dtype.container, windows, count))
 
-    def counts(self, sizes: Ints, windows: PoolingWindows, padded: bool) -> Array | None:
+    def counts(self, windows: list[WindowAxis], padded: bool) -> Array | None:
         """Return by what sums over windows are divided; None where there is nothing to divide."""
         return None
 
@@ -162,8 +162,8 @@ class AvgPoolBase(Pool):
         # Without any padding the runtime also ignores the overhang of ceil rounding.
         return self.exclude_pad or not padded
 
-    def counts(self, sizes: Ints, windows: PoolingWindows, padded: bool) -> Array:
-        return pooling.counts(sizes, windows, exclude_pad=self._excludes(padded))
+    def counts(self, windows: list[WindowAxis], padded: bool) -> Array:
+        return pooling.counts(windows, exclude_pad=self._excludes(padded))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return math.prod(self.kernel) + 1

@@ -111,7 +111,7 @@ def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) ->
     if dilation != [1, 1] or stride[0] != stride[1] or stride[0] > 2:
         return None
     least = np.array([lowest], np.float32)
-    inside = all(a.begin == 0 and 2 * a.count <= a.size for a in axes)
+    inside = all(a.begin == 0 and 2 * a.out <= a.size for a in axes)
     if kernel == [2, 2] and stride == [2, 2] and inside:
         if count is not None:
             return lambda x, out, space: mean_of_2(x, out)
@@ -126,7 +126,7 @@ def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) ->
         return memory
 
     if count is not None:
-        full = np.ascontiguousarray(np.broadcast_to(count, [a.count for a in axes]), np.float32)
+        full = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
         return lambda x, out, space: mean_of_3(x, out, row(space), blank, place, full)
     return lambda x, out, space: max_of_3(x, out, row(space), blank, place)
 

@@ -14,49 +14,10 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.shared.problem import ConvProblem, type_of_sums
+from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.spec import Array
 
 ROW, COLUMN = 1, 2  # places in the tuples of three axes
-
-
-@dataclass(frozen=True)
-class ConvAxis:
-    """One spatial axis: y[o] = sum over k of x[o*stride + k*dilation - begin] * w[k]."""
-
-    size: int = 1
-    out: int = 1
-    kernel: int = 1
-    stride: int = 1
-    dilation: int = 1
-    begin: int = 0
-
-    @property
-    def plain(self) -> bool:
-        """Whether output o reads input o and nothing else."""
-        return self.kernel == self.stride == 1 and self.begin == 0 and self.size == self.out
-
-    @property
-    def padded(self) -> bool:
-        """Whether some window leaves the data."""
-        return self.begin > 0 or self.span(self.out) - self.begin > self.size
-
-    def span(self, count: int) -> int:
-        """Return how many positions the windows of `count` neighbouring outputs cover."""
-        return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
-
-    def trimmed(self) -> tuple[ConvAxis, slice]:
-        """Return the axis without outer taps that read padding for every output, and the rest."""
-        useful = [k for k in range(self.kernel) if self._meets(k * self.dilation - self.begin)]
-        first, stop = (useful[0], useful[-1] + 1) if useful else (0, 1)
-        kernel, begin = stop - first, self.begin - first * self.dilation
-        stride = self.stride if self.out > 1 else 1
-        dilation = self.dilation if kernel > 1 else 1
-        return ConvAxis(self.size, self.out, kernel, stride, dilation, begin), slice(first, stop)
-
-    def _meets(self, shift: int) -> bool:
-        """Whether o*stride + shift is inside the data for some output o."""
-        o = max(0, -(shift // self.stride))
-        return o < self.out and o * self.stride + shift < self.size
 
 
 @dataclass(frozen=True)
@@ -71,7 +32,7 @@ class Conv3d:
     groups: int
     channels: int
     outputs: int
-    axes: tuple[ConvAxis, ConvAxis, ConvAxis]
+    axes: tuple[WindowAxis, WindowAxis, WindowAxis]
     cuts: tuple[slice, ...]
     dtype: str
 
@@ -130,13 +91,11 @@ class Conv3d:
 @lru_cache(maxsize=64)  # every kernel asks
 def as_conv3d(problem: ConvProblem) -> Conv3d:
     """Bring a convolution into the form of three axes."""
-    lists = (problem.sizes, problem.kernel, problem.strides, problem.dilations, problem.begin)
-    rows = zip(problem.shape[2:], *lists, strict=True)
-    trimmed = [ConvAxis(*row).trimmed() for row in rows]
-    axes = [a for a, _ in trimmed if not (a.plain and a.size == 1)] or [ConvAxis()]
+    trimmed = [a.trimmed() for a in problem.axes(problem.shape[2:], problem.sizes)]
+    axes = [a for a, _ in trimmed if not (a.plain and a.size == 1)] or [WindowAxis()]
     if len(axes) == 1:
-        axes = [ConvAxis(), axes[0], ConvAxis()]
-    depth, row, column = [ConvAxis()] * (3 - len(axes)) + axes
+        axes = [WindowAxis(), axes[0], WindowAxis()]
+    depth, row, column = [WindowAxis()] * (3 - len(axes)) + axes
     return Conv3d(
         images=problem.shape[0],
         groups=problem.groups,

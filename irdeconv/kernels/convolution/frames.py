@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from irdeconv.kernels.convolution.conv3d import Conv3d
 from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.windows import NONE, reads
 from irdeconv.spec import Array
 
 SLACK = 32  # elements behind a frame that whole vectors may read
@@ -55,15 +56,13 @@ def frame_of(
     source, target = [images, channels], [slice(None)] * 2
     counts = []
     for axis, (start, count, step) in zip(conv.axes, box, strict=True):
-        first = max(0, -(start // step))
-        stop = max(first, min(count, (axis.size - 1 - start) // step + 1))
-        at = start + first * step
-        source.append(slice(at, at + (stop - first - 1) * step + 1, step))
-        target.append(slice(first, stop))
+        into, read = reads(axis.size, step, start, count)
+        source.append(read)
+        target.append(into)
         counts.append(count)
     inner = target[2:]
     inside = all((t.start, t.stop) == (0, n) for t, n in zip(inner, counts, strict=True))
-    empty = any(t.start == t.stop for t in inner)
+    empty = NONE in inner
     shape = (images.stop - images.start, channels.stop - channels.start, *counts)
     return Frame(
         shape=shape,

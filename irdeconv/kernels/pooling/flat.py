@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from irdeconv.kernels.pooling.windows import PoolingAxis
 from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.windows import WindowAxis, reads
 from irdeconv.spec import Array
 
 
@@ -38,7 +38,7 @@ class FlatPooling:
     `padded` says that planes are first copied between borders.
     """
 
-    axes: tuple[PoolingAxis, ...]
+    axes: tuple[WindowAxis, ...]
     need: tuple[int, ...]
     padded: bool
     passes: tuple[FlatPass, ...]
@@ -46,16 +46,16 @@ class FlatPooling:
     result: int
 
     @staticmethod
-    def of(axes: Sequence[PoolingAxis], *, idempotent: bool) -> FlatPooling:
+    def of(axes: Sequence[WindowAxis], *, idempotent: bool) -> FlatPooling:
         """Return the plan; `idempotent` says that a tap may be combined twice (maximum)."""
-        need = tuple(a.span for a in axes)
+        need = tuple(a.span(a.out) for a in axes)
         padded = any(a.begin or n > a.size for a, n in zip(axes, need, strict=True))
         if not padded:
             need = tuple(a.size for a in axes)
         passes = _passes(axes, need, idempotent)
         picked = (
             slice(None),
-            *(slice(0, (a.count - 1) * a.stride + 1, a.stride) for a in axes),
+            *(slice(0, (a.out - 1) * a.stride + 1, a.stride) for a in axes),
         )
         return FlatPooling(
             axes=tuple(axes),
@@ -70,7 +70,7 @@ class FlatPooling:
     def cost(self) -> float:
         """Estimated nanoseconds for one plane."""
         whole = math.prod(self.need)
-        outputs = math.prod(a.count for a in self.axes)
+        outputs = math.prod(a.out for a in self.axes)
         return whole * (0.1 * len(self.passes) + 0.25 * self.padded) + 0.4 * outputs
 
     def run(self, planes: Array, ufunc: Any, start: Any, kind: Any, space: Space) -> Array:
@@ -95,10 +95,9 @@ class FlatPooling:
         out = space.array((len(planes), *self.need), kind)
         into, source = [slice(None)], [slice(None)]
         for axis, need in zip(self.axes, self.need, strict=True):
-            first, last = max(axis.begin, 0), min(axis.begin + axis.size, need)
-            last = max(first, last)
-            into.append(slice(first, last))
-            source.append(slice(first - axis.begin, last - axis.begin))
+            target, read = reads(axis.size, 1, -axis.begin, need)
+            into.append(target)
+            source.append(read)
         if self.padded:
             out[...] = start
         out[tuple(into)] = planes[tuple(source)]
@@ -106,7 +105,7 @@ class FlatPooling:
 
 
 def _passes(
-    axes: Sequence[PoolingAxis], need: Sequence[int], idempotent: bool
+    axes: Sequence[WindowAxis], need: Sequence[int], idempotent: bool
 ) -> tuple[FlatPass, ...]:
     """Return the passes, last axis first: widths double where taps may be combined twice."""
     out: list[FlatPass] = []

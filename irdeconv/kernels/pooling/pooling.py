@@ -15,12 +15,12 @@ import numpy as np
 
 from irdeconv.kernels.elementwise.steps import clip
 from irdeconv.kernels.pooling.flat import FlatPooling
-from irdeconv.kernels.pooling.windows import PoolingAxis, PoolingWindows
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.products import row_sums
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team, Threads
+from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
@@ -28,12 +28,12 @@ Reducer = Callable[..., Any]
 Compiled = Callable[[Array, Array, Space], None]
 
 
-def _reduce(x: Array, axis: int, taps: PoolingAxis, ufunc: Reducer, start: Any, y: Array) -> None:
+def _reduce(x: Array, axis: int, taps: WindowAxis, ufunc: Reducer, start: Any, y: Array) -> None:
     """Combine the taps along one axis; windows without data give `start`."""
     ahead = (slice(None),) * axis
     reaches = [taps.reach(k) for k in range(taps.kernel)]
-    whole = [r for r in reaches if r[0] == slice(0, taps.count)]
-    parts = [r for r in reaches if r[0] != slice(0, taps.count)]
+    whole = [r for r in reaches if r[0] == slice(0, taps.out)]
+    parts = [r for r in reaches if r[0] != slice(0, taps.out)]
     if len(whole) > 1:
         ufunc(x[(*ahead, whole[0][1])], x[(*ahead, whole[1][1])], out=y)
     else:
@@ -44,14 +44,14 @@ def _reduce(x: Array, axis: int, taps: PoolingAxis, ufunc: Reducer, start: Any, 
 
 
 def _by_slices(
-    x: Array, axes: Sequence[PoolingAxis], ufunc: Reducer, start: Any, kind: Any, space: Space
+    x: Array, axes: Sequence[WindowAxis], ufunc: Reducer, start: Any, kind: Any, space: Space
 ) -> Array:
     """Reduce one axis of planes after the other by slices; the result is scratch memory."""
     y = x
     for a, taps in enumerate(axes):
-        if taps.trivial:
+        if taps.plain:
             continue
-        reduced = space.array((*y.shape[: a + 1], taps.count, *y.shape[a + 2 :]), kind)
+        reduced = space.array((*y.shape[: a + 1], taps.out, *y.shape[a + 2 :]), kind)
         if y.dtype != kind:
             wide = space.array(y.shape, kind)
             wide[...] = y
@@ -61,11 +61,11 @@ def _by_slices(
     return y
 
 
-def _slices_cost(axes: Sequence[PoolingAxis]) -> float:
+def _slices_cost(axes: Sequence[WindowAxis]) -> float:
     """Estimated nanoseconds for one plane by slices: those along the last axis are slow."""
     shape, cost = [t.size for t in axes], 0.0
     for a, taps in enumerate(axes):
-        shape[a] = taps.count
+        shape[a] = taps.out
         one = 0.2 + 2.0 / shape[-1] if a < len(axes) - 1 else 0.8 if taps.stride > 1 else 0.25
         cost += (taps.kernel > 1) * taps.kernel * one * math.prod(shape)
     return cost
@@ -78,9 +78,9 @@ class Pooling:
     """
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, windows: PoolingWindows, count: Array | None
+        self, shape: Sequence[int], dtype: Any, axes: Sequence[WindowAxis], count: Array | None
     ) -> None:
-        self.axes = [windows.axis(a, size) for a, size in enumerate(shape[2:])]
+        self.axes = axes
         self.whole = np.dtype(dtype).kind in "iu"
         self.average = count is not None
         self.kind = _summing(np.dtype(dtype), exact=self.average)
@@ -92,7 +92,7 @@ class Pooling:
         self.flat = FlatPooling.of(self.axes, idempotent=not self.average)
         self.shifted = self.flat.cost < _slices_cost(self.axes)
         self.whole_plane = self.average and all(
-            t.count == 1 and t.begin == 0 and t.dilation == 1 and t.kernel == t.size
+            t.out == 1 and t.begin == 0 and t.dilation == 1 and t.kernel == t.size
             for t in self.axes
         )
         plane = math.prod(shape[2:]) * self.kind.itemsize
@@ -117,7 +117,9 @@ class Pooling:
         from irdeconv.kernels.compiled.pooling import compile_planes
 
         lowest = 0.0 if self.average else float(self.start)
-        call: Compiled | None = compile_planes(self.axes, self.count, lowest, self.axes[-1].span)
+        call: Compiled | None = compile_planes(
+            self.axes, self.count, lowest, self.axes[-1].span(self.axes[-1].out)
+        )
         return call
 
     def _group(self, planes: Array, out: Array, space: Space) -> None:
@@ -160,28 +162,27 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
 
 
-def max_pool(x: Array, windows: PoolingWindows) -> Array:
+def max_pool(x: Array, axes: Sequence[WindowAxis]) -> Array:
     """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     A window without data, or with nothing but -Inf, gives the lowest finite value of the element
     type, as the runtimes do.  [pooling/MaxPool]
     """
-    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
-    Pooling(x.shape, x.dtype, windows, None)(x, y, Threads())
+    y = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    Pooling(x.shape, x.dtype, axes, None)(x, y, Threads())
     return y
 
 
-def max_pool_indices(x: Array, windows: PoolingWindows, axis: int = 0) -> tuple[Array, Array]:
+def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tuple[Array, Array]:
     """Return maxima and where each lies, as i64: the first of equal ones wins.
 
     An index counts elements of the input flattened from `axis` (not negative) on. A window without
     data has the index of its plane's first element.  [pooling/MaxPool-8]
     """
-    shape = (*x.shape[:2], *windows.sizes)
+    shape = (*x.shape[:2], *(a.out for a in axes))
     y, places = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
-    axes = [windows.axis(a, size) for a, size in enumerate(x.shape[2:])]
     numbers = np.arange(x.size, dtype=np.int64).reshape(x.shape)
-    for k in np.ndindex(*windows.kernel):
+    for k in np.ndindex(*(a.kernel for a in axes)):
         pairs = [taps.reach(t) for taps, t in zip(axes, k, strict=True)]
         best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, places))
         value, number = (trailing(a, (p[1] for p in pairs)) for a in (x, numbers))
@@ -196,23 +197,23 @@ def max_pool_indices(x: Array, windows: PoolingWindows, axis: int = 0) -> tuple[
 
 
 @np.errstate(all="ignore")
-def avg_pool(x: Array, windows: PoolingWindows, *, exclude_pad: bool) -> Array:
+def avg_pool(x: Array, axes: Sequence[WindowAxis], *, exclude_pad: bool) -> Array:
     """Return the means of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
     `exclude_pad` divides by the number of positions inside the data (no position gives 0, as in the
     runtime), otherwise by prod(K). Floats narrower than f32 are summed in f32 and rounded once,
     integers are summed exactly and rounded to the nearest, halves to even.  [pooling/AvgPool]
     """
-    y = np.empty((*x.shape[:2], *windows.sizes), x.dtype)
-    count = counts(x.shape[2:], windows, exclude_pad=exclude_pad)
-    Pooling(x.shape, x.dtype, windows, count)(x, y, Threads())
+    y = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
+    count = counts(axes, exclude_pad=exclude_pad)
+    Pooling(x.shape, x.dtype, axes, count)(x, y, Threads())
     return y
 
 
-def counts(spatial: Sequence[int], windows: PoolingWindows, *, exclude_pad: bool) -> Array:
+def counts(axes: Sequence[WindowAxis], *, exclude_pad: bool) -> Array:
     """Return what sums are divided by to give means; it broadcasts to [*O]."""
-    count = np.array(1 if exclude_pad else math.prod(windows.kernel))
-    for a, size in enumerate(spatial if exclude_pad else ()):
-        count = count[..., None] * windows.axis(a, size).valid()
+    count = np.array(1 if exclude_pad else math.prod(a.kernel for a in axes))
+    for a in axes if exclude_pad else ():
+        count = count[..., None] * a.valid()
     least: Array = np.maximum(count, 1)
     return least

@@ -19,11 +19,13 @@ from contextvars import ContextVar
 import numpy as np
 
 from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
-Tap = tuple[tuple[int, ...], list[tuple[slice, slice]]]
-"""A tap and, per axis, the inputs it reads and the outputs they belong to."""
+Slices = tuple[slice, ...]
+Tap = tuple[tuple[int, ...], Slices, Slices]
+"""A tap, per axis the outputs that it belongs to, and the inputs that it reads for them."""
 
 _IN_ORDER: ContextVar[bool] = ContextVar("irdeconv_in_order", default=False)
 
@@ -48,43 +50,27 @@ def convolve_in_order(x: Array, w: Array, problem: ConvProblem, out: Array) -> N
 
     A tap outside the data contributes no term, as a zero would.
     """
-    taps = [
-        (k, [_reads(i, s, t, o) for i, s, t, o in _rows(problem, k)])
-        for k in np.ndindex(*problem.kernel)
-    ]
-    _accumulate(x, w.swapaxes(1, 2), out, taps)
+    axes = problem.axes(problem.shape[2:], problem.sizes)
+    _accumulate(x, w.swapaxes(1, 2), out, _taps(axes))
 
 
 def deconvolve_in_order(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     """Write the deconvolution of `x [N,C,*I]` with `w [g,C/g,M/g,*K]` into `out`, all of one type.
 
-    Along an axis a higher tap reads a lower input position, so the taps descend.
+    It is a convolution with inputs and outputs exchanged. Along an axis a higher tap reads a lower
+    input position, so the taps descend.
     """
-    taps = [
-        (k, [_reads(o, s, t, i)[::-1] for i, s, t, o in _rows(problem, k)])
-        for k in np.ndindex(*problem.kernel)
-    ]
+    axes = problem.axes(problem.sizes, problem.shape[2:])
+    taps = [(k, inputs, outputs) for k, outputs, inputs in _taps(axes)]
     _accumulate(x, w, out, taps[::-1])
 
 
-def _rows(problem: ConvProblem, tap: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield per axis (input size, stride, shift of the tap, output size)."""
-    places = zip(tap, problem.dilations, problem.begin, strict=True)
-    shifts = (k * d - p for k, d, p in places)
-    return zip(problem.shape[2:], problem.strides, shifts, problem.sizes, strict=True)
-
-
-def _reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, slice]:
-    """Return (inputs, outputs) of a tap: output o reads o*stride + shift where 0 <= that < size.
-
-    A deconvolution is the same with inputs and outputs exchanged.
-    """
-    lo = max(0, -(shift // stride))
-    hi = min(outputs, (size - 1 - shift) // stride + 1)
-    if lo >= hi:
-        return slice(0, 0), slice(0, 0)
-    first = lo * stride + shift
-    return slice(first, first + (hi - lo - 1) * stride + 1, stride), slice(lo, hi)
+def _taps(axes: Sequence[WindowAxis]) -> list[Tap]:
+    taps = []
+    for k in np.ndindex(*(a.kernel for a in axes)):
+        reaches = [a.reach(t) for a, t in zip(axes, k, strict=True)]
+        taps.append((k, tuple(o for o, _ in reaches), tuple(i for _, i in reaches)))
+    return taps
 
 
 def _accumulate(x: Array, w: Array, out: Array, taps: Sequence[Tap]) -> None:
@@ -98,8 +84,8 @@ def _accumulate(x: Array, w: Array, out: Array, taps: Sequence[Tap]) -> None:
     total = out.reshape(out.shape[0], g, m, *out.shape[2:])
     ones = (1,) * (x.ndim - 2)
     for c in range(channels):
-        for k, pairs in taps:
-            terms = trailing(data[:, :, c, None], (p[0] for p in pairs))
+        for k, outputs, inputs in taps:
+            terms = trailing(data[:, :, c, None], inputs)
             factor = trailing(w[:, c], k).reshape(1, g, m, *ones)
-            view = trailing(total, (p[1] for p in pairs))
+            view = trailing(total, outputs)
             view += terms * factor

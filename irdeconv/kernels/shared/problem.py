@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.shared.windows import WindowAxis, window_axes
 from irdeconv.spec import Array
 
 
@@ -71,6 +72,11 @@ class ConvProblem:
     def positions(self) -> int:
         """The product of I."""
         return math.prod(self.shape[2:])
+
+    def axes(self, sizes: tuple[int, ...], outputs: tuple[int, ...]) -> list[WindowAxis]:
+        """Return the axes of its windows on `sizes` positions."""
+        windows = self.kernel, self.strides, self.dilations, self.begin
+        return window_axes(sizes, outputs, *windows)
 
     @property
     def empty(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.shared.windows import NONE, reads
 from irdeconv.spec import Array
 
 
@@ -42,12 +43,7 @@ def window(x: Array, begin: Sequence[int], sizes: Sequence[int]) -> Array:
     if all(b >= 0 and b + n <= i for b, n, i in triples):
         return trailing(x, (slice(b, b + n) for b, n, _ in triples))
     y = np.zeros((*x.shape[: x.ndim - len(begin)], *sizes), x.dtype)
-    target, source = [], []
-    for b, n, i in triples:
-        lo, hi = max(b, 0), min(b + n, i)
-        hi = max(lo, hi)
-        source.append(slice(lo, hi))
-        target.append(slice(lo - b, hi - b))
-    if all(s.stop > s.start for s in source):
-        trailing(y, target)[...] = trailing(x, source)
+    places = [reads(i, 1, b, n) for b, n, i in triples]
+    if all(target != NONE for target, _ in places):
+        trailing(y, (p[0] for p in places))[...] = trailing(x, (p[1] for p in places))
     return y
