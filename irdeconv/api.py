@@ -32,12 +32,13 @@ from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.team import Threads, processors
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.lower_deconv import Lowered, inferred
+from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.recognise import recognise
+from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Feeds

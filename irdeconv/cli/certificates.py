@@ -12,8 +12,8 @@ from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
-    from irdeconv.passes.lower_deconv import Lowered
     from irdeconv.passes.raising import Raised
+    from irdeconv.passes.records import Lowered
     from irdeconv.verify.proof.certificate import Certificate
 
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")

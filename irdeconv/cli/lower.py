@@ -19,8 +19,7 @@ from irdeconv.cli.options import OptionParser, add_form, add_model, add_rewritin
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.passes.lower_deconv import Lowered
-    from irdeconv.passes.records import LoweringReport
+    from irdeconv.passes.records import Lowered, LoweringReport
 
 
 def configure(parser: OptionParser) -> None:

@@ -18,7 +18,7 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.generate import Identity
 from irdeconv.ops.shape import Reshape, ShapeOf
-from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.builder import GraphBuilder, constant
 from irdeconv.passes.rewrite import remove_dead, unique_names
 from irdeconv.source import Location
 from irdeconv.spec import Array, Shape, Spec, is_static
@@ -53,8 +53,7 @@ class ImportBuilder(GraphBuilder):
     def add(self, op: Op, *inputs: Value) -> Value:
         """Add an operation; constants are folded where the result is not much longer than they."""
         self._check(op)
-        constant = bool(inputs) and all(self._constant(v) is not None for v in inputs)
-        if constant:
+        if inputs and all(constant(self.graph, v) is not None for v in inputs):
             specs = infer_op(op, tuple(self.spec(v) for v in inputs))
             longest = max((self.spec(v).size or 0 for v in inputs), default=0)
             if (specs[0].size or 0) > max(FOLD_LIMIT, 2 * longest):
@@ -89,7 +88,7 @@ class ImportBuilder(GraphBuilder):
 
     def known(self, value: Value) -> Array | None:
         """Return the value of a constant, or one that inference knows; else None."""
-        found = self._constant(value)
+        found = constant(self.graph, value)
         return found if found is not None else self.spec(value).known
 
     def need(self, value: Value, what: str) -> Array:

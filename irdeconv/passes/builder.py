@@ -17,6 +17,12 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.spec import Array, Spec
 
 
+def constant(graph: Graph, value: Value) -> Array | None:
+    """Return the data of a constant, None for any other value."""
+    op = graph.node(value.node).op
+    return op.data.array() if isinstance(op, Const) and op.data.available else None
+
+
 @dataclass
 class GraphBuilder:
     """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
@@ -34,7 +40,7 @@ class GraphBuilder:
         moved = self._below_convert(op, inputs)
         if moved is not None:
             return moved
-        arrays = [self._constant(v) for v in inputs]
+        arrays = [constant(self.graph, v) for v in inputs]
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
         if inputs and all(a is not None for a in arrays):
             result: Array = as_tuple(op.evaluate(*arrays))[0]
@@ -84,10 +90,6 @@ class GraphBuilder:
         self.made.append(node.id)
         return Value(node.id)
 
-    def _constant(self, value: Value) -> Array | None:
-        op = self.graph.node(value.node).op
-        return op.data.array() if isinstance(op, Const) and op.data.available else None
-
     def _below_convert(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to the compressed constant and convert the result."""
         convert = self.graph.node(inputs[0].node) if inputs else None
@@ -97,8 +99,8 @@ class GraphBuilder:
         pads = isinstance(op, Pad12) and len(inputs) == 3 and self._keeps_zero(convert, compressed)
         if not op.moves and not pads:  # what only moves elements commutes with Convert
             return None
-        rest = [self._constant(v) for v in inputs[1:]]
-        if self._constant(compressed) is None or any(a is None for a in rest):
+        rest = [constant(self.graph, v) for v in inputs[1:]]
+        if constant(self.graph, compressed) is None or any(a is None for a in rest):
             return None
         moved = self.add(op, compressed, *inputs[1:])
         specs = infer_op(convert.op, (self.graph.spec(moved),))
@@ -108,7 +110,7 @@ class GraphBuilder:
 
     def _keeps_zero(self, convert: Node, compressed: Value) -> bool:
         """Whether a compressed zero is converted to 0, so that a Pad may go in front."""
-        array = self._constant(compressed)
+        array = constant(self.graph, compressed)
         if array is None:
             return False
         return not np.any(as_tuple(convert.op.evaluate(np.zeros(1, array.dtype)))[0])

@@ -17,9 +17,7 @@ from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
-from irdeconv.passes.records import Lowered as Lowered
-from irdeconv.passes.records import LoweredLayer as LoweredLayer
-from irdeconv.passes.records import LoweringReport as LoweringReport
+from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
 from irdeconv.passes.rewrite import Change, expand, remove_dead, replace_node, unique_names
 from irdeconv.passes.subpixel import spell_depth_to_space
 

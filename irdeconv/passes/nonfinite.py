@@ -51,10 +51,6 @@ class NonFiniteReport:
     affected: dict[str, int]
     assumed: bool = False
 
-    def widened(self, form: str) -> int:
-        """Return how many outputs a form spoils beyond the definition."""
-        return self.affected.get(form, 0) - self.affected.get(DEFINITION, 0)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return dict(vars(self))

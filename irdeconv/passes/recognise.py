@@ -12,11 +12,10 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
-from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
-from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.builder import GraphBuilder, constant
 from irdeconv.passes.rewrite import replace_node, sweep
 from irdeconv.spec import Array, is_static
 
@@ -40,57 +39,50 @@ def recognise(graph: Graph) -> int:
         marked = _MARKED.search(node.rt_info or "")
         if marked:
             strides = tuple(map(int, marked[1].split(",")))
-            read = _recognise_trailing if marked[2] else _recognise
-            count += read(graph, node, strides)
+            count += _recognise(graph, node, core.ZeroInsertion(strides, bool(marked[2])))
     for node in graph.nodes() if count else ():
         if node.specs is not None:
             node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
     return count
 
 
-def _recognise_trailing(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
-    """Replace a spelling whose zeros behind the last element are wanted; a Pad behind it stays."""
-    source = _spread_source(graph, reshape, strides)
-    if source is None:
+def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bool:
+    """Replace a spelling, and unless it is trailing the Pad behind it, which lacks zeros."""
+    source = _spread_source(graph, reshape, insertion.strides)
+    users = graph.users(Value(reshape.id))
+    if source is None or (not insertion.trailing and len(users) != 1):
         return False
     before = _upstream(graph, reshape)
+    pad = end = None
+    if not insertion.trailing:
+        pad = graph.node(users[0][0])
+        end = _longer_end(graph, pad, tuple(s - 1 for s in insertion.strides))
+        before |= {i.node for i in graph.inputs_of(pad.id)}
+        if end is None:
+            return False
     reshape.rt_info = None
-    replace_node(graph, reshape, lambda op, b, *_: b.add(core.ZeroInsertion(strides, True), source))
+    replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source))
+    if pad is not None and end is not None:
+        _lengthen(graph, pad, end)
     sweep(graph, sorted(before))
     return True
 
 
-def _recognise(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> bool:
-    source = _spread_source(graph, reshape, strides)
-    users = graph.users(Value(reshape.id))
-    if source is None or len(users) != 1:
-        return False
-    pad = graph.node(users[0][0])
-    surplus = tuple(s - 1 for s in strides)
-    end = _longer_end(graph, pad, surplus)
-    if not isinstance(pad.op, Pad12) or end is None:
-        return False
-    before = _upstream(graph, reshape) | {i.node for i in graph.inputs_of(pad.id)}
-    reshape.rt_info = None
-    zeros = np.array(end).tolist() if isinstance(end, np.ndarray) else None
-
-    def insertion(op: Reshape, b: GraphBuilder, *_: Value) -> Value:
-        return b.add(core.ZeroInsertion(strides), source)
+def _lengthen(graph: Graph, pad: Node, end: Array | Value) -> None:
+    """Give a Pad its pads_end back; without pads it goes."""
+    data, begin = graph.inputs_of(pad.id)[:2]
+    known = constant(graph, begin)
+    if isinstance(end, np.ndarray) and not end.any() and known is not None and not known.any():
+        graph.node(data.node).name = pad.name
+        graph.replace_uses(Value(pad.id), data)
+        graph.remove(pad.id)
+        return
 
     def longer(op: Pad12, b: GraphBuilder, x: Value, begin: Value, *_: Value) -> Value:
         return b.add(op, x, begin, b.const(end) if isinstance(end, np.ndarray) else end)
 
-    replace_node(graph, reshape, insertion)
-    begin = _const(graph, graph.inputs_of(pad.id)[1])
-    if zeros is not None and not any(zeros) and begin is not None and not begin.any():
-        graph.node(graph.inputs_of(pad.id)[0].node).name = pad.name
-        graph.replace_uses(Value(pad.id), graph.inputs_of(pad.id)[0])
-        graph.remove(pad.id)
-    else:
-        made = replace_node(graph, pad, longer).made
-        graph.node(made[-1]).specs = pad.declared  # the same tensor as before
-    sweep(graph, sorted(before))
-    return True
+    made = replace_node(graph, pad, longer).made
+    graph.node(made[-1]).specs = pad.declared  # the same tensor as before
 
 
 def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Value | None:
@@ -116,7 +108,7 @@ def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[i
     """Whether the target shape is that of `source` times (1, 1, *strides)."""
     target = graph.inputs_of(reshape.id)[1]
     factors = np.array((1, 1, *strides), np.int64)
-    known = _const(graph, target)
+    known = constant(graph, target)
     if known is None:
         times = graph.node(target.node)
         if not isinstance(times.op, Multiply):
@@ -136,7 +128,7 @@ def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[i
 
 
 def _equal(graph: Graph, value: Value, wanted: Array) -> bool:
-    array = _const(graph, value)
+    array = constant(graph, value)
     return array is not None and np.array_equal(array, wanted)
 
 
@@ -146,7 +138,7 @@ def _longer_end(graph: Graph, pad: Node, surplus: tuple[int, ...]) -> Array | Va
     if not isinstance(pad.op, Pad12) or len(inputs) != 3 or pad.op.pad_mode != "constant":
         return None
     less = np.array((0, 0, *surplus), np.int64)
-    known = _const(graph, inputs[2])
+    known = constant(graph, inputs[2])
     if known is not None:
         return known + less if known.shape == less.shape else None
     minus = graph.node(inputs[2].node)
@@ -171,8 +163,3 @@ def _upstream(graph: Graph, reshape: Node) -> set[int]:
                 nodes.add(v.node)
                 stack += [v.node] if graph.node(v.node).type == "Const" else []
     return nodes
-
-
-def _const(graph: Graph, value: Value) -> Array | None:
-    op = graph.node(value.node).op
-    return op.data.array() if isinstance(op, Const) and op.data.available else None

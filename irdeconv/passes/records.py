@@ -39,16 +39,9 @@ class LoweredLayer:
             more["costs"] = [c.to_dict() for c in self.costs]
         if self.spread is not None:
             more["spread"] = self.spread.to_dict()
-        return {
-            "name": self.name,
-            "type": self.type,
-            "form": self.form,
-            "reason": self.reason,
-            "macs_direct": self.macs_direct,
-            "macs_lowered": self.macs_lowered,
-            "nodes": list(self.nodes),
-            **more,
-        }
+        names = ("name", "type", "form", "reason", "macs_direct", "macs_lowered")
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "nodes": list(self.nodes), **more}
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
-from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
+from irdeconv.passes.builder import constant
 from irdeconv.passes.subpixel import AxisResidues, analyse
 from irdeconv.spec import DYNAMIC, Array, Dim, bounds, ints, is_static
 
@@ -68,13 +68,8 @@ class DeconvolutionSite:
 
     def useful_macs(self) -> int:
         """Return the products of an input element and a tap that reach an output."""
-        return (
-            self.batch
-            * self.groups
-            * self.c
-            * self.m
-            * math.prod(map(self._pairs, range(self.rank)))
-        )
+        pairs = math.prod(map(self._pairs, range(self.rank)))
+        return self.batch * self.groups * self.c * self.m * pairs
 
     @property
     def rank(self) -> int:
@@ -131,4 +126,4 @@ def constant_of(graph: Graph, value: Value) -> Array | None:
     if isinstance(op, Convert):
         inner = constant_of(graph, graph.inputs_of(value.node)[0])
         return None if inner is None else op.evaluate(inner)
-    return op.data.array() if isinstance(op, Const) and op.data.available else None
+    return constant(graph, value)

@@ -35,8 +35,7 @@ def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> R
     for name in only or ():
         if name not in PATTERNS:
             message = f'there is no pattern "{name}": {", ".join(PATTERNS)}'
-            hint = did_you_mean(name, PATTERNS)
-            raise misused(message, hint)
+            raise misused(message, did_you_mean(name, PATTERNS))
     wanted = frozenset(PATTERNS if only is None else only)
     out = inferred(graph)
     dead = {n.id for n in out.nodes()} - out.live()
@@ -119,7 +118,6 @@ def _replace(
         name=new.name if decomposition.bias is None else end.name,
         type=op.type,
         pattern=pattern,
-        reason=None,
         attributes=tuple(op.to_attributes().items()),
         macs_before=None if any(m is None for m in before) else sum(m or 0 for m in before),
         macs_raised=op.macs(graph.input_specs(new.id), new.specs or ()),

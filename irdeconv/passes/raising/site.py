@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import as_tuple
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.movement import Concat
+from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
-from irdeconv.passes.raising.steps import TRACED, AxisTracer, constant
+from irdeconv.passes.raising.steps import TRACED, AxisTracer
 from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
 
@@ -57,9 +58,9 @@ class RaisingCandidate:
     blocks: list[ChannelBlock]
     shape: list[Size]
     tensor: Tensor
-    bias: Array | None
-    shared: int
-    length: int
+    bias: Array | None = None
+    shared: int = 0
+    length: int = 0
 
     @property
     def _signals(self) -> tuple[Signal, ...]:
@@ -91,14 +92,12 @@ class RaisingCandidate:
         if any(None in s.pulse for s in signals):
             raise Unreadable("zeros are inserted behind the convolution")
         behind = Behind(tuple(c for c in channels.pulse if c is not None), signals)
-        made, bias = compose(self.blocks, behind), self._bias(behind)
-        repeats = any(s.pulse.count(0) > 1 for s in self._signals)
         return Decomposition(
             data=self.data,
             end=self.end,
-            raising=made,
-            bias=bias,
-            repeats=repeats,
+            raising=compose(self.blocks, behind),
+            bias=self._bias(behind),
+            repeats=any(s.pulse.count(0) > 1 for s in self._signals),
             interleaves=any(s.stride > 1 for s in signals),
         )
 
@@ -233,20 +232,8 @@ class RaisingSite:
             for p in self._parts()
         ]
         made[1] = Size.of(sum(b.count for b in blocks))
-        every = (
-            RaisingCandidate(
-                data=source,
-                end=end,
-                blocks=blocks,
-                shape=made,
-                tensor=tensor,
-                bias=bias,
-                shared=shared,
-                length=length,
-            )
-            for end, tensor, bias, shared, length in self._ends(made, steps)
-        )
-        return [c for c in every if c.enlarges > 1]
+        core = RaisingCandidate(source, self.core.id, blocks, made, Tensor.source(made))
+        return [c for c in self._ends(core, steps) if c.enlarges > 1]
 
     def _block(
         self, part: Node, source: Value, shape: list[Size], steps: AxisTracer
@@ -265,9 +252,9 @@ class RaisingSite:
         n = w.ndim - 3
         dilations = op.dilations or (1,) * n
         signals = self._read(data, source, shape, steps, w)
-        pads = _pads(op, [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)])
+        spans = [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)]
+        pads = _pads(op, spans)
         signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
-        spans = (d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True))
         sizes = tuple(s.size - r for s, r in zip(signals, spans, strict=True))
         steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
         return ChannelBlock(w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations))
@@ -297,25 +284,23 @@ class RaisingSite:
             raise Unreadable("channels are moved into space in front of the convolution")
         return signals
 
-    def _ends(
-        self, made: list[Size], steps: AxisTracer
-    ) -> Iterator[tuple[int, Tensor, Array | None, int, int]]:
-        """Yield the core and the nodes behind it that move its elements, with what they make."""
-        tensor = Tensor.source(made)
-        waiting: list[tuple[int, Tensor, Array | None, int, int]]
-        waiting = [(self.core.id, tensor, None, 0, 0)]
+    def _ends(self, core: RaisingCandidate, steps: AxisTracer) -> Iterator[RaisingCandidate]:
+        """Yield what ends at the core or at a node behind it that moves its elements."""
+        waiting = [core]
         while waiting:
-            node, tensor, bias, shared, length = waiting.pop()
-            value = Value(node)
-            steps.vectors.shapes[value] = tensor.shape
-            if length == 0 or self.graph.node(node).type != "Add":
-                yield node, tensor, bias, shared, length
+            ended = waiting.pop()
+            value = Value(ended.end)
+            steps.vectors.shapes[value] = ended.tensor.shape
+            if ended is core or self.graph.node(ended.end).type != "Add":
+                yield ended
             users = self.graph.users(value)
-            more = shared + (len(users) > 1)
+            shared = ended.shared + (len(users) > 1)
             for user in dict.fromkeys(u for u, _ in users):
-                after = self._follow(self.graph.node(user), value, tensor, bias, steps)
-                if after is not None and length < LONGEST:
-                    waiting.append((user, *after, more, length + 1))
+                after = self._follow(self.graph.node(user), value, ended.tensor, ended.bias, steps)
+                if after is not None and ended.length < LONGEST:
+                    tensor, bias = after
+                    longer = replace(ended, end=user, tensor=tensor, bias=bias, shared=shared)
+                    waiting.append(replace(longer, length=ended.length + 1))
 
     def _follow(
         self, node: Node, value: Value, tensor: Tensor, bias: Array | None, steps: AxisTracer

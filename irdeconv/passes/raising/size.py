@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,18 +54,10 @@ class Size:
 
 
 def _sum(terms: Sequence[tuple[Monomial, int]]) -> Size:
-    factors: dict[Monomial, int] = {}
+    factors: Counter[Monomial] = Counter()
     for monomial, factor in terms:
-        factors[monomial] = factors.get(monomial, 0) + factor
+        factors[monomial] += factor
     return Size(tuple(sorted((m, f) for m, f in factors.items() if f)))
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    """Return the product of sizes."""
-    out = Size.of(1)
-    for s in sizes:
-        out = out * s
-    return out
 
 
 class SizeEvaluator:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.ops.basic import Const
 from irdeconv.ops.interpolate import Interpolate1
+from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
 from irdeconv.passes.raising.tensor import (
     Digits,
@@ -27,7 +27,6 @@ from irdeconv.passes.raising.tensor import (
     regroup,
     single,
 )
-from irdeconv.spec import Array
 
 END_OF_AXIS = 2**31 - 1  # a bound of a slice that stands for the end of any axis
 
@@ -280,12 +279,6 @@ def _may_be_zeros(graph: Graph, value: Value) -> bool:
     return node.type == "Const" or (
         node.type == "Broadcast" and graph.node(graph.inputs_of(node.id)[0].node).type == "Const"
     )
-
-
-def constant(graph: Graph, value: Value) -> Array | None:
-    """Return the data of a constant, None for any other value."""
-    op = graph.node(value.node).op
-    return op.data.array() if isinstance(op, Const) and op.data.available else None
 
 
 def _cut(axis: Digits, start: Size | None, stop: Size | None, step: Size) -> Digits:

@@ -9,10 +9,11 @@ enlargement (0, 0, ...), and an axis that depth-to-space made (0, M, 2M, ...).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from irdeconv.passes.raising.size import Size, Unreadable, product
+from irdeconv.passes.raising.size import Size, Unreadable
 
 Pulse = tuple[int | None, ...]
 NO_AXIS = -1
@@ -28,6 +29,10 @@ class Pattern:
     def size(self) -> Size:
         """The number of positions."""
         return Size.of(len(self.pulse))
+
+    def spread(self, pulse: Pulse) -> Pattern:
+        """Put a pattern in the place of every position."""
+        return Pattern(_joined(self.pulse, pulse))
 
 
 @dataclass(frozen=True)
@@ -65,33 +70,17 @@ class Signal:
     def spread(self, pulse: Pulse) -> Signal:
         """Put a pattern in the place of every position."""
         n = len(pulse)
-        wide: list[int | None] = [None] * (n * len(self.pulse))
-        for i, p in enumerate(self.pulse):
-            for j, q in enumerate(pulse):
-                wide[n * i + j] = None if p is None or q is None else p + q
-        made = Signal(
-            axis=self.axis,
-            count=self.count,
-            stride=self.stride * n,
-            offset=self.offset * n,
-            tail=self.tail * n,
-            pulse=tuple(wide),
-        )
-        return made.trimmed()
+        made = replace(self, stride=self.stride * n, offset=self.offset * n, tail=self.tail * n)
+        return replace(made, pulse=_joined(self.pulse, pulse)).trimmed()
 
     def trimmed(self) -> Signal:
         """Return it with the zeros at the ends of the pulse in offset and tail."""
         filled = [i for i, p in enumerate(self.pulse) if p is not None]
         if not filled:
             raise Unreadable(f"nothing but zeros is left of axis {self.axis}")
-        first, last = filled[0], filled[-1]
-        behind = len(self.pulse) - 1 - last
-        return replace(
-            self,
-            pulse=self.pulse[first : last + 1],
-            offset=self.offset + first,
-            tail=self.tail + behind,
-        )
+        first, stop = filled[0], filled[-1] + 1
+        offset, tail = self.offset + first, self.tail + len(self.pulse) - stop
+        return replace(self, pulse=self.pulse[first:stop], offset=offset, tail=tail)
 
 
 Digit = Pattern | Signal
@@ -116,7 +105,7 @@ class Tensor:
     @property
     def shape(self) -> list[Size]:
         """The sizes of the axes."""
-        return [product([d.size for d in axis]) for axis in self.axes]
+        return [math.prod((d.size for d in axis), start=Size.of(1)) for axis in self.axes]
 
     def with_axis(self, axis: int, digits: Digits) -> Tensor:
         """Return it with another axis."""
@@ -142,7 +131,7 @@ def single(axis: Digits) -> Digit:
         axis = without_ones(axis, NO_AXIS)
     for d in axis:
         if isinstance(d, Pattern):
-            out = out.spread(d.pulse) if isinstance(out, Signal) else _joined(out, d)
+            out = out.spread(d.pulse)
         elif isinstance(out, Pattern) and out.pulse == (0,):
             out = d
         else:
@@ -150,10 +139,8 @@ def single(axis: Digits) -> Digit:
     return out
 
 
-def _joined(a: Pattern, b: Pattern) -> Pattern:
-    return Pattern(
-        tuple(None if p is None or q is None else p + q for p in a.pulse for q in b.pulse)
-    )
+def _joined(slow: Pulse, fast: Pulse) -> Pulse:
+    return tuple(None if p is None or q is None else p + q for p in slow for q in fast)
 
 
 def regroup(tensor: Tensor, target: Sequence[Size | None]) -> Tensor:
@@ -218,7 +205,7 @@ def split(digit: Pattern, outer: int) -> tuple[Pattern, Pattern]:
     base = fast[at[1]] or 0
     column = [r[at[1]] for r in rows]
     slow = tuple(None if p is None else p - base for p in column)
-    if _joined(Pattern(slow), Pattern(fast)).pulse != digit.pulse:
+    if _joined(slow, fast) != digit.pulse:
         raise Unreadable("a Reshape parts an axis that does not repeat")
     return Pattern(slow), Pattern(fast)
 
