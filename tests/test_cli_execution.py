@@ -12,7 +12,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.cli.options import measurements, size, threads
+from irdeconv.cli.options import measurements, size, thread_count
 from support.ir_text import write_ir
 from support.layers import Layer, build, numbers
 
@@ -56,10 +56,10 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def test_numbers_of_threads() -> None:
-    assert [threads(t) for t in ("1", "16", "1024")] == [1, 16, 1024]
+    assert [thread_count(t) for t in ("1", "16", "1024")] == [1, 16, 1024]
     for wrong in ("0", "-1", "1025", "two", "1.0", "", "99999999999999999999"):
         with pytest.raises(argparse.ArgumentTypeError):
-            threads(wrong)
+            thread_count(wrong)
 
 
 def test_a_file_of_measurements_is_json() -> None:

@@ -18,7 +18,6 @@ from irdeconv.cli.options import (
     add_semantics,
     execution,
     real,
-    rounds,
     whole,
 )
 
@@ -37,7 +36,11 @@ def configure(parser: OptionParser) -> None:
     add_semantics(parser)
     add_running(parser, threads=1)
     parser.add_argument(
-        "--rounds", type=rounds, default=5, metavar="N", help="rounds (default: %(default)s)"
+        "--rounds",
+        type=whole(1, 100_000),
+        default=5,
+        metavar="N",
+        help="rounds (default: %(default)s)",
     )
     parser.add_argument(
         "--seconds",
@@ -81,7 +84,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     report = api.bench(
         specialize(graph, inputs),
         inputs,
-        None if args.form == "none" else args.form or api.DEFAULT_FORM,
         **execution(args),
         rounds=args.rounds,
         seconds=args.seconds,

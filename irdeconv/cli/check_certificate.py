@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, seed
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_seed, add_shapes
 
 if TYPE_CHECKING:
     from irdeconv.verify.proof.certificate import CheckReport
@@ -26,9 +26,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument(
         "--probe", action="store_true", help="also evaluate both modulo a prime on random data"
     )
-    parser.add_argument(
-        "--seed", type=seed, default=0, help="seed of the probe (default: %(default)s)"
-    )
+    add_seed(parser, "the probe")
     add_shapes(parser)
     add_format(parser)
 

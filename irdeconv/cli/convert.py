@@ -10,16 +10,16 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
     add_format,
     add_output,
+    add_seed,
     add_semantics,
     add_shapes,
-    seed,
 )
 from irdeconv.plural import count
 
@@ -36,9 +36,7 @@ def configure(parser: OptionParser) -> None:
         help="weights of a oneDNN dump: an .npz by tensor id or name, or random; other tensors "
         "without a producer become inputs",
     )
-    parser.add_argument(
-        "--seed", type=seed, default=0, help="seed of random weights (default: %(default)s)"
-    )
+    add_seed(parser, "random weights")
     add_shapes(parser)
     add_semantics(parser)
     add_output(parser, "write the IR here (.xml, .bin beside it)", required=True)
@@ -49,12 +47,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     from irdeconv import api
     from irdeconv.cli.model import ends, parse_shapes
+    from irdeconv.errors import misused
     from irdeconv.importers.convert import import_model
 
     weights = None if args.weights == "random" else args.weights
     _protect(args, (args.file, weights))
     source = sys.stdin.buffer.read() if args.file == "-" else args.file
-    shapes = _named(parse_shapes(args.shape))
+    shapes = parse_shapes(args.shape)
+    if "" in shapes:
+        raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
     done = import_model(
         source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
     )
@@ -80,14 +81,6 @@ def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> 
     for source in sources:
         if source and str(source) != "-" and not args.force and Path(source).resolve() in targets:
             raise misused(f"-o {args.output} would overwrite {source}", "--force allows it")
-
-
-def _named(shapes: dict[str, Any]) -> dict[str, Any]:
-    from irdeconv.errors import misused
-
-    if "" in shapes:
-        raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
-    return shapes
 
 
 def _text(file: str, done: Imported, console: Console) -> None:

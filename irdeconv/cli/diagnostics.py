@@ -39,18 +39,13 @@ def parts(diagnostic: Diagnostic) -> list[Part]:
 
 def report_error(verb: str, console: Console, error: IrdeconvError) -> int:
     """Print what an exception carries and return its exit code; JSON goes to stdout as well."""
-    code = exit_code(error)
+    code = code_of(error.diagnostics) or error.exit_code
     if console.wants_json:
         found = [d.to_dict() for d in error.diagnostics]
         console.json(verb, {"error": str(error), "exit_code": code, "diagnostics": found})
     for d in error.diagnostics:
         console.error(*parts(d))
     return code
-
-
-def exit_code(error: IrdeconvError) -> int:
-    """Return the exit code of an exception: that of its class, or 5 and 6 by its diagnostics."""
-    return code_of(error.diagnostics) or error.exit_code
 
 
 def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:

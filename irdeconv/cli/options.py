@@ -41,9 +41,7 @@ def real(low: float, high: float = math.inf) -> Callable[[str], float]:
     return parse
 
 
-seed = whole(0)
-threads = whole(1, 1024)
-rounds = whole(1, 100_000)
+thread_count = whole(1, 1024)
 
 
 def size(text: str) -> int:
@@ -83,14 +81,13 @@ class OptionParser(argparse.ArgumentParser):
         super().error(f"{message}; {hint}" if hint else message)
 
 
-def add_model(parser: OptionParser, *, semantics: bool = True) -> None:
+def add_model(parser: OptionParser) -> None:
     """Add FILE, --weights and --semantics."""
     parser.add_argument("file", metavar="FILE", help="the model's .xml; - reads stdin")
     parser.add_argument(
         "--weights", metavar="FILE", help="the .bin file (default: beside the .xml, same name)"
     )
-    if semantics:
-        add_semantics(parser)
+    add_semantics(parser)
 
 
 def add_semantics(parser: OptionParser) -> None:
@@ -126,39 +123,20 @@ def add_shapes(parser: OptionParser) -> None:
 
 
 def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
-    """Add what verbs share that run a model: inputs, --shape, --form and how it is executed."""
+    """Add what verbs share that run a model: inputs, --shape, --form and how it is executed.
+
+    `threads` is the default of --threads, None the number of processors.
+    """
     parser.add_argument("values", metavar="NAME=VALUE", nargs="*", help="the same as --input")
     add_inputs(parser)
     add_shapes(parser)
     add_form(parser, none=True)
-    add_execution(parser, default_threads=threads)
-
-
-def add_inputs(parser: OptionParser) -> None:
-    """Add the inputs and --seed."""
-    parser.add_argument(
-        "-i",
-        "--input",
-        dest="inputs",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
-        "of all (by name or in order); an input not named is rand",
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, help="seed of rand and randn (default: %(default)s)"
-    )
-
-
-def add_execution(parser: OptionParser, *, default_threads: int | None = None) -> None:
-    """Add --threads, --no-fuse, --tune and --max-memory."""
-    usual = "the number of processors" if default_threads is None else str(default_threads)
+    usual = "the number of processors" if threads is None else str(threads)
     parser.add_argument(
         "--threads",
-        type=threads,
+        type=thread_count,
         metavar="N",
-        default=default_threads,
+        default=threads,
         help=f"threads that share the work (default: {usual}); results do not depend on it",
     )
     parser.add_argument(
@@ -182,9 +160,33 @@ def add_execution(parser: OptionParser, *, default_threads: int | None = None) -
     )
 
 
+def add_inputs(parser: OptionParser) -> None:
+    """Add the inputs and --seed."""
+    parser.add_argument(
+        "-i",
+        "--input",
+        dest="inputs",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
+        "of all (by name or in order); an input not named is rand",
+    )
+    add_seed(parser, "rand and randn")
+
+
+def add_seed(parser: OptionParser, what: str) -> None:
+    """Add --seed; `what` says what is random."""
+    help = f"seed of {what} (default: %(default)s)"
+    parser.add_argument("--seed", type=whole(0), default=0, help=help)
+
+
 def execution(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what `add_execution` added as keyword arguments of `irdeconv.compile`."""
+    """Return how `add_running` says to execute, as keyword arguments of `irdeconv.compile`."""
+    from irdeconv.api import DEFAULT_FORM
+
     return {
+        "form": None if args.form == "none" else args.form or DEFAULT_FORM,
         "threads": args.threads,
         "fuse": not args.no_fuse,
         "tune": args.tune,
@@ -199,7 +201,13 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     """
     add_shapes(parser)
     add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)")
-    add_certify(parser, layers)
+    parser.add_argument(
+        "--certify",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help=f"prove every {layers} layer and show the certificates, or write them to FILE",
+    )
     add_format(parser, "ir")
 
 
@@ -207,17 +215,6 @@ def add_output(parser: OptionParser, help: str, *, required: bool = False) -> No
     """Add -o and --force."""
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
-
-
-def add_certify(parser: OptionParser, what: str) -> None:
-    """Add --certify; `what` says which layers are proved."""
-    parser.add_argument(
-        "--certify",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help=f"prove every {what} layer and show the certificates, or write them to FILE",
-    )
 
 
 def add_form(parser: OptionParser, *, none: bool) -> None:

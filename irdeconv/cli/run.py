@@ -73,8 +73,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), args.shape)
     check_single(args.output, graph.outputs, args.dump if args.dump_dir is None else ())
     inputs = gather(graph, items, args.seed, console, limit=args.max_memory)
-    form = None if args.form == "none" else args.form or api.DEFAULT_FORM
-    plan = api.compile(specialize(graph, inputs), form=form, exact=args.exact, **execution(args))
+    plan = api.compile(specialize(graph, inputs), exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = selected(plan.graph, args.dump)
     outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)

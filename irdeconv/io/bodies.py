@@ -73,26 +73,22 @@ class _MapChecker:
             code, message, attribute=attribute, layer=self._layer, sub=entry.sub, hint=hint
         )
 
-    def _numbers(self, entry: MapEntry, names: tuple[str, ...]) -> dict[str, int] | None:
-        """Return the integer attributes of an entry, or None after reporting a malformed one."""
-        texts, out, fine = dict(entry.attributes), {}, True
-        for name in names:
-            if name not in texts:
-                continue
+    def _numbers(
+        self, entry: MapEntry, names: tuple[str, ...], needed: tuple[str, ...]
+    ) -> dict[str, int] | None:
+        """Return the integer attributes of an entry; None after reporting what is wrong with it."""
+        texts, out = dict(entry.attributes), {}
+        missing = [n for n in needed if n not in texts]
+        for name in missing:
+            self._add("E105", f'<{entry.tag}> has no attribute "{name}"', entry)
+        given = [] if missing else [n for n in names if n in texts]
+        for name in given:
             number = integer(texts[name])
             if number is None:
                 self._add("E106", f'{name}="{texts[name]}" is not an integer', entry, name)
-                fine = False
             else:
                 out[name] = number
-        return out if fine else None
-
-    def _needed(self, entry: MapEntry, names: tuple[str, ...]) -> bool:
-        given = dict(entry.attributes)
-        missing = [n for n in names if n not in given]
-        for name in missing:
-            self._add("E105", f'<{entry.tag}> has no attribute "{name}"', entry)
-        return not missing
+        return None if missing or len(out) < len(given) else out
 
     def _unknown(self, entry: MapEntry, known: tuple[str, ...]) -> None:
         self._context.unknown_attributes(
@@ -113,8 +109,7 @@ class _MapChecker:
     def entry(self, entry: MapEntry) -> None:
         """Check an `<input>` or `<output>` of a port map."""
         self._unknown(entry, _ENTRY)
-        needed = self._needed(entry, ("external_port_id", "internal_layer_id"))
-        numbers = self._numbers(entry, _ENTRY[:-1]) if needed else None
+        numbers = self._numbers(entry, _ENTRY[:-1], ("external_port_id", "internal_layer_id"))
         if numbers is None:
             self._vague = True
             return
@@ -201,9 +196,7 @@ class _MapChecker:
         """Check an `<edge>` of `<back_edges>`: from a Result of the body to a Parameter."""
         names = ("from-layer", "to-layer")
         self._unknown(entry, (*names, "from-port", "to-port"))
-        if not self._needed(entry, names):
-            return
-        numbers = self._numbers(entry, names)
+        numbers = self._numbers(entry, names, names)
         if numbers is None:
             return
         self._internal(entry, numbers["from-layer"], "from-layer", "Result")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 from irdeconv.attributes import parse_int
 from irdeconv.constant import FileData
@@ -13,6 +15,7 @@ from irdeconv.ops.basic import Const
 from irdeconv.packing import decode
 from irdeconv.suggest import did_you_mean
 
+T = TypeVar("T")
 _CONST_ATTRIBUTES = ("element_type", "shape", "offset", "size")
 
 
@@ -64,54 +67,36 @@ class ConstantReader:
             hint=hint,
         )
 
-    def _missing(self, name: str) -> None:
-        self._add("E105", f'the attribute "{name}" is missing')
+    def _parsed(self, data: dict[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+        """Return the value of an attribute; None after reporting that it is missing or wrong."""
+        if name not in data:
+            self._add("E105", f'the attribute "{name}" is missing')
+            return None
+        try:
+            return parse(data[name])
+        except ValueError as e:
+            self._add("E106", f'{name}="{data[name]}": {e}', name)
+            return None
 
     def _element_type(self, data: dict[str, str]) -> ElementType | None:
-        text = data.get("element_type")
-        if text is None:
-            self._missing("element_type")
-            return None
-        found = ELEMENT_TYPES.get(text.strip().lower())
-        if found is None:
-            self._add(
-                "E212",
-                f'"{text}" is not an element type',
-                "element_type",
-                did_you_mean(text, ELEMENT_TYPES),
-            )
+        text = self._parsed(data, "element_type", str)
+        found = None if text is None else ELEMENT_TYPES.get(text.strip().lower())
+        if text is not None and found is None:
+            hint = did_you_mean(text, ELEMENT_TYPES)
+            self._add("E212", f'"{text}" is not an element type', "element_type", hint)
         return found
 
     def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
-        text = data.get("shape")
-        if text is None:
-            self._missing("shape")
+        shape = self._parsed(data, "shape", _parse_shape)
+        if shape and min(shape) < 0:
+            message = f'shape="{data["shape"]}" has the negative dimension {min(shape)}'
+            self._add("E107", message, "shape")
             return None
-        if not text.strip():
-            return ()
-        out = []
-        for part in text.split(","):
-            try:
-                out.append(parse_int(part))
-            except ValueError as e:
-                self._add("E106", f'shape="{text}": {e}', "shape")
-                return None
-        if min(out) < 0:
-            self._add("E107", f'shape="{text}" has the negative dimension {min(out)}', "shape")
-            return None
-        return tuple(out)
+        return shape
 
     def _number(self, data: dict[str, str], name: str) -> int | None:
-        text = data.get(name)
-        if text is None:
-            self._missing(name)
-            return None
-        try:
-            value = parse_int(text)
-        except ValueError as e:
-            self._add("E106", f'{name}="{text}": {e}', name)
-            return None
-        if value < 0:
+        value = self._parsed(data, name, parse_int)
+        if value is not None and value < 0:
             self._add("E107", f"{name} is negative: {value}", name)
             return None
         return value
@@ -123,9 +108,7 @@ class ConstantReader:
         # Writers give a zero-element constant one byte.
         if dtype.kind != "string" and size != need and not (count == 0 and size <= 1):
             self._add(
-                "E122",
-                f"{count} elements of {dtype} take {need} bytes, size is {size}",
-                "size",
+                "E122", f"{count} elements of {dtype} take {need} bytes, size is {size}", "size"
             )
             fine = False
         total = self._context.weights.size
@@ -148,3 +131,7 @@ class ConstantReader:
             self._add("E123", str(e), "offset")
             return False
         return True
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    return tuple(parse_int(part) for part in text.split(",")) if text.strip() else ()
