@@ -102,9 +102,7 @@ class GraphBuilder:
         rest = [constant(self.graph, v) for v in inputs[1:]]
         if constant(self.graph, compressed) is None or any(a is None for a in rest):
             return None
-        moved = self.add(op, compressed, *inputs[1:])
-        specs = infer_op(convert.op, (self.graph.spec(moved),))
-        made = self._node(convert.op, (moved,), specs)
+        made = self.keep(convert.op, self.add(op, compressed, *inputs[1:]))
         self.graph.node(made.node).rt_info = convert.rt_info
         return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -12,12 +12,13 @@ from irdeconv.op import Builder
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
-from irdeconv.ops.shape import Squeeze1
+from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.vectors import materialize
 from irdeconv.spec import is_static
 
 X = TypeVar("X")
+DOWN_TO_0 = np.iinfo(np.int64).min  # the stop of a slice backwards that takes element 0 as well
 
 
 class FormBuilder(Builder[X], Protocol[X]):
@@ -43,22 +44,35 @@ def joined(b: Builder[X], *parts: Vector) -> X:
     return b.add(Concat(0), *(materialize(b, p) for p in parts))
 
 
+def transposed(b: Builder[X], x: X, order: Sequence[int]) -> X:
+    """Permute the axes."""
+    return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
+
+
+def reshaped(b: Builder[X], x: X, *target: Vector) -> X:
+    """Bring into the shape of vectors behind one another."""
+    return b.add(Reshape(special_zero=False), x, joined(b, *target))
+
+
+def sliced(b: Builder[X], x: X, *bounds: Sequence[int]) -> X:
+    """Slice by start, stop, step, axes."""
+    return b.add(Slice(), x, *(b.const(np.array(v, np.int64)) for v in bounds))
+
+
 def flip(b: Builder[X], w: X, axes: int) -> X:
     """Reverse the spatial axes of a grouped filter (g, C/g, M/g, *K)."""
     shape = b.spec(w).shape
     reverse = [a for a in range(3, 3 + axes) if shape is None or shape[a] != 1]
     if not reverse:
         return w
-    start, step = np.full(len(reverse), -1), np.full(len(reverse), -1)
-    stop = np.full(len(reverse), np.iinfo(np.int64).min)
-    bounds = (start, stop, step, np.array(reverse))
-    return b.add(Slice(), w, *(b.const(v.astype(np.int64)) for v in bounds))
+    n = len(reverse)
+    return sliced(b, w, [-1] * n, [DOWN_TO_0] * n, [-1] * n, reverse)
 
 
 def convolve(b: Builder[X], x: X, flipped: X, dilations: tuple[int, ...]) -> X:
     """Convolve with a flipped filter (g, C/g, M/g, *K), its channel axes swapped."""
-    order = np.array((0, 2, 1, *range(3, 3 + len(dilations))), np.int64)
-    return emit_convolution(b, x, b.add(Transpose(), flipped, b.const(order)), dilations)
+    order = (0, 2, 1, *range(3, 3 + len(dilations)))
+    return emit_convolution(b, x, transposed(b, flipped, order), dilations)
 
 
 def emit_convolution(b: Builder[X], x: X, w: X, dilations: tuple[int, ...]) -> X:

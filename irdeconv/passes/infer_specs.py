@@ -31,13 +31,9 @@ def infer_specs(
         inputs = graph.input_specs(node.id)
         try:
             specs = infer_op(node.op, inputs)
-        except OpError as e:
-            report(problems, graph, node, e.problem)
-            node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
-            continue
-        except (ArithmeticError, ValueError, TypeError, IndexError) as e:
-            problem = Problem("E300", f"its inputs do not fit: {e}")
-            report(problems, graph, node, problem)
+        except (OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
+            unfit = Problem("E300", f"its inputs do not fit: {e}")
+            report(problems, graph, node, e.problem if isinstance(e, OpError) else unfit)
             node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
         if shapes and node.id in shapes:
@@ -69,22 +65,16 @@ def _check_size(problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> No
 
 def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:
     """Add an operation's problem with its layer, its place and where its inputs come from."""
-    location = node.location
-    if location is not None and problem.attribute is not None:
+    location, notes = node.location, []
+    if problem.attribute is None:
+        names = ports(type(node.op))
+        for port, value in enumerate(graph.inputs_of(node.id)):
+            producer = graph.node(value.node)
+            if problem.port in (None, port) or port == 0:
+                text = f'{names.name(port)} is {graph.spec(value)} from "{producer.name}"'
+                notes.append(Note(text, producer.location))
+    elif location is not None:
         location = location.at(problem.attribute)
-    notes = []
-    names = ports(type(node.op))
-    for port, value in enumerate(graph.inputs_of(node.id)):
-        producer = graph.node(value.node)
-        if problem.port in (None, port) or port == 0:
-            notes.append(
-                Note(
-                    f'{names.name(port)} is {graph.spec(value)} from "{producer.name}"',
-                    producer.location,
-                )
-            )
-    if problem.attribute is not None:
-        notes = []
     problems.add(
         problem.code,
         f'{node.type} "{node.name}": {problem.message}',
@@ -120,22 +110,18 @@ def _compare_one(
 ) -> None:
     """Compare the declared with the inferred spec of a port."""
     said, is_ = specs
-    what, place = f"{side} {port}", node.place_of(side, port)
+    differences = []
     if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
-        problems.add(
-            "W203",
-            f'{node.type} "{node.name}": {what} is declared {said.dtype.precision}, but it '
-            f"is {is_.dtype.precision}",
-            location=place,
-            layer=node.name,
-            hint="OpenVINO ignores the declaration and uses the inferred type",
-        )
+        differences.append(("W203", "type", said.dtype.precision, is_.dtype.precision))
     if not compatible(said.shape, is_.shape):
+        shapes = format_shape(said.shape), format_shape(is_.shape)
+        differences.append(("W202", "shape", *shapes))
+    for code, kind, declared, inferred in differences:
         problems.add(
-            "W202",
-            f'{node.type} "{node.name}": {what} is declared {format_shape(said.shape)}, but '
-            f"it is {format_shape(is_.shape)}",
-            location=place,
+            code,
+            f'{node.type} "{node.name}": {side} {port} is declared {declared}, '
+            f"but it is {inferred}",
+            location=node.place_of(side, port),
             layer=node.name,
-            hint="OpenVINO ignores the declaration and uses the inferred shape",
+            hint=f"OpenVINO ignores the declaration and uses the inferred {kind}",
         )

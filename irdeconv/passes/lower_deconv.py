@@ -11,6 +11,7 @@ from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
@@ -18,7 +19,14 @@ from irdeconv.passes.infer_specs import infer_specs, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
-from irdeconv.passes.rewrite import Change, expand, remove_dead, replace_node, unique_names
+from irdeconv.passes.rewrite import (
+    Change,
+    expand,
+    products,
+    remove_dead,
+    replace_node,
+    unique_names,
+)
 from irdeconv.passes.subpixel import spell_depth_to_space
 
 
@@ -27,8 +35,8 @@ class _State:
     graph: Graph
     form: str
     profile: Profile
-    explain: bool = False
-    targeted: bool = False
+    explain: bool
+    targeted: bool
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
@@ -52,9 +60,7 @@ def lower(
     profile = load_profile(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
-    state = _State(
-        graph=inferred(graph), form=form, profile=profile, explain=explain, targeted=targeted
-    )
+    state = _State(inferred(graph), form, profile, explain, targeted)
     dead = {n.id for n in state.graph.nodes()} - state.graph.live()
     for node in [n for n in state.graph.topological() if n.op.deconvolution]:
         _lower_one(state, node)
@@ -157,7 +163,7 @@ def canonicalized(graph: Graph) -> Graph:
 
 def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
-    direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
+    direct = products(graph, [node])
     try:
         canonical = canonicalize(graph, node)
         spread = examine(graph, canonical)
@@ -185,19 +191,12 @@ def _lower_one(state: _State, node: Node) -> None:
             form=form,
             reason=skipped,
             macs_direct=direct,
-            macs_lowered=_products(graph, made),
+            macs_lowered=products(graph, [n for n in made if isinstance(n.op, ConvolutionBase)]),
             nodes=tuple(n.type for n in made if n.type != "Const"),
             costs=costs,
             spread=spread,
         )
     )
-
-
-def _products(graph: Graph, made: list[Node]) -> int | None:
-    """Return the multiply-accumulates of a layer's new nodes; None where some are unknown."""
-    kinds = ("Convolution", "GroupConvolution", "MatMul")
-    macs = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in made if n.type in kinds]
-    return None if any(m is None for m in macs) else sum(m or 0 for m in macs)
 
 
 def _apply(
@@ -212,11 +211,10 @@ def _apply(
     if state.profile.depth_to_space:
         return form, skipped, change
     made: list[int] = []
-    for i in change.made:
-        blocks = isinstance(state.graph.node(i).op, DepthToSpace)
-        node = state.graph.node(i)
-        made += replace_node(state.graph, node, spell_depth_to_space).made if blocks else (i,)
-    return form, skipped, Change(change.node, tuple(made))
+    for new in map(state.graph.node, change.made):
+        blocks = isinstance(new.op, DepthToSpace)
+        made += replace_node(state.graph, new, spell_depth_to_space).made if blocks else (new.id,)
+    return form, skipped, Change(tuple(made))
 
 
 def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:

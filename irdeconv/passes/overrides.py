@@ -27,11 +27,9 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
     for name, wanted in shapes.items():
         node = names.get(name)
         if node is None:
-            problems.add(
-                "E310",
-                f'the model has no input "{name}"; it has {", ".join(graph.inputs)}',
-                hint=did_you_mean(name, names) if name else "name one of them",
-            )
+            message = f'the model has no input "{name}"; it has {", ".join(graph.inputs)}'
+            hint = did_you_mean(name, names) if name else "name one of them"
+            problems.add("E310", message, hint=hint)
             continue
         try:
             out[node.id] = _input_shape(name, node, wanted)

@@ -110,12 +110,10 @@ def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
         problems.add("E700", f"{where}: weights is a table: [weights]")
         weights = {}
     known = {"name": name, **_checked(Profile, table, where, problems)}
-    known["weights"] = ScoreWeights(
-        **_checked(ScoreWeights, weights, f"{where}: [weights]", problems)
-    )
+    by_cost = _checked(ScoreWeights, weights, f"{where}: [weights]", problems)
     if problems.errors:
         raise UsageError(problems.diagnostics)
-    return Profile(**known)
+    return Profile(**known, weights=ScoreWeights(**by_cost))
 
 
 def _checked(
@@ -126,14 +124,9 @@ def _checked(
     good = {}
     for key, value in table.items():
         if key not in kinds:
-            problems.add(
-                "E700",
-                f'{where}: there is no key "{key}": {", ".join(kinds)}',
-                hint=did_you_mean(key, kinds),
-            )
-            continue
-        problem = _mismatch(kinds[key], value)
-        if problem:
+            message = f'{where}: there is no key "{key}": {", ".join(kinds)}'
+            problems.add("E700", message, hint=did_you_mean(key, kinds))
+        elif problem := _mismatch(kinds[key], value):
             problems.add("E700", f"{where}: {key} {problem}, not {value!r}")
         else:
             good[key] = value

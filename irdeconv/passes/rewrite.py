@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from irdeconv.graph import Graph, Node, Value
@@ -21,7 +21,6 @@ class Skip:
 class Change:
     """What a rule did to one node: the nodes it made, or why it did not apply."""
 
-    node: str
     made: tuple[int, ...] = ()
     skipped: str | None = None
 
@@ -41,9 +40,9 @@ def replace_node(graph: Graph, node: Node, build: Callable[..., Value | Skip]) -
         raise
     if isinstance(result, Skip):
         _undo(graph, builder.made)
-        return Change(node.name, skipped=result.reason)
+        return Change(skipped=result.reason)
     _take_over(graph, node, result, builder.made)
-    return Change(node.name, tuple(i for i in builder.made if i in graph))
+    return Change(tuple(i for i in builder.made if i in graph))
 
 
 def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
@@ -96,6 +95,12 @@ def remove_dead(graph: Graph, keep: set[int]) -> int:
     for i in reversed(dead):
         graph.remove(i)
     return len(dead)
+
+
+def products(graph: Graph, nodes: Iterable[Node]) -> int | None:
+    """Return the multiply-accumulates of nodes; None where some are unknown."""
+    macs = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in nodes]
+    return None if None in macs else sum(m or 0 for m in macs)
 
 
 def unique_names(graph: Graph, keep: Collection[int] = ()) -> None:

@@ -20,11 +20,21 @@ from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.broadcasting import Broadcast
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.shape import Reshape
-from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.ops.movement import Concat
+from irdeconv.ops.slicing import Gather
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.passes.emit import FormBuilder, X, convolve, emit_convolution, joined, pad_spatial
+from irdeconv.passes.emit import (
+    DOWN_TO_0,
+    FormBuilder,
+    X,
+    convolve,
+    emit_convolution,
+    joined,
+    pad_spatial,
+    reshaped,
+    sliced,
+    transposed,
+)
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import Spec, ints, is_static
 
@@ -115,12 +125,10 @@ def _phase(b: Builder[X], x: X, w: X, axes: list[AxisResidues], residues: Sequen
 
 def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
     """Return the taps of a residue, in descending order, of a filter (g, C/g, M/g, *K)."""
-    start = np.array([r.taps[0] for r in residues])
-    step = np.array([(r.taps[1] - r.taps[0]) if len(r.taps) > 1 else -1 for r in residues])
-    stop = np.array([r.taps[-1] - 1 for r in residues])
-    stop[stop < 0] = np.iinfo(np.int64).min
-    where = np.arange(3, 3 + len(residues))
-    return b.add(Slice(), w, *(b.const(v.astype(np.int64)) for v in (start, stop, step, where)))
+    start = [r.taps[0] for r in residues]
+    stop = [r.taps[-1] - 1 if r.taps[-1] else DOWN_TO_0 for r in residues]
+    step = [r.taps[1] - r.taps[0] if len(r.taps) > 1 else -1 for r in residues]
+    return sliced(b, w, start, stop, step, range(3, 3 + len(residues)))
 
 
 def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
@@ -150,7 +158,7 @@ def depth_to_space(b: Builder[X], y: X, w: X, groups: int, strides: tuple[int, .
         return b.add(DepthToSpace("blocks_first", strides[0]), y)
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
     inner = sizes(b, w, 2, 1) if groups > 1 else outputs
-    return _transposed(b, y, (groups, *strides), inner, outputs)
+    return _interleaved(b, y, (groups, *strides), inner, outputs)
 
 
 def spell_depth_to_space(op: DepthToSpace, b: Builder[X], y: X) -> X | Skip:
@@ -160,21 +168,19 @@ def spell_depth_to_space(op: DepthToSpace, b: Builder[X], y: X) -> X | Skip:
         return Skip("the number of channels is known only at run time")
     strides = (op.block_size,) * (len(shape) - 2)
     outputs = IntVector((shape[1] // math.prod(strides),))
-    return _transposed(b, y, (1, *strides), outputs, outputs)
+    return _interleaved(b, y, (1, *strides), outputs, outputs)
 
 
-def _transposed(b: Builder[X], y: X, blocks: tuple[int, ...], inner: Vector, outputs: Vector) -> X:
+def _interleaved(b: Builder[X], y: X, blocks: tuple[int, ...], inner: Vector, outputs: Vector) -> X:
     """(N, groups * R * inner, *I), blocks (groups, *R) -> (N, outputs, *(R I)) by a Transpose."""
     strides = blocks[1:]
     axes = len(strides)
     batch, spatial = sizes(b, y, 0, 1), sizes(b, y, 2, axes)
-    split = joined(b, batch, IntVector(blocks), inner, spatial)
-    y = b.add(Reshape(special_zero=False), y, split)
+    y = reshaped(b, y, batch, IntVector(blocks), inner, spatial)
     pairs = ((3 + axes + a, 2 + a) for a in range(axes))
     order = (0, 1, 2 + axes, *itertools.chain.from_iterable(pairs))
-    y = b.add(Transpose(), y, b.const(np.array(order, np.int64)))
     grown = spatial * IntVector(strides)
-    return b.add(Reshape(special_zero=False), y, joined(b, batch, outputs, grown))
+    return reshaped(b, transposed(b, y, order), batch, outputs, grown)
 
 
 @dataclass(frozen=True)
@@ -254,12 +260,11 @@ def _stack(b: Builder[X], w: X, shape: tuple[int, ...], widened: list[Widened]) 
         return w
     pairs = [n for v in widened for n in (len(v.taps), v.span)]
     split = (shape[0] * shape[1], shape[2], *pairs)
-    w = b.add(Reshape(special_zero=False), w, b.const(np.array(split, np.int64)))
+    w = reshaped(b, w, IntVector(split))
     axes = range(len(widened))
     order = (0, *(2 + 2 * a for a in axes), 1, *(3 + 2 * a for a in axes))
-    w = b.add(Transpose(), w, b.const(np.array(order, np.int64)))
     target = (shape[0], shape[1], math.prod(residues) * shape[2], *(v.span for v in widened))
-    return b.add(Reshape(special_zero=False), w, b.const(np.array(target, np.int64)))
+    return reshaped(b, transposed(b, w, order), IntVector(target))
 
 
 def skip_gemm(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
@@ -279,11 +284,9 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, p
     axes = len(op.strides)
     shape = b.spec(w).shape
     assert is_static(shape)
-    order = np.array((0, *range(3, 3 + axes), 2, 1), np.int64)
-    flat = b.add(Transpose(), w, b.const(order))
+    flat = transposed(b, w, (0, *range(3, 3 + axes), 2, 1))
     target = (shape[0], math.prod(op.strides) * shape[2], shape[1], *(1,) * axes)
-    flat = b.add(Reshape(special_zero=False), flat, b.const(np.array(target, np.int64)))
-    y = emit_convolution(b, x, flat, (1,) * axes)
+    y = emit_convolution(b, x, reshaped(b, flat, IntVector(target)), (1,) * axes)
     y = depth_to_space(b, y, w, shape[0], op.strides)
     zero = IntVector((0,) * axes)
     return pad_spatial(b, y, zero - vector(b, pads_begin), zero - vector(b, pads_end))

@@ -19,7 +19,7 @@ from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.raising.compose import Raising
 from irdeconv.passes.raising.records import PATTERNS, Raised, RaisedLayer, RaisingReport
 from irdeconv.passes.raising.site import CONVOLVING, Decomposition, RaisingSite
-from irdeconv.passes.rewrite import Skip, remove_dead, replace_node, unique_names
+from irdeconv.passes.rewrite import Skip, products, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, compatible
 from irdeconv.suggest import did_you_mean
 
@@ -91,7 +91,7 @@ def _replace(
 ) -> RaisedLayer:
     """Put the deconvolution in the place of the last node of its decomposition."""
     core, end, made = site.core, graph.node(decomposition.end), decomposition.raising
-    before = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in site.convolutions]
+    before = products(graph, site.convolutions)
     op = _operation(made)
 
     def build(_: Any, b: GraphBuilder, *__: Any) -> Any:
@@ -119,8 +119,8 @@ def _replace(
         type=op.type,
         pattern=pattern,
         attributes=tuple(op.to_attributes().items()),
-        macs_before=None if any(m is None for m in before) else sum(m or 0 for m in before),
-        macs_raised=op.macs(graph.input_specs(new.id), new.specs or ()),
+        macs_before=before,
+        macs_raised=products(graph, [new]),
         exact=made.exact,
         note=_note(made),
     )
