@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
 from irdeconv.runtime.program import Call, Slots, Values
 from irdeconv.spec import Array, is_static
 
-Shape = tuple[int, ...]
+Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
 
 
@@ -36,16 +36,13 @@ Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
 class Executor:
     """Base: what a fusion group reads and writes, and what executes it.
 
-    `arguments` are the values that `bind` gets slots of. `writes` says that the outputs are written
-    into given memory, of `shapes` and `dtypes`. `view_of` names the value whose memory the outputs
-    share.
+    `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
+    if its shapes and types are there; `view_of` names the value whose memory they share.
     """
 
     arguments: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    shapes: tuple[Shape, ...] = ()
-    dtypes: tuple[np.dtype[Any], ...] = ()
-    writes: bool = False
+    memory: tuple[Memory, ...] = ()
     view_of: Value | None = None
     kernel: str = ""
     why: str = ""
@@ -53,10 +50,6 @@ class Executor:
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         """Return the call for given slots; `values` has what never changes."""
-        raise NotImplementedError
-
-    def call(self, *arrays: Array) -> Any:
-        """Return the views of a view."""
         raise NotImplementedError
 
 
@@ -75,8 +68,8 @@ def choose_executor(
         plan = plan_chain(graph, group.nodes, constants)
         return _ChainExecutor(
             arguments=plan.arguments,
-            outputs=_outputs(group.last),
-            **_memory(group.last),
+            outputs=outputs_of(group.last),
+            memory=_memory(group.last),
             kernel=plan.name,
             plan=plan,
         )
@@ -92,33 +85,25 @@ def node_executor(graph: Graph, group: FusionGroup) -> Executor:
 def _evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
     return _EvaluateExecutor(
         arguments=graph.inputs_of(node.id),
-        outputs=_outputs(node),
+        outputs=outputs_of(node),
         kernel="evaluate",
         function=function,
         aliases=aliases,
     )
 
 
-def _outputs(node: Node) -> tuple[Value, ...]:
+def outputs_of(node: Node) -> tuple[Value, ...]:
+    """Return the values of all outputs."""
     return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
 
 
-class _Written(TypedDict):
-    """The fields of an executor that writes into given memory."""
-
-    shapes: tuple[Shape, ...]
-    dtypes: tuple[np.dtype[Any], ...]
-    writes: bool
-
-
-def _memory(node: Node, outputs: int | None = None) -> _Written:
-    shapes, dtypes = [], []
+def _memory(node: Node, outputs: int | None = None) -> tuple[Memory, ...]:
+    out = []
     for spec in (node.specs or ())[:outputs]:
         assert is_static(spec.shape)
         assert spec.dtype is not None
-        shapes.append(spec.shape)
-        dtypes.append(np.dtype(spec.dtype.container))
-    return {"shapes": tuple(shapes), "dtypes": tuple(dtypes), "writes": True}
+        out.append((spec.shape, np.dtype(spec.dtype.container)))
+    return tuple(out)
 
 
 @dataclass(kw_only=True)
@@ -173,7 +158,7 @@ def _bound(
     if bound.view is not None:
         return _ViewExecutor(
             arguments=arguments,
-            outputs=_outputs(node),
+            outputs=outputs_of(node),
             view_of=arguments[0],
             kernel="view",
             function=bound.view,
@@ -181,8 +166,8 @@ def _bound(
     assert bound.call is not None
     return _CallExecutor(
         arguments=arguments,
-        outputs=_outputs(node)[:1],
-        **_memory(node, 1),
+        outputs=outputs_of(node)[:1],
+        memory=_memory(node, 1),
         kernel=node.type,
         function=bound.call,
     )
@@ -192,12 +177,8 @@ def _bound(
 class _ViewExecutor(Executor):
     function: Evaluator
 
-    def call(self, *arrays: Array) -> Any:
-        """Return the views."""
-        return self.function(*arrays)
-
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        function = self.call
+        function = self.function
 
         def call(values: Values) -> None:
             views = as_tuple(function(*[values[i] for i in ins]))
@@ -358,8 +339,8 @@ def _convolution(
     chosen = prepared if isinstance(prepared, NamedKernel) else choice
     return _ConvolutionExecutor(
         arguments=tuple(arguments),
-        outputs=_outputs(group.last),
-        **_memory(group.last),
+        outputs=outputs_of(group.last),
+        memory=_memory(group.last),
         kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
         why=chosen.why,
         scratch=choice.candidate.scratch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
@@ -29,8 +29,8 @@ from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
-from irdeconv.runtime.schedule import Settings, build_program, exact_shapes, fold
-from irdeconv.spec import Array
+from irdeconv.runtime.schedule import Settings, build_program, fold
+from irdeconv.spec import Array, is_static
 
 PROGRAMS = 4  # kept for different input shapes
 
@@ -135,14 +135,10 @@ class Plan:
         return self._build(graph, fuse=True)
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
-        settings = self.settings if fuse else _unfused(self.settings)
+        settings = replace(self.settings, fuse=fuse)
         with blas_threads(1), accumulate_in_order(self.exact):
             ready = canonicalized(graph) if fuse else graph
             return build_program(ready, fold(ready, _failure), settings)
-
-
-def _unfused(settings: Settings) -> Settings:
-    return Settings(False, settings.team, settings.tuner, settings.max_memory)
 
 
 def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None = None) -> Plan:
@@ -151,7 +147,7 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     `exact` sums (de)convolutions in the order of kernels/exact.py: slower, and the same bits for
     every lowering form.
     """
-    static = exact_shapes(graph.parameters)
+    static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())
     plan = Plan(graph, Binder.of(graph), settings or Settings(), exact, static)
     if not plan._fused:
         plan.stepwise()

@@ -16,10 +16,10 @@ from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.executors import Executor, choose_executor, node_executor
+from irdeconv.runtime.executors import Executor, choose_executor, node_executor, outputs_of
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder
 from irdeconv.runtime.program import Fresh, Program, Slots, Step
-from irdeconv.spec import Array, is_static
+from irdeconv.spec import Array
 
 Failure = Callable[[Node, Sequence[Any], Exception], Exception]
 
@@ -130,7 +130,10 @@ class _Scheduler:
         self.slot_of: dict[Value, int] = {}
         self.values: list[Any] = []
         self.buffers: dict[Value, _Buffer] = {}
-        self.results = [(n, graph.inputs_of(r.id)[0]) for n, r in zip_results(graph)]
+        self.results = [
+            (name, graph.inputs_of(r.id)[0])
+            for name, r in zip(graph.outputs, graph.results, strict=True)
+        ]
         self.fresh: dict[Value, Fresh] = {}
         self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
         self.read |= {v for _, v in self.results}
@@ -173,21 +176,14 @@ class _Scheduler:
     def _executor(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
             return node_executor(self.graph, group)
-        constants = self.folded.constants
-        settings = self.settings
-        used = self._used(group)
         return choose_executor(
             graph=self.graph,
             group=group,
-            constants=constants,
-            tuner=settings.tuner,
-            team=settings.team,
-            used=used,
+            constants=self.folded.constants,
+            tuner=self.settings.tuner,
+            team=self.settings.team,
+            used=frozenset(v.port for v in outputs_of(group.last) if v in self.read),
         )
-
-    def _used(self, group: FusionGroup) -> frozenset[int]:
-        ports = range(max(group.last.outputs, 1))
-        return frozenset(p for p in ports if Value(group.last.id, p) in self.read)
 
     def _number(self, groups: list[FusionGroup]) -> None:
         """Give every value a slot."""
@@ -198,19 +194,15 @@ class _Scheduler:
 
     def _all_values(self, groups: list[FusionGroup]) -> Iterable[Value]:
         for node in self.folded.given:
-            yield from (Value(node.id, p) for p in range(max(node.outputs, 1)))
+            yield from outputs_of(node)
         for group in groups:
             for node in group.nodes:
                 yield from self.graph.inputs_of(node.id)
-            yield from (Value(group.last.id, p) for p in range(max(group.last.outputs, 1)))
+            yield from outputs_of(group.last)
         yield from (v for _, v in self.results)
 
     def _outputs(self, node: Node) -> Slots:
-        return tuple(
-            self.slot_of[v]
-            for p in range(max(node.outputs, 1))
-            if (v := Value(node.id, p)) in self.slot_of
-        )
+        return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
 
     def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
         """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
@@ -223,10 +215,8 @@ class _Scheduler:
                 shared = self.buffers.get(executor.view_of)
                 for value in executor.outputs if shared is not None else ():
                     self.buffers[value] = shared  # type: ignore[assignment]
-            elif executor.writes:
-                for value, shape, dtype in zip(
-                    executor.outputs, executor.shapes, executor.dtypes, strict=True
-                ):
+            elif executor.memory:
+                for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=True):
                     if value in wanted:
                         self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
@@ -252,11 +242,9 @@ class _Scheduler:
         memory = allocate(total)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
         for executor in executors:
-            for value, shape, dtype in zip(
-                executor.outputs, executor.shapes, executor.dtypes, strict=False
-            ):
+            for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=False):
                 buffer = self.buffers.get(value)
-                if executor.writes and buffer is not None and buffer.in_arena:
+                if buffer is not None and buffer.in_arena:
                     start = at[id(buffer)]
                     piece = memory[start : start + buffer.size]
                     self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
@@ -265,7 +253,7 @@ class _Scheduler:
     def _check_memory(self, arena: int, scratch: int) -> None:
         limit = self.settings.max_memory
         arena += most_alive(self._evaluated())
-        outputs = sum(math.prod(f.shape) * f.dtype.itemsize for f in self.fresh.values())
+        outputs = sum(f.nbytes for f in self.fresh.values())
         weights = sum(a.nbytes for a in self.folded.constants.values())
         need = arena + scratch * self.settings.team.threads + outputs + weights
         if limit is not None and need > limit:
@@ -283,16 +271,16 @@ class _Scheduler:
 
     def _step(self, group: FusionGroup, executor: Executor) -> Step | None:
         """Bind a group; None for a view of memory that never changes, which is made here."""
-        ins = tuple(self.slot_of[v] for v in self._arguments(group, executor))
+        ins = tuple(self.slot_of[v] for v in executor.arguments)
         outs = tuple(self.slot_of[v] for v in executor.outputs)
-        if executor.view_of is not None and self._fixed(executor.view_of):
-            views = as_tuple(executor.call(*(self.values[i] for i in ins)))
-            source = self.values[self.slot_of[executor.view_of]]
-            if all(np.may_share_memory(view, source) for view in views):
-                for slot, view in zip(outs, views, strict=False):
-                    self.values[slot] = view
-                return None
         call = executor.bind(ins, outs, self.settings.team.member(), self.values)
+        source = executor.view_of and self.values[self.slot_of[executor.view_of]]
+        if source is not None:
+            values = self.values.copy()
+            call(values)
+            if all(np.may_share_memory(values[slot], source) for slot in outs):
+                self.values = values
+                return None
         return Step(
             nodes=group.nodes,
             call=call,
@@ -302,12 +290,6 @@ class _Scheduler:
             why=executor.why,
             scratch=executor.scratch,
         )
-
-    def _arguments(self, group: FusionGroup, executor: Executor) -> tuple[Value, ...]:
-        return executor.arguments or self.graph.inputs_of(group.last.id)
-
-    def _fixed(self, value: Value) -> bool:
-        return self.values[self.slot_of[value]] is not None
 
     def _with_frees(self, steps: list[Step]) -> list[Step]:
         """Free what has no fixed place after its last use."""
@@ -321,13 +303,3 @@ class _Scheduler:
             if self.values[slot] is None and slot not in kept:
                 frees.setdefault(k, []).append(slot)
         return [replace(s, frees=tuple(frees.get(k, ()))) for k, s in enumerate(steps)]
-
-
-def zip_results(graph: Graph) -> Iterable[tuple[str, Node]]:
-    """Return the outputs' names with their Results."""
-    return zip(graph.outputs, graph.results, strict=True)
-
-
-def exact_shapes(nodes: Iterable[Node]) -> bool:
-    """Whether every output of the nodes has an exact shape."""
-    return all(is_static(s.shape) for n in nodes for s in n.specs or ())
