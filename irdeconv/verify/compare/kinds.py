@@ -48,15 +48,12 @@ def _size(a: Array, b: Array, allowed: float) -> str | None:
     if a.ndim != b.ndim or a.shape[:2] != b.shape[:2]:
         return None
     both = tuple(slice(0, min(p, q)) for p, q in zip(a.shape, b.shape, strict=True))
+    more = listed(q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True))
     if same(a[both], b[both], allowed):
-        more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
-        return f"{listed(more)} rows more at the end"
+        return f"{more} rows more at the end"
     tail = tuple(slice(max(p - q, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
     other = tuple(slice(max(q - p, 0), None) for p, q in zip(a.shape, b.shape, strict=True))
-    if same(a[tail], b[other], allowed):
-        more = [q - p for p, q in zip(a.shape[2:], b.shape[2:], strict=True)]
-        return f"{listed(more)} rows more at the begin"
-    return None
+    return f"{more} rows more at the begin" if same(a[tail], b[other], allowed) else None
 
 
 def _shifted(a: Array, b: Array, allowed: float) -> str | None:

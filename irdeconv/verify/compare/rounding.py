@@ -164,10 +164,6 @@ def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return Allowed(factor * size, f"gamma_{n} y")
 
 
-def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
-    return scaled(y, local_terms(op, inputs, y))
-
-
 _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "roundings": _roundings,
     "conversion": _roundings,
@@ -176,7 +172,7 @@ _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "composite": _function,
     "softmax": _softmax,
     "log_softmax": _softmax,
-    "scale": _scale,
+    "scale": lambda op, inputs, y: scaled(y, local_terms(op, inputs, y)),
 }
 
 

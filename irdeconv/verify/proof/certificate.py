@@ -17,10 +17,10 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node
 from irdeconv.plural import count
-from irdeconv.spec import Array
+from irdeconv.spec import Array, is_static
 from irdeconv.verify.proof import sizes
 from irdeconv.verify.proof.checker import prove
-from irdeconv.verify.proof.definition import Unproved, exact_shape, is_defined
+from irdeconv.verify.proof.definition import Unproved, is_defined
 from irdeconv.verify.proof.evaluator import Constants
 from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region, source_layer
 from irdeconv.verify.proof.matching import Matching, match
@@ -51,16 +51,8 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "schema": CERTIFICATE_SCHEMA,
-            "layer": self.layer,
-            "type": self.type,
-            "form": self.form,
-            "source": dict(self.source),
-            "nodes": [dict(n) for n in self.nodes],
-            "holds_for": self.holds_for,
-            "reason": self.reason,
-        }
+        changed = {"source": dict(self.source), "nodes": [dict(n) for n in self.nodes]}
+        return {"schema": CERTIFICATE_SCHEMA, **vars(self), **changed}
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Certificate:
@@ -175,14 +167,9 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
-            "passed": self.passed,
-            "layers": [r.to_dict() for r in self.layers],
-            "problems": list(self.problems),
-            "kept": list(self.kept),
-            "others": self.others,
-            "error_probability": self.error_probability,
-        }
+        layers = [r.to_dict() for r in self.layers]
+        changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
+        return {"passed": self.passed, **vars(self), **changed}
 
     def __str__(self) -> str:
         lines = [str(r) for r in self.layers]
@@ -325,20 +312,16 @@ def _describe(layer: SourceLayer, lowered: Graph, place: LayerPlace) -> Certific
 def _parameters(layer: SourceLayer) -> dict[str, Any]:
     """Return the canonical parameters; None where they follow at run time."""
     d = layer.definition
-    shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
     out: dict[str, Any] = {"strides": list(d.strides), "dilations": list(d.dilations)}
     out |= {"pads_begin": None, "pads_end": None, "output": None, "groups": None, "filter": None}
-    if filter_shape is not None:
-        canonical = d.canonical_shape(filter_shape)
+    if is_static(layer.filter_shape):
+        canonical = d.canonical_shape(layer.filter_shape)
         out |= {"groups": canonical[0], "filter": list(canonical)}
-        if shape is not None and not layer.computed_output:
-            spatial = tuple(shape[a] for a in d.data_axes[2:])
-            windows = d.windows(spatial, canonical[3:], layer.output_shape)
-            rows = list(zip(spatial, d.strides, d.dilations, canonical[3:], windows, strict=True))
+        if is_static(layer.data) and not layer.computed_output:
+            extents = d.extents(layer.data, canonical, layer.output_shape)
+            windows = d.windows(layer.data, canonical, layer.output_shape)
             out["pads_begin"] = [b for b, _ in windows]
-            out["pads_end"] = [
-                (i - 1) * s + (k - 1) * q + 1 - w[0] - w[1] for i, s, q, k, w in rows
-            ]
+            out["pads_end"] = [e.full - b - o for e, (b, o) in zip(extents, windows, strict=True)]
             out["output"] = [o for _, o in windows]
     filter = None if layer.filter is None else d.canonical_filter(layer.filter)
     out["filter_type"] = None if filter is None else str(filter.dtype)

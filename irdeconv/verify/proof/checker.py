@@ -17,9 +17,9 @@ import math
 import numpy as np
 
 from irdeconv.graph import Graph
-from irdeconv.spec import Array
+from irdeconv.spec import Array, is_static
 from irdeconv.verify.proof.attributes import Ints
-from irdeconv.verify.proof.definition import Unproved, exact_shape
+from irdeconv.verify.proof.definition import Unproved
 from irdeconv.verify.proof.layer import LayerPlace, SourceLayer
 from irdeconv.verify.proof.relation import Comparer, Expected
 from irdeconv.verify.proof.sizes import ExactSizes, choices, repeats_from
@@ -53,15 +53,14 @@ def prove(layer: SourceLayer, graph: Graph, place: LayerPlace) -> str:
 
 
 def _at(layer: SourceLayer, sizes: ExactSizes) -> str:
-    open_sizes = exact_shape(layer.data) is None or layer.computed_output
+    open_sizes = not is_static(layer.data) or layer.computed_output
     return f" (data {list(sizes.data)})" if open_sizes else ""
 
 
 def _claim(layer: SourceLayer, walked: int, margin: int | None) -> str:
     """Say for which sizes a layer is proved."""
-    shape, filter_shape = exact_shape(layer.data), exact_shape(layer.filter_shape)
-    if shape and filter_shape and not layer.computed_output:
-        return f"the size {list(shape)}"
+    if is_static(layer.data) and is_static(layer.filter_shape) and not layer.computed_output:
+        return f"the size {list(layer.data)}"
     if margin is not None:
         return f"every size (all {walked} up to where the pattern repeats were walked)"
     return (
@@ -77,9 +76,8 @@ def _expected(layer: SourceLayer, sizes: ExactSizes) -> Expected | None:
     if filter is None:
         filter = _numbers(sizes.filter)
     canonical = d.canonical_filter(filter)
-    spatial = tuple(sizes.data[a] for a in d.data_axes[2:])
     wanted = sizes.output_shape or layer.output_shape
-    windows = tuple(d.windows(spatial, canonical.shape[3:], wanted))
+    windows = tuple(d.windows(sizes.data, canonical.shape, wanted))
     if min(o for _, o in windows) < 0:
         return None
     bias = layer.bias

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.graph import Graph, Node
-from irdeconv.spec import Array, Shape
+from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Ints, attributes_of
 
 Activation = tuple[str, tuple[float, ...]]
@@ -86,19 +86,16 @@ class Definition:
         """Return the shape of the canonical filter."""
         return self.canonical_filter(np.broadcast_to(False, filter)).shape
 
-    def windows(self, size: Ints, kernel: Ints, wanted: Ints | None) -> list[tuple[int, int]]:
-        """Return (begin, O) of every axis for exact sizes."""
-        windows = []
-        for a in range(self.axes):
-            extent = Extent(
-                size=size[a],
-                stride=self.strides[a],
-                dilation=self.dilations[a],
-                kernel=kernel[a],
-                wanted=None if wanted is None else wanted[a],
-            )
-            windows.append(self.window(a, extent))
-        return windows
+    def extents(self, data: Ints, filter: Ints, wanted: Ints | None) -> list[Extent]:
+        """Return every spatial axis for exact shapes of the data and of the canonical filter."""
+        size = [data[a] for a in self.data_axes[2:]]
+        sizes = wanted or (None,) * self.axes
+        rows = zip(size, self.strides, self.dilations, filter[3:], sizes, strict=True)
+        return [Extent(*row) for row in rows]
+
+    def windows(self, data: Ints, filter: Ints, wanted: Ints | None) -> list[tuple[int, int]]:
+        """Return (begin, O) of every spatial axis."""
+        return [self.window(a, e) for a, e in enumerate(self.extents(data, filter, wanted))]
 
 
 def define(graph: Graph, node: Node) -> Definition:
@@ -307,10 +304,3 @@ _RULES: dict[tuple[str, str], Callable[[Graph, Node, int], Definition]] = {
     ("Deconvolution", "tensorrt"): _tensorrt,
     ("Deconvolution", "irdeconv"): _canonical,
 }
-
-
-def exact_shape(shape: Shape | None) -> Ints | None:
-    """Return a shape of which every dimension is known, else None."""
-    if shape is None or not all(isinstance(d, int) for d in shape):
-        return None
-    return tuple(d for d in shape if isinstance(d, int))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 import numpy as np
 
@@ -47,8 +49,7 @@ class SourceLayer:
     def output(self, data: Ints, filter: Ints, wanted: Ints | None) -> Ints:
         """Return the output's spatial sizes for exact sizes."""
         d = self.definition
-        spatial = tuple(data[a] for a in d.data_axes[2:])
-        windows = d.windows(spatial, d.canonical_shape(filter)[3:], wanted or self.output_shape)
+        windows = d.windows(data, d.canonical_shape(filter), wanted or self.output_shape)
         return tuple(o for _, o in windows)
 
 
@@ -104,25 +105,29 @@ def _added(graph: Graph, node: Node, add: int, constants: Constants) -> Array:
 def region(graph: Graph, place: LayerPlace) -> list[Node]:
     """Return the nodes between a layer's inputs and its output, constants left out, in order."""
     ends = {place.data, place.filter, place.bias, place.output_shape}
-    inside: set[int] = set()
-    stack = [place.output]
+    inside = needed([place.output], graph.inputs_of, ends.__contains__)
+    # Producers first; ids alone do not say so where a node was replaced.
+    order = TopologicalSorter({i: {v.node for v in graph.inputs_of(i)} & inside for i in inside})
+    order.prepare()
+    nodes: list[Node] = []
+    while order:
+        ready = sorted(order.get_ready())
+        order.done(*ready)
+        nodes += map(graph.node, ready)
+    return [n for n in nodes if n.type != "Const"]
+
+
+def needed(
+    values: Iterable[Value],
+    inputs_of: Callable[[int], Iterable[Value]],
+    ends: Callable[[Value], bool] = lambda value: False,
+) -> set[int]:
+    """Return the nodes that some values are computed by, back to those where the way ends."""
+    seen: set[int] = set()
+    stack = list(values)
     while stack:
         value = stack.pop()
-        if value in ends or value.node in inside:
-            continue
-        inside.add(value.node)
-        stack += graph.inputs_of(value.node)
-    rank: dict[int, int] = {}
-    waiting = sorted(inside)
-    while waiting:
-        # Producers first; ids alone do not say so where a node was replaced.
-        ready = [
-            i
-            for i in waiting
-            if all(v.node not in inside or v.node in rank for v in graph.inputs_of(i))
-        ]
-        for i in ready:
-            rank[i] = len(rank)
-        waiting = [i for i in waiting if i not in rank]
-    nodes = (graph.node(i) for i in rank)
-    return [n for n in nodes if n.type != "Const"]
+        if value.node not in seen and not ends(value):
+            seen.add(value.node)
+            stack += inputs_of(value.node)
+    return seen

@@ -12,7 +12,7 @@ from irdeconv.spec import ints
 from irdeconv.verify.proof.attributes import attributes_of
 from irdeconv.verify.proof.definition import Unproved, define, is_defined
 from irdeconv.verify.proof.evaluator import Constants
-from irdeconv.verify.proof.layer import LayerPlace
+from irdeconv.verify.proof.layer import LayerPlace, needed
 from irdeconv.verify.proof.relation import same
 
 SUFFIX = "BackpropData"
@@ -67,9 +67,11 @@ class Matcher:
 
     def match(self) -> Matching:
         """Match everything that a Result needs, inputs first."""
-        needed = self._needed()
-        for node in self.source.topological():
-            if node.id not in needed or node.type == "Const":
+        source = self.source
+        results = [Value(n.id) for n in source.results]
+        demanded = needed(results, lambda i: self.demands(source.node(i)))
+        for node in source.topological():
+            if node.id not in demanded or node.type == "Const":
                 continue
             if node.type == "Result" or node.id in self.out.biases.values():
                 continue
@@ -92,16 +94,6 @@ class Matcher:
             if not known and self.constants.get(v) is None:
                 demanded.append(v)
         return demanded
-
-    def _needed(self) -> set[int]:
-        seen: set[int] = set()
-        stack = [n.id for n in self.source.results]
-        while stack:
-            i = stack.pop()
-            if i not in seen:
-                seen.add(i)
-                stack += [v.node for v in self.demands(self.source.node(i))]
-        return seen
 
     def _candidates(self, node: Node) -> list[int]:
         """Return nodes of the lowered graph that may compute what a source node does, best first.
@@ -142,15 +134,9 @@ class Matcher:
 
     def _reaches(self, node: int, data: int, taken: set[int]) -> bool:
         """Whether a node is computed from another one by nodes that have no match yet."""
-        seen, stack = {node}, [node]
-        while stack:
-            for v in self.lowered.inputs_of(stack.pop()):
-                if v.node == data:
-                    return True
-                if v.node not in seen and v.node not in taken:
-                    seen.add(v.node)
-                    stack.append(v.node)
-        return False
+        inputs_of = self.lowered.inputs_of
+        free = needed([Value(node)], inputs_of, lambda v: v.node in taken)
+        return any(v.node == data for i in free for v in inputs_of(i))
 
     def translate(self, value: Value) -> Value | None:
         """Return the value of the lowered graph that equals one of the source graph."""

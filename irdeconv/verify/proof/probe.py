@@ -28,7 +28,7 @@ from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Attributes, Ints
 from irdeconv.verify.proof.definition import Definition, Unproved
 from irdeconv.verify.proof.evaluator import Constants, Evaluator
-from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region
+from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, needed, region
 from irdeconv.verify.proof.places import gathered, resized, same_pads, window
 from irdeconv.verify.proof.product import (
     PRIME,
@@ -155,17 +155,9 @@ class Field(Evaluator):
 
     def _behind_convolution(self, node: Node) -> bool:
         """Whether a layer's convolution reads what another one of it computes."""
-        seen: set[int] = set()
-        stack = list(self.graph.inputs_of(node.id))
-        while stack:
-            value = stack.pop()
-            if value in self.bound or value.node in seen:
-                continue
-            seen.add(value.node)
-            if self.graph.node(value.node).type in CONVOLUTIONS:
-                return True
-            stack += self.graph.inputs_of(value.node)
-        return False
+        graph = self.graph
+        before = needed(graph.inputs_of(node.id), graph.inputs_of, self.bound.__contains__)
+        return any(graph.node(i).type in CONVOLUTIONS for i in before)
 
     def _activation(self, kind: str) -> Callable[..., Array]:
         return lambda op, x, *parameters: self.draw.activation(kind, x, parameters)
@@ -224,15 +216,8 @@ def _tap_by_tap(
         for a, (t, d, s, o) in enumerate(zip(taps, dilations, strides, sizes, strict=True), 2):
             part = part.take(t * d + s * np.arange(o), a)
         columns = part.reshape(x.shape[0], groups, inner, math.prod(sizes))
-        y = reduced(y + matmul(_tap(w, taps), columns))
+        y = reduced(y + matmul(w[(slice(None),) * 3 + taps], columns))
     return y.reshape(x.shape[0], groups * outputs, *sizes)
-
-
-def _tap(w: Array, taps: Ints) -> Array:
-    """Return the matrices [g, M/g, C/g] of one tap."""
-    for t in reversed(taps):
-        w = w[..., t]
-    return w
 
 
 def scatter(d: Definition, x: Product, w: Array, windows: Sequence[tuple[int, int]]) -> Array:
@@ -263,8 +248,7 @@ def probe(
     if place.output_shape is not None and sizes.output_shape is not None:
         vectors[place.output_shape] = sizes.output_shape
     wanted = sizes.output_shape or layer.output_shape
-    spatial = tuple(sizes.data[a] for a in d.data_axes[2:])
-    windows = d.windows(spatial, canonical.shape[3:], wanted)
+    windows = d.windows(sizes.data, canonical.shape, wanted)
     y = scatter(d, x.transposed(d.data_axes), canonical, windows)
     if bias is not None:
         y = reduced(y + bias.reshape(-1, *(1,) * d.axes))

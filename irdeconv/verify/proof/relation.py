@@ -21,9 +21,8 @@ import numpy as np
 from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Ints
 from irdeconv.verify.proof.definition import Definition, Unproved
-from irdeconv.verify.proof.stack import ConvolutionBlock, Stack
 from irdeconv.verify.proof.sums import compare_sums
-from irdeconv.verify.proof.views import EVERYWHERE, TensorView
+from irdeconv.verify.proof.views import EVERYWHERE, ConvolutionBlock, Stack, TensorView
 
 NO_TAP = -1
 UNUSED = -2
@@ -294,15 +293,15 @@ class Comparer:
             return
         outputs = block.weights.shape[1]
         emitted = block.weights[local // outputs, local % outputs]
-        channels = self._inputs(block, local)
+        channels = block.channels[local // outputs]
         if any(t.repeats for t in taps):
             differs = self._sums_differ(emitted, rows, channels, taps, nothing)
         else:
             wanted = self._elements(rows, channels, taps)
             differs = ~same(emitted, np.zeros_like(wanted) if nothing else wanted)
-        for a, t in enumerate(() if any(t.repeats for t in taps) else taps):
-            free = (t.stands_for == UNUSED).reshape(-1, *(1,) * (len(taps) - 1 - a))
-            differs &= ~free
+            for a, t in enumerate(taps):
+                free = (t.stands_for == UNUSED).reshape(-1, *(1,) * (len(taps) - 1 - a))
+                differs &= ~free
         if differs.any():
             m, c, *where = (int(v) for v in np.argwhere(differs)[0])
             raise Unproved(
@@ -322,20 +321,15 @@ class Comparer:
         ]
         wanted = self._elements(rows, channels, first)
         differs = np.zeros(wanted.shape, bool)
+        every = (slice(None), slice(None))  # channels
         for at in itertools.product(*(range(len(row)) for row in groups)):
             members = itertools.product(*(row[i] for row, i in zip(groups, at, strict=True)))
-            parts = [emitted[_taps_at(m)] for m in members]
-            where = _taps_at(at)
+            parts = [emitted[every + m] for m in members]
+            where = every + at
             good, rounded = compare_sums(parts, wanted[where] * (not nothing))
             differs[where] = ~good
             self.rounded |= rounded
         return differs
-
-    def _inputs(self, block: ConvolutionBlock, local: Array) -> Array:
-        """Return the data channels that output channels of a block meet: [rows, C/g]."""
-        assert block.channels is not None
-        assert block.weights is not None
-        return np.asarray(block.channels[local // block.weights.shape[1]])
 
     def _elements(self, rows: Array, channels: Array, taps: list[TapMatch]) -> Array:
         """Return the filter's elements for output channels, data channels and taps."""
@@ -357,11 +351,6 @@ class Comparer:
             k = np.where(t.stands_for >= 0, t.stands_for, kernel[a])
             index.append(k.reshape(1, 1, *(1,) * a, -1, *(1,) * (n - 1 - a)))
         return np.asarray(padded[tuple(index)])
-
-
-def _taps_at(taps: Ints) -> tuple[int | slice, ...]:
-    """Return the index of some taps' weights for all channels."""
-    return (slice(None), slice(None), *taps)
 
 
 def same(a: Array, b: Array) -> Array:

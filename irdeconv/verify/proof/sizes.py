@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.spec import Interval, Spec, bounds
+from irdeconv.spec import Interval, Spec, bounds, is_static
 from irdeconv.verify.proof.attributes import Ints, attributes_of
-from irdeconv.verify.proof.definition import Unproved, exact_shape
+from irdeconv.verify.proof.definition import Unproved
 from irdeconv.verify.proof.evaluator import FIRST_VECTOR, Constants
 from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region
 
@@ -37,7 +37,7 @@ def is_fixed(layer: SourceLayer, graph: Graph, place: LayerPlace) -> bool:
     """
     if layer.output_shape is not None or layer.computed_output or layer.definition.is_sized:
         return False
-    if exact_shape(layer.filter_shape) is None:
+    if not is_static(layer.filter_shape):
         return False
     for node in region(graph, place):
         inputs = graph.inputs_of(node.id)
@@ -76,17 +76,18 @@ def repeats_from(layer: SourceLayer, graph: Graph, place: LayerPlace) -> int | N
 
     It adds up how far from the ends of an axis each node on the longest way makes a difference.
     """
-    if exact_shape(layer.data) is not None or not is_fixed(layer, graph, place):
+    filter_shape = layer.filter_shape
+    if is_static(layer.data) or not is_static(filter_shape) or not is_fixed(layer, graph, place):
         return None
     d, constants = layer.definition, Constants(graph)
-    kernel = d.canonical_shape(exact_shape(layer.filter_shape) or ())[3:]
+    canonical = d.canonical_shape(filter_shape)
     far: dict[int, int] = {}
     for node in region(graph, place):
         before = (far.get(v.node, 0) for v in graph.inputs_of(node.id))
         far[node.id] = max(before, default=0) + _distance(graph, node, constants)
-    windows = d.windows((1,) * d.axes, kernel, None)
+    windows = d.windows((1,) * len(d.data_axes), canonical, None)
     total = far.get(place.output.node, 0)
-    total += max(k * q for k, q in zip(kernel, d.dilations, strict=True))
+    total += max(k * q for k, q in zip(canonical[3:], d.dilations, strict=True))
     total += max(d.strides) + max(abs(b) + abs(o) for b, o in windows)
     small = total <= MOST_SIZES and total * len(far) <= MOST_STEPS
     return total if small else None
@@ -103,13 +104,12 @@ def choices(layer: SourceLayer, margin: int | None = None) -> Iterator[ExactSize
         for a, n in enumerate(layer.filter_shape)
     )
     canonical = d.canonical_shape(filter)
-    channels, kernel = canonical[0] * canonical[1], canonical[3:]
-    exact = exact_shape(layer.data)
-    if exact is not None and exact[d.data_axes[1]] != channels:
+    channels = canonical[0] * canonical[1]
+    if is_static(layer.data) and layer.data[d.data_axes[1]] != channels:
         raise Unproved("data and filter of the source layer do not fit")
     for shape in _shapes(layer, margin):
         shape[d.data_axes[1]] = channels
-        for wanted in _outputs(layer, tuple(shape), kernel):
+        for wanted in _outputs(layer, tuple(shape), canonical):
             yield ExactSizes(data=tuple(shape), filter=filter, output_shape=wanted)
 
 
@@ -119,7 +119,7 @@ def _shapes(layer: SourceLayer, margin: int | None) -> Iterator[list[int]]:
     def shape(wish: int, longer: int | None = None) -> list[int]:
         return [_inside(n, wish + (a == longer)) for a, n in enumerate(layer.data)]
 
-    if exact_shape(layer.data) is not None:
+    if is_static(layer.data):
         yield shape(0)
         return
     numbers = REPRESENTATIVE if margin is None else range(1, margin + 2)
@@ -135,16 +135,13 @@ def _inside(size: int | Interval, wish: int) -> int:
     return max(low, wish) if high is None else min(max(low, wish), high)
 
 
-def _outputs(layer: SourceLayer, shape: Ints, kernel: Ints) -> Iterator[Ints | None]:
+def _outputs(layer: SourceLayer, shape: Ints, filter: Ints) -> Iterator[Ints | None]:
     """Yield output shapes for one that is computed: some totals cut off or added."""
     if not layer.computed_output:
         yield None
         return
     d = layer.definition
-    full = [
-        d.strides[a] * (shape[d.data_axes[2 + a]] - 1) + d.dilations[a] * (kernel[a] - 1) + 1
-        for a in range(d.axes)
-    ]
+    full = [e.full for e in d.extents(shape, filter, None)]
     for first in range(len(TOTALS)):
         cut = itertools.islice(itertools.cycle(TOTALS), first, first + d.axes)
         yield tuple(max(f - c, 1) for f, c in zip(full, cut, strict=True))

@@ -32,8 +32,7 @@ from irdeconv.verify.proof.places import (
     resized,
     same_pads,
 )
-from irdeconv.verify.proof.stack import ConvolutionBlock, Stack
-from irdeconv.verify.proof.views import EVERYWHERE, TensorView
+from irdeconv.verify.proof.views import EVERYWHERE, ConvolutionBlock, Stack, TensorView
 
 
 @dataclass(frozen=True)
