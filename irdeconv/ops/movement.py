@@ -96,9 +96,7 @@ def _value(spec: Spec) -> Array:
     if spec.value is not None:
         return spec.value
     assert is_static(spec.shape)
-    out = np.empty(spec.shape, object)
-    out.fill(UNKNOWN)
-    return out
+    return np.full(spec.shape, UNKNOWN, object)
 
 
 @op("Transpose")

@@ -22,7 +22,6 @@ class _AxisPart:
     end: Dim | None = None
     step: int | None = 1
     shrink: bool = False
-    unknown: bool = False
 
 
 @op("StridedSlice")

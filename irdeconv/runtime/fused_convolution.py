@@ -12,6 +12,7 @@ from typing import Protocol
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
+from irdeconv.ops.binding import shape_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.padding import Pad1, Pad12
@@ -72,10 +73,10 @@ def _direct(
     graph: Graph, node: Node, specs: tuple[Spec, ...], constants: Mapping[Value, Array]
 ) -> FusedConvolution | None:
     data, filter, begin, _ = graph.inputs_of(node.id)
-    x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
+    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
     op = node.op
     assert isinstance(op, Deconvolution)
-    if begin not in constants or not (is_static(x) and is_static(w) and is_static(y)):
+    if begin not in constants:
         return None
     pads = tuple(int(v) for v in constants[begin])
     problem = op.problem(x, w, pads, y[2:], _type_name(specs[0]))
@@ -90,10 +91,7 @@ def _convolution(
     graph: Graph, node: Node, op: ConvolutionBase, specs: tuple[Spec, ...]
 ) -> FusedConvolution | None:
     data, filter = graph.inputs_of(node.id)
-    x, w, y = specs[0].shape, specs[1].shape, specs[-1].shape
-    assert is_static(x)
-    assert is_static(w)
-    assert is_static(y)
+    x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
     if len(x) - 2 not in AXES:
         return None
     problem = op.problem(x, w, y[2:], _type_name(specs[0]))
@@ -116,11 +114,9 @@ def _with_pads(
         pad, begin, end = pads
         outer = layer.problem.begin
         if all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
-            shape = graph.spec(graph.inputs_of(pad.id)[0]).shape
-            assert is_static(shape)
-            total = tuple(b + o for b, o in zip(begin, outer, strict=True))
-            problem = replace(layer.problem, shape=shape, begin=total)
             data = graph.inputs_of(pad.id)[0]
+            total = tuple(b + o for b, o in zip(begin, outer, strict=True))
+            problem = replace(layer.problem, shape=shape_of(graph.spec(data)), begin=total)
             source = replace(layer, nodes=(pad, *layer.nodes), problem=problem, data=data)
     return _as_deconvolution(graph, source, readers) or source
 

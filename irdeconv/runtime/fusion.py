@@ -36,11 +36,6 @@ class FusionGroup:
         """The node whose outputs the group has."""
         return self.nodes[-1]
 
-    @property
-    def output(self) -> Value:
-        """The first output."""
-        return Value(self.last.id)
-
 
 @dataclass(frozen=True)
 class ConvolutionGroup(FusionGroup):
