@@ -87,29 +87,17 @@ def _element_type(text: str) -> ElementType:
     return found
 
 
-def _choice(options: tuple[str, ...]) -> AttributeType:
-    """Return a choice; like OpenVINO it does not tell upper from lower case."""
-    lower = {o.lower(): o for o in options}
+def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
+    """Return a choice; only an `exact` one, such as ONNX's, tells upper from lower case."""
+    known = {o if exact else o.lower(): o for o in options}
 
     def parse(text: str) -> str:
-        found = lower.get(text.strip().lower())
+        found = known.get(text if exact else text.strip().lower())
         if found is None:
-            raise ValueError(f'"{text}" is not one of {", ".join(options)}')
+            hint = did_you_mean(text, options) if exact else None
+            message = f'"{text}" is not one of {", ".join(options)}'
+            raise ValueError(f"{message}; {hint}" if hint else message)
         return found
-
-    return AttributeType(" | ".join(options), parse, str)
-
-
-def exact_choice(options: tuple[str, ...]) -> AttributeType:
-    """Return a choice that tells upper from lower case, as ONNX does."""
-
-    def parse(text: str) -> str:
-        if text not in options:
-            hint = did_you_mean(text, options)
-            raise ValueError(
-                f'"{text}" is not one of {", ".join(options)}' + (f"; {hint}" if hint else "")
-            )
-        return text
 
     return AttributeType(" | ".join(options), parse, str)
 
@@ -144,7 +132,7 @@ def attribute_type(hint: Any) -> AttributeType:
         return _SIMPLE[hint]
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return _choice(args)
+        return choice(args)
     if origin in (typing.Union, types.UnionType) and type(None) in args:
         inner = attribute_type(next(a for a in args if a is not type(None)))
         return AttributeType(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from irdeconv.attributes import AttributeType, attribute_type, exact_choice
+from irdeconv.attributes import AttributeType, attribute_type, choice
 from irdeconv.errors import Problem
 from irdeconv.suggest import did_you_mean
 
@@ -73,9 +73,8 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
             continue
         xml = f.metadata.get("xml") or f.name
         required = f.default is dataclasses.MISSING
-        kind = attribute_type(hints[f.name])
-        if f.metadata.get("exact"):
-            kind = exact_choice(typing.get_args(hints[f.name]))
+        hint, exact = hints[f.name], f.metadata.get("exact")
+        kind = choice(typing.get_args(hint), exact=True) if exact else attribute_type(hint)
         out[xml] = Attribute(
             name=f.name,
             xml=xml,

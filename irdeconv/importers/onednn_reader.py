@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import Diagnostic, FileAccessError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
@@ -21,7 +22,7 @@ from irdeconv.importers.imported import Imported, malformed
 from irdeconv.importers.onednn_node import RULES, DumpNode
 from irdeconv.importers.reader import ModelReader
 from irdeconv.source import Location, SourceFile
-from irdeconv.spec import DYNAMIC, Array, Shape, Spec
+from irdeconv.spec import DYNAMIC, Array, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
 
 _BY_DUMP_NAME = {
@@ -221,23 +222,23 @@ class DumpReader(ModelReader):
 
     def _random(self, ident: int, spec: Spec, role: tuple[str, int] | None) -> Array:
         """Draw a parameter; its values depend on seed and tensor alone."""
-        shape = self._exact(spec)
+        shape = spec.shape
+        if not is_static(shape):
+            raise Refusal("random weights of an open shape")
+        if math.prod(shape) > RANDOM_LIMIT:
+            raise Refusal(f"random weights {spec}: more than {RANDOM_LIMIT} elements")
         rng = np.random.default_rng([self.seed or 0, ident])
         if role == VARIANCE:
             return rng.uniform(0.5, 1.5, shape)
-        fan = max(1, int(np.prod(shape)) // max(shape, default=1))
+        fan = max(1, math.prod(shape) // max(shape, default=1))
         return np.asarray(rng.standard_normal(shape) / np.sqrt(fan))
 
-    def _exact(self, spec: Spec) -> tuple[int, ...]:
-        if spec.shape is None or not spec.static:
-            raise Refusal("random weights of an open shape")
-        if (spec.size or 0) > RANDOM_LIMIT:
-            raise Refusal(f"random weights {spec}: more than {RANDOM_LIMIT} elements")
-        return tuple(int(d) for d in spec.shape if isinstance(d, int))
-
     def _spec(self, tensor: Any) -> Spec:
+        name = tensor["dtype"]
+        if name not in _BY_DUMP_NAME:
+            raise Refusal(f"the element type {name} is not covered")
         shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
-        return Spec(_element_type(tensor), shape)
+        return Spec(ELEMENT_TYPES[_BY_DUMP_NAME[name]], shape)
 
     def _unused(self) -> None:
         """Report weights and shapes that name no tensor."""
@@ -324,10 +325,3 @@ def _structure(node: Any) -> str | None:
 
 def _number(value: Any, least: int) -> bool:
     return isinstance(value, int) and least <= value < TOO_LARGE
-
-
-def _element_type(tensor: Any) -> ElementType:
-    name = tensor.get("dtype")
-    if name not in _BY_DUMP_NAME:
-        raise Refusal(f"the element type {name} is not covered")
-    return ELEMENT_TYPES[_BY_DUMP_NAME[name]]

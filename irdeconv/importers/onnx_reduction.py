@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,37 +26,40 @@ from irdeconv.spec import is_static
 ALL = "1 11 13 18"
 
 
-def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
-    """Return the reduced axes; None where nothing is reduced."""
-    noop = n.integer("noop_with_empty_axes", 0)
-    axes: Value | None
-    if "axes" in n:
-        axes = b.ints(*n.ints("axes"))
-    else:
-        axes = n.input(1)
-        n.asked.add("axes")
+def _axes(n: OnnxNode, b: ImportBuilder, *, noop: bool = False) -> Value | None:
+    """Return the reduced axes; None where nothing is, which is refused without `noop`."""
+    nothing = n.integer("noop_with_empty_axes", 0)
+    axes = b.ints(*n.ints("axes")) if "axes" in n else n.input(1)
     if axes is not None:
         count = b.shape(axes)[0] if b.rank(axes) else 1
         if not isinstance(count, int):
             raise Refusal("axes of an unknown number")
         if count:
             return axes
-    return None if noop else b.ints(*range(b.rank(n[0])))
+    if not nothing:
+        return b.ints(*range(b.rank(n[0])))
+    if not noop:  # the reduction changes every element, also without axes
+        raise Refusal("noop_with_empty_axes=1 without axes")
+    return None
 
 
-def _reduce(n: OnnxNode, b: ImportBuilder, op: Any, x: Value | None = None) -> Value:
+def _reduce(
+    n: OnnxNode, b: ImportBuilder, op: Any, x: Value | None = None, *, noop: bool = False
+) -> Value:
     x = n[0] if x is None else x
-    axes = _axes(n, b)
+    axes = _axes(n, b, noop=noop)
     keep = bool(n.integer("keepdims", 1))
     return x if axes is None else b.add(op(keep_dims=keep), x, axes)
 
 
-for _type, _versions, _op in (
-    ("ReduceSum", "1 11 13", red.ReduceSum),
-    ("ReduceMean", ALL, red.ReduceMean),
-    ("ReduceProd", ALL, red.ReduceProd),
+for _type, _versions, _op, _noop in (
+    ("ReduceSum", "1 11 13", red.ReduceSum, True),
+    ("ReduceMean", ALL, red.ReduceMean, True),
+    ("ReduceProd", ALL, red.ReduceProd, True),
+    ("ReduceL1", ALL, red.ReduceL1, False),
+    ("ReduceL2", ALL, red.ReduceL2, False),
 ):
-    rule(_type, _versions)(partial(_reduce, op=_op))
+    rule(_type, _versions)(partial(_reduce, op=_op, noop=_noop))
 
 
 @rule("ReduceMax ReduceMin", "1 11 12 13 18 20")
@@ -68,30 +70,26 @@ def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if is_static(shape) and math.prod(shape) == 0:
         raise Refusal("an extreme of no elements")
     if b.dtype(x).kind == "bool":
-        return _reduce(n, b, red.ReduceLogicalOr if largest else red.ReduceLogicalAnd)
-    return _reduce(n, b, red.ReduceMax if largest else red.ReduceMin)
+        op: Any = red.ReduceLogicalOr if largest else red.ReduceLogicalAnd
+    else:
+        op = red.ReduceMax if largest else red.ReduceMin
+    return _reduce(n, b, op, noop=True)
 
 
-def _around(type: str, versions: str, build: Callable[[OnnxNode, ImportBuilder], Outputs]) -> None:
-    """Register a reduction that changes every element, so that there is none without axes."""
-
-    def reduce(n: OnnxNode, b: ImportBuilder) -> Outputs:
-        if _axes(n, b) is None:
-            raise Refusal("noop_with_empty_axes=1 without axes")
-        return build(n, b)
-
-    rule(type, versions)(reduce)
-
-
-def _sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
+@rule("ReduceSumSquare", ALL)
+def sum_square(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The sum of squares."""
     return _reduce(n, b, red.ReduceSum, b.add(Multiply(), n[0], n[0]))
 
 
-def _log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+@rule("ReduceLogSum", f"{ALL} 28")
+def log_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The logarithm of the sum."""
     return b.add(Log(), _reduce(n, b, red.ReduceSum))
 
 
-def _log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
+@rule("ReduceLogSumExp", f"{ALL} 28")
+def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Subtract the maximum first, where it is finite, so that nothing overflows."""
     x, axes = n[0], _axes(n, b)
     shape = b.shape(x)
@@ -104,13 +102,6 @@ def _log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if not n.integer("keepdims", 1):
         top = b.add(Squeeze1(), top, axes)
     return b.add(Add(), y, top)
-
-
-_around("ReduceL1", ALL, partial(_reduce, op=red.ReduceL1))
-_around("ReduceL2", ALL, partial(_reduce, op=red.ReduceL2))
-_around("ReduceSumSquare", ALL, _sum_square)
-_around("ReduceLogSum", f"{ALL} 28", _log_sum)
-_around("ReduceLogSumExp", f"{ALL} 28", _log_sum_exp)
 
 
 @rule("ArgMax ArgMin", "1 11 12 13")

@@ -10,7 +10,7 @@ from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.errors import Diagnostic, UnsupportedError
 from irdeconv.extras import ExtraError, extra
 from irdeconv.importers.builder import Refusal
-from irdeconv.spec import DYNAMIC, Array, Dim, Shape
+from irdeconv.spec import DYNAMIC, Array, Shape
 
 # TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
 _BY_ONNX_NAME = {
@@ -81,10 +81,7 @@ def declared_shape(tensor: Any) -> Shape | None:
     """Return the shape of a TypeProto.Tensor: symbols and unset dimensions are open."""
     if not tensor.HasField("shape"):
         return None
-    return tuple(_dim(d) for d in tensor.shape.dim)
-
-
-def _dim(d: Any) -> Dim:
-    if d.HasField("dim_value") and d.dim_value >= 0:
-        return int(d.dim_value)
-    return DYNAMIC
+    return tuple(
+        int(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else DYNAMIC
+        for d in tensor.shape.dim
+    )
