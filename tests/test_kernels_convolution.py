@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.kernels.shared import arithmetic
+from irdeconv.kernels import eager
 from support import oracle
 from support.eager import convolution
 
@@ -93,11 +93,11 @@ def test_sums_beyond_64_bits_wrap() -> None:
 
 def test_accumulator_is_the_narrowest_exact_one() -> None:
     x = np.full((1, 1, 4), 127, np.int8)
-    assert arithmetic.accumulator(x, x, 1000) == np.float32
-    assert arithmetic.accumulator(x, x, 2000) == np.float64
+    assert eager.accumulator(x, x, 1000) == np.float32
+    assert eager.accumulator(x, x, 2000) == np.float64
     big = np.full((1, 1, 4), 2**31 - 1, np.int32)
-    assert arithmetic.accumulator(big, big, 1) == np.int64
-    assert arithmetic.accumulator(np.full(1, -128, np.int8), x, 1032) == np.float32
+    assert eager.accumulator(big, big, 1) == np.int64
+    assert eager.accumulator(np.full(1, -128, np.int8), x, 1032) == np.float32
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

@@ -14,10 +14,13 @@ from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates
 from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
 from irdeconv.kernels.shared.jit import available
-from irdeconv.kernels.shared.margins import OTHER_WAY, OTHER_WAY_TILES
 from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.spec import Array
 
+# Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
+# one that the other may take at most, and the same where both transform tiles.
+OTHER_WAY = 0.8
+OTHER_WAY_TILES = 0.9
 CONVERT = 0.7  # ns per element read or written
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
 

@@ -3,7 +3,8 @@
     convolution:    y[o] = sum over k of x[o*S + k*D - begin] * w[k],  0 outside of x
     deconvolution:  full[s*S + k*D] += x[s] * w[k],  y[o] = full[o + begin],  0 outside of full
 
-A plan prepares its kernels once. Letters: see `shared.problem`.
+A plan prepares its kernels once. Letters: see `shared.problem`. IEEE 754 is followed silently: Inf
+and NaN in the data are results, not warnings.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.candidates import for_deconvolution
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution.residues import axes_of
-from irdeconv.kernels.shared.arithmetic import accumulator, store
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.exact import convolve_in_order, deconvolve_in_order, in_order
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -26,6 +27,7 @@ from irdeconv.kernels.shared.team import Threads
 from irdeconv.spec import Array
 
 MOST_AXES = 3  # spatial axes that the kernels know
+EXACT = ((np.dtype(np.float32), 2**24), (np.dtype(np.float64), 2**53))  # up to which integers are
 
 Sums = Callable[[Array, Array, ConvProblem, Array], None]
 """Writes the sums of `(x, w, problem)` into a contiguous output; all of one type, nothing empty."""
@@ -71,7 +73,36 @@ def _evaluate(
     total = y if dtype == y.dtype and y.flags.c_contiguous else np.empty(y.shape, dtype)
     typed = replace(problem, dtype=dtype.name)
     sums(x.astype(dtype, copy=False), w.astype(dtype, copy=False), typed, total)
-    return store(total, y)
+    return _store(total, y)
+
+
+def accumulator(x: Array, w: Array, terms: int) -> np.dtype[Any]:
+    """Return the type in which sums of `terms` products of x and w, not empty, are computed.
+
+    f32 and f64 stay as they are, narrower floats use f32. Integers use a float type (fast matrix
+    products) where every partial sum fits its mantissa, else 64-bit integers, whose wrap-around
+    agrees with that of every narrower type.
+    """
+    if x.dtype in (np.float32, np.float64):
+        return x.dtype
+    if x.dtype.kind not in "iub":
+        return np.dtype(np.float32)
+    bound = terms * math.prod(max(abs(int(a.min())), abs(int(a.max()))) for a in (x, w))
+    for dtype, limit in EXACT:
+        if bound <= limit:
+            return dtype
+    return np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
+
+
+def _store(total: Array, out: Array) -> Array:
+    """Write sums into `out`: floats are rounded once, integers wrap as NumPy's casts do."""
+    if total is out:
+        return out
+    if out.dtype.kind in "iu" and total.dtype.kind == "f":
+        # A cast from float to a narrow integer is undefined beyond its range; from i64 it wraps.
+        total = total.astype(np.int64)
+    np.copyto(out, total, casting="unsafe")
+    return out
 
 
 def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:

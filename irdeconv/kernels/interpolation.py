@@ -19,7 +19,7 @@ from irdeconv.kernels.interpolation_weights import (
     nearest_of,
     pays_dense,
 )
-from irdeconv.kernels.shared.team import Team
+from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.spec import Array
 
 
@@ -31,68 +31,32 @@ def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
     has the element type of `x`, integers rounded to the nearest (halves to even) and saturated.
     [image/Interpolate-11]
     """
-    if any(r.size == 0 for r in resizes) or x.size == 0:
-        sizes = {r.axis: r.size for r in resizes}
-        return np.zeros([sizes.get(a, n) for a, n in enumerate(x.shape)], x.dtype)
+    sizes = {r.axis: r.size for r in resizes}
+    out = np.zeros([sizes.get(a, n) for a, n in enumerate(x.shape)], x.dtype)
+    if out.size == 0 or x.size == 0:
+        return out
     if rules.mode == "nearest":
-        for r in resizes:
-            x = _take(x, r, rules)
-        return x
-    # The specification: one shrinking axis scales the kernel of every axis, growing ones too.
-    rules = replace(rules, antialias=rules.antialias and any(r.scale < 1 for r in resizes))
+        Interpolation(x.shape, x.dtype, resizes, rules)(x, out, Threads())
+        return out
     dtype = np.dtype(np.float64 if x.dtype.itemsize == 8 else np.float32)
     y = x.astype(dtype, copy=False)
-    # Shrinking axes first leaves less to do for the others.
-    for r in sorted(resizes, key=lambda r: r.size / x.shape[r.axis]):
-        matrix = axis_weights(r, x.shape[r.axis], rules)
-        identity = matrix.index.shape[0] == x.shape[r.axis] and r.scale == 1
-        y = y if identity else _apply(y, matrix, r.axis)
+    for one in Interpolation(x.shape, dtype, resizes, rules).passes:
+        y = _apply(y, one)
     if x.dtype.kind in "iu":
         limits = np.iinfo(x.dtype)
         y = np.clip(np.rint(y), limits.min, limits.max)
     return y.astype(x.dtype, copy=False)
 
 
-def _take(x: Array, resize: Resize, rules: Rules) -> Array:
-    """Pick the nearest neighbour along one axis: whole repeats and strides without a gather."""
-    size = x.shape[resize.axis]
-    index = nearest_of(resize, size, rules)
-    if resize.size % size == 0:
-        factor = resize.size // size
-        if np.array_equal(index, np.arange(resize.size) // factor):
-            return x if factor == 1 else _repeat(x, factor, resize.axis)
-    step = int(index[1] - index[0]) if len(index) > 1 else 1
-    if step > 0 and np.array_equal(index, index[0] + step * np.arange(resize.size)):
-        return x[(slice(None),) * resize.axis + (slice(int(index[0]), int(index[-1]) + 1, step),)]
-    return np.take(x, index, axis=resize.axis)
-
-
-def _repeat(x: Array, factor: int, axis: int) -> Array:
-    """Repeat every element: one broadcast copy, several times faster than numpy.repeat."""
-    y = np.empty((*x.shape[: axis + 1], factor, *x.shape[axis + 1 :]), x.dtype)
-    if axis == x.ndim - 1:
-        for k in range(factor):
-            y[..., k] = x
-    else:
-        y[...] = np.expand_dims(x, axis + 1)
-    return y.reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :])
-
-
-def _apply(x: Array, matrix: AxisWeights, axis: int) -> Array:
+def _apply(x: Array, one: AxisPass) -> Array:
     """Multiply along one axis, by a dense product where that costs less than gathers."""
-    if pays_dense(x.shape[axis], matrix, last=axis == x.ndim - 1):
-        y = _dense(x, matrix, axis)
+    if one.dense is not None:
+        y = np.empty((*x.shape[: one.axis], len(one.dense), *x.shape[one.axis + 1 :]), x.dtype)
+        _product(np.ascontiguousarray(x), one.dense, one.axis, y)
         # A dense product spreads an Inf or NaN over its whole row; the gather does not.
         if np.isfinite(y.sum()):
             return y
-    return apply_weights(x, matrix, axis)
-
-
-def _dense(x: Array, matrix: AxisWeights, axis: int) -> Array:
-    full = dense_matrix(matrix, x.shape[axis], x.dtype)
-    y = np.empty((*x.shape[:axis], len(full), *x.shape[axis + 1 :]), x.dtype)
-    _product(np.ascontiguousarray(x), full, axis, y)
-    return y
+    return apply_weights(x, one.weights, one.axis)
 
 
 def apply_weights(x: Array, matrix: AxisWeights, axis: int) -> Array:
@@ -129,7 +93,9 @@ class Interpolation:
             indices = [(r.axis, nearest_of(r, shape[r.axis], rules)) for r in resizes]
             self.nearest = Nearest.of(shape, indices)
             return
+        # The specification: one shrinking axis scales the kernel of every axis, growing ones too.
         rules = replace(rules, antialias=rules.antialias and any(r.scale < 1 for r in resizes))
+        # Shrinking axes first leaves less to do for the others.
         for r in sorted(resizes, key=lambda r: r.size / shape[r.axis]):
             size = shape[r.axis]
             if r.size == size and r.scale == 1:

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from irdeconv.io.atomic import failures, write_file
-from irdeconv.kernels.shared.candidate import Candidate
-from irdeconv.kernels.shared.margins import worthwhile
+from irdeconv.kernels.shared.candidate import Candidate, worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.spec import Array

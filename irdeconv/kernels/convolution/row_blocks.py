@@ -9,6 +9,7 @@ from irdeconv.kernels.convolution.frames import Frame, frame_of, overlapping
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import ITEMS, pieces, shares
 from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.spec import Array
 
 
@@ -59,15 +60,24 @@ def partition(conv: Conv3d, share: int, merge: bool) -> list[RowBlock]:
     ]
 
 
-def row_block(conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int) -> RowBlock:
-    """Describe up to `rows` rows from `h` on of the output depth `d`."""
+def row_block(
+    conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int, tile: int = 0
+) -> RowBlock:
+    """Describe up to `rows` rows from `h` on of the output depth `d`.
+
+    With a `tile` size the frame has room for whole tiles and one more along rows and columns.
+    """
     depth, row, column = conv.axes
     rows = min(rows, row.out - h)
+
+    def seen(axis: WindowAxis, count: int) -> int:
+        return tile * (-(-count // tile) + 1) if tile else axis.span(count)
+
     start = (d * row.out + h) * column.out
     box = (
         (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
-        (h * row.stride - row.begin, row.span(rows), 1),
-        (-column.begin, column.span(column.out), 1),
+        (h * row.stride - row.begin, seen(row, rows), 1),
+        (-column.begin, seen(column, column.out), 1),
     )
     return RowBlock(
         image=images.start,

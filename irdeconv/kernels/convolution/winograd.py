@@ -16,12 +16,11 @@ import numpy as np
 
 from irdeconv.kernels.convolution.blockwise import Blockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d, as_conv3d
-from irdeconv.kernels.convolution.frames import frame_of
-from irdeconv.kernels.convolution.row_blocks import RowBlock
+from irdeconv.kernels.convolution.row_blocks import RowBlock, row_block
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared import blocking
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
-from irdeconv.kernels.shared.margins import ROUNDING
+from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.candidate import ROUNDING, Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
@@ -175,32 +174,11 @@ def blocks_of(conv: Conv3d, m: int) -> list[RowBlock]:
     rows = max(1, min(tiles, blocking.SIZES.winograd_bytes // each))
     rows = -(-tiles // -(-tiles // rows)) * m
     return [
-        _tiles(conv, m, n, d, h, min(rows, height - h))
-        for n in range(conv.images)
+        row_block(conv, n, slice(0, 1), d, h, rows, m)
+        for n in pieces(conv.images, 1)
         for d in range(conv.sizes[0])
         for h in range(0, height, rows)
     ]
-
-
-def _tiles(conv: Conv3d, m: int, image: int, d: int, h: int, rows: int) -> RowBlock:
-    """Describe `rows` rows from `h` on; the frame has room for whole tiles and one more."""
-    depth, row, column = conv.axes
-    at = (d * row.out + h) * column.out
-    box = (
-        (d - depth.begin, depth.kernel, 1),
-        (h - row.begin, m * (-(-rows // m) + 1), 1),
-        (-column.begin, m * (-(-column.out // m) + 1), 1),
-    )
-    return RowBlock(
-        image=image,
-        images=1,
-        groups=slice(0, 1),
-        count=1,
-        rows=rows,
-        channels=slice(0, conv.outputs),
-        positions=slice(at, at + rows * column.out),
-        frame=frame_of(conv, slice(image, image + 1), slice(0, conv.channels), box),
-    )
 
 
 @dataclass(frozen=True)

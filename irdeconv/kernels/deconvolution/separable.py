@@ -15,8 +15,7 @@ import numpy as np
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
-from irdeconv.kernels.shared.margins import ROUNDING_NS
+from irdeconv.kernels.shared.candidate import ROUNDING_NS, Candidate, Epilogue, Kernel, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space

@@ -5,6 +5,7 @@ The letters are those of `shared.problem`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +19,8 @@ from irdeconv.spec import Array
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
 NEARLY = 1.02  # times the least cost
 SHARES = (1, 2, 4, 8)  # parts that are tried
+ROUNDING = 1.1  # times as fast, where a kernel rounds more than sums of products do, ...
+ROUNDING_NS = 50_000.0  # ... and nanoseconds saved
 
 
 class Epilogue(Protocol):
@@ -113,6 +116,19 @@ def shared(ways: Iterable[Candidate]) -> Candidate:
     wanted = max(ITEMS, int(least / LONG_ITEM))
     near = [c for c in cuts if c.cost <= NEARLY * least]
     return max(near, key=lambda c: (min(c.items, wanted), -c.cost))
+
+
+def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out kernels that transform tiles where they save little: they round more.
+
+    So small layers of integral values are exact.
+    """
+    plain = min((c.cost for c in candidates if not c.transforms), default=math.inf)
+    return [
+        c
+        for c in candidates
+        if not c.transforms or max(c.cost + ROUNDING_NS, c.cost * ROUNDING) < plain
+    ]
 
 
 def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:

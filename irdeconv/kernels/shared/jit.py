@@ -31,32 +31,25 @@ def available() -> bool:
     return os.environ.get("IRDECONV_FAST", "1") != "0" and installed()
 
 
-def compiled(fn: F) -> F:
-    """Compile at the first call. Float arithmetic may be contracted (fused multiply-add), no more.
-
-    Infinities, NaN and the order of sums stay as they are written.
-    """
-    from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    try:
-        return cast(F, njit(cache=True, **_options())(fn))
-    except RuntimeError:  # no directory can be written
-        return cast(F, njit(**_options())(fn))
-
-
 def compiled_for(signature: Any) -> Callable[[F], F]:
-    """Compile for one signature, whatever the layouts of the arrays that are given."""
+    """Compile for one signature, whatever the layouts of the arrays that are given.
+
+    Float arithmetic may be contracted (fused multiply-add), no more: infinities, NaN and the order
+    of sums stay as they are written.
+    """
 
     def compile(fn: F) -> F:
         from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
+        options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
         try:
-            return cast(F, njit(signature, cache=True, **_options())(fn))
+            return cast(F, njit(signature, cache=True, **options)(fn))
         except RuntimeError:  # no directory can be written
-            return cast(F, njit(signature, **_options())(fn))
+            return cast(F, njit(signature, **options)(fn))
 
     return compile
 
 
-def _options() -> dict[str, Any]:
-    return {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+def compiled(fn: F) -> F:
+    """Compile at the first call, for the types that are given."""
+    return compiled_for(None)(fn)

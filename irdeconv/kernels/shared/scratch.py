@@ -21,31 +21,26 @@ class Space:
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
-        self._used = 0
+        self.used = 0  # bytes that are handed out
         self.peak = 0
 
     def reset(self) -> None:
         """Take everything back; arrays handed out before must no longer be used."""
         if self.peak > self._buffer.nbytes:
             self._buffer = _aligned(self.peak)
-        self._used = 0
-
-    @property
-    def used(self) -> int:
-        """How many bytes are handed out."""
-        return self._used
+        self.used = 0
 
     def release(self, used: int) -> None:
         """Take back what was handed out since `used` bytes were."""
-        self._used = used
+        self.used = used
 
     def array(self, shape: Sequence[int], dtype: Any) -> Array:
         """Return uninitialised memory for an array."""
         kind = np.dtype(dtype)
         size = math.prod(shape) * kind.itemsize
-        start = self._used
-        self._used += -(-size // ALIGNMENT) * ALIGNMENT
-        self.peak = max(self.peak, self._used)
+        start = self.used
+        self.used += -(-size // ALIGNMENT) * ALIGNMENT
+        self.peak = max(self.peak, self.used)
         if start + size > self._buffer.nbytes:
             return np.empty(shape, kind)  # the next reset makes room
         piece: Array = self._buffer[start : start + size].view(kind).reshape(shape)

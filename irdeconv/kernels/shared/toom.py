@@ -7,7 +7,7 @@ evaluated at that many points, multiplied point by point, and interpolated.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,9 @@ def growth(tile: int, taps: int) -> float:
 def matrices(tile: int, taps: int) -> tuple[Array, Array, Array]:
     """Return evaluation of the inputs [P, tile] and taps [P, taps], and interpolation [P, P]."""
     count = tile + taps - 1
-    square = _powers(count, count)
-    exact = _inverse(square)
-    return (
-        np.array(_powers(count, tile), np.float64),
-        np.array(_powers(count, taps), np.float64),
-        np.array(exact, np.float64),
-    )
+    exact = _powers(count, tile), _powers(count, taps), _inverse(_powers(count, count))
+    evaluate, transform, interpolate = (np.array(m, np.float64) for m in exact)
+    return evaluate, transform, interpolate
 
 
 def _powers(count: int, width: int) -> list[list[Fraction]]:
@@ -64,7 +60,4 @@ def _inverse(a: list[list[Fraction]]) -> list[list[Fraction]]:
 
 def kron(factors: list[Array], dtype: Any) -> Array:
     """Return the Kronecker product of one matrix per axis, the first axis slowest."""
-    product: Array = np.ones((1, 1))
-    for f in factors:
-        product = np.kron(product, f)
-    return np.ascontiguousarray(product, dtype)
+    return np.ascontiguousarray(reduce(np.kron, factors), dtype)
