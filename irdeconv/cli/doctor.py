@@ -56,21 +56,19 @@ def gather() -> dict[str, Any]:
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
-        "extras": {name: _extra(name) | {"adds": adds} for name, adds in EXTRAS.items()},
+        "extras": {n: _package(n, required=False) | {"adds": adds} for n, adds in EXTRAS.items()},
     }
 
 
-def _package(name: str) -> dict[str, str | None]:
-    try:
-        import_module(MODULES.get(name, name))
-    except Exception as e:  # a broken binary may raise anything
-        return {"version": _version(name), "problem": f"{type(e).__name__}: {e}"}
-    return {"version": _version(name), "problem": None}
-
-
-def _extra(name: str) -> dict[str, str | None]:
-    """Import what is installed only: an extra that is missing is no problem."""
-    return {"version": None, "problem": None} if _version(name) is None else _package(name)
+def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
+    """Return version and problem; that one is missing which is not required is no problem."""
+    installed, problem = _version(name), None
+    if installed is not None or required:
+        try:
+            import_module(MODULES.get(name, name))
+        except Exception as e:  # a broken binary may raise anything
+            problem = f"{type(e).__name__}: {e}"
+    return {"version": installed, "problem": problem}
 
 
 def _version(name: str) -> str | None:

@@ -78,10 +78,12 @@ class LayerReader:
         self.unexpected(e, self._anchor(), known, inside)
         self._skip(e)
 
-    def _exceeded(self, code: str, message: str) -> None:
+    def _add(self, code: str, message: str, hint: str | None = None) -> None:
         place = Location(self._source, self._anchor())
-        hint = "raise the limit if the file is trusted"
         self._out.add(code, message, location=place, hint=hint)
+
+    def _exceeded(self, code: str, message: str) -> None:
+        self._add(code, message, "raise the limit if the file is trusted")
         raise TooLarge
 
     def _layer(self, e: Element) -> XmlLayer:
@@ -115,10 +117,7 @@ class LayerReader:
     def _child(self, e: Element, parts: _Parts) -> None:
         tag, sub = e.tag, self._sub
         if tag == "data" and parts.data is not None:
-            place = Location(self._source, self._anchor())
-            hint = "keep one of them"
-            text = "a second <data>; OpenVINO reads the first alone"
-            self._out.add("E108", text, location=place, hint=hint)
+            self._add("E108", "a second <data>; OpenVINO reads the first alone", "keep one of them")
             self._skip(e)
         elif tag == "data":
             parts.data, parts.data_sub = dict(e.items()), sub
@@ -217,11 +216,11 @@ class LayerReader:
         anchor, layers, edges = self._anchor(), [], []
         for part in body:
             self._sub += 1
+            if part.tag == "rt_info":
+                self._skip(part)
+                continue
             if part.tag not in ("layers", "edges"):
-                if part.tag == "rt_info":
-                    self._skip(part)
-                else:
-                    self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
+                self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
                 continue
             for e in part:
                 self._sub += 1
