@@ -45,6 +45,7 @@ class _OneHot(Op):
 
     rounding = JUMPS
     axis: int
+    negative_indices_mode: str = "ignore_negative"
 
     def infer(self, indices: Spec, depth: Spec, on_value: Spec, off_value: Spec) -> Spec:
         want_type(indices, "integer", 0, "indices")
@@ -61,13 +62,11 @@ class _OneHot(Op):
         at = self.axis % (indices.ndim + 1)
         shape = [1] * (indices.ndim + 1)
         shape[at] = int(depth.reshape(-1)[0])
-        hit = np.expand_dims(self._places(indices, shape[at]), at)
-        found = hit == np.arange(shape[at]).reshape(shape)
+        if self.negative_indices_mode == "normalize":
+            indices = np.where(indices < 0, indices + shape[at], indices)
+        found = np.expand_dims(indices, at) == np.arange(shape[at]).reshape(shape)
         out = np.where(found, on_value.reshape(-1)[0], off_value.reshape(-1)[0])
         return np.asarray(out, on_value.dtype)
-
-    def _places(self, indices: Array, depth: int) -> Array:
-        return indices
 
 
 @op("OneHot", until=15)
@@ -90,8 +89,3 @@ class OneHot(_OneHot):
 
     axis: int = attribute(0, documented=True)
     negative_indices_mode: Literal["ignore_negative", "normalize"] = "ignore_negative"
-
-    def _places(self, indices: Array, depth: int) -> Array:
-        if self.negative_indices_mode == "ignore_negative":
-            return indices
-        return np.where(indices < 0, indices + depth, indices)
