@@ -288,7 +288,7 @@ def simplify(values: Array, dtype: ElementType) -> Array:
 def ints(spec: Spec) -> tuple[int, ...] | None:
     """Return a known integer value, flattened, as Python ints; None where it is not known."""
     value = spec.known
-    return None if value is None else tuple(int(v) for v in value.reshape(-1))
+    return None if value is None else tuple(map(int, value.reshape(-1).tolist()))
 
 
 def dims(spec: Spec) -> Shape | None:
@@ -297,4 +297,4 @@ def dims(spec: Spec) -> Shape | None:
         if spec.shape is not None and len(spec.shape) == 1 and isinstance(spec.shape[0], int):
             return (DYNAMIC,) * spec.shape[0] if spec.shape[0] <= VALUE_LIMIT else None
         return None
-    return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1))
+    return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1).tolist())

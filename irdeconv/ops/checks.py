@@ -8,7 +8,7 @@ from typing import Literal
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op
-from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds
+from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds, dims
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
@@ -95,7 +95,7 @@ def elements(spec: Spec, port: int, name: str) -> tuple[Dim, ...] | None:
     """Return a vector's elements as dims, UNKNOWN where not known; None: length unknown."""
     length = vector_length(spec, port, name)
     if spec.value is not None:
-        return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1))
+        return dims(spec)
     if length is None or length > VALUE_LIMIT:
         return None
     return (UNKNOWN,) * length

@@ -19,14 +19,7 @@ from irdeconv.passes.infer_specs import infer_specs, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
-from irdeconv.passes.rewrite import (
-    Change,
-    expand,
-    products,
-    remove_dead,
-    replace_node,
-    unique_names,
-)
+from irdeconv.passes.rewrite import expand, products, remove_dead, replace_node, unique_names
 from irdeconv.passes.subpixel import spell_depth_to_space
 
 
@@ -168,7 +161,7 @@ def _lower_one(state: _State, node: Node) -> None:
         canonical = canonicalize(graph, node)
         spread = examine(graph, canonical)
         costs = cost_table(graph, canonical, state.profile, spread) if state.explain else ()
-        form, skipped, change = _apply(state, canonical, costs)
+        form, skipped, made = _apply(state, canonical, costs)
     except OpError as e:
         if node.id in graph:
             report(state.problems, graph, node, e.problem)
@@ -180,7 +173,6 @@ def _lower_one(state: _State, node: Node) -> None:
                 location=source.location,
             )
         return
-    made = [graph.node(i) for i in change.made]
     _rename(graph, source)
     if spread is not None:
         _warn_of_spreading(state, source, spread, form)
@@ -201,20 +193,18 @@ def _lower_one(state: _State, node: Node) -> None:
 
 def _apply(
     state: _State, node: Node, costs: tuple[FormCost, ...]
-) -> tuple[str, str | None, Change]:
-    """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the change."""
+) -> tuple[str, str | None, list[Node]]:
+    """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
     change = replace_node(state.graph, node, FORMS[form].lower)
     if change.skipped:
         form, skipped = FALLBACK, change.skipped
         change = replace_node(state.graph, node, FORMS[form].lower)
-    if state.profile.depth_to_space:
-        return form, skipped, change
     made: list[int] = []
     for new in map(state.graph.node, change.made):
-        blocks = isinstance(new.op, DepthToSpace)
-        made += replace_node(state.graph, new, spell_depth_to_space).made if blocks else (new.id,)
-    return form, skipped, Change(tuple(made))
+        spell = isinstance(new.op, DepthToSpace) and not state.profile.depth_to_space
+        made += replace_node(state.graph, new, spell_depth_to_space).made if spell else (new.id,)
+    return form, skipped, [state.graph.node(i) for i in made]
 
 
 def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str, str | None]:

@@ -55,7 +55,7 @@ def standardize(graph: Graph) -> Graph:
     if problems.errors:
         raise UnsupportedError(problems.diagnostics)
     for node in list(out.nodes("Pad")):
-        if node.origins and isinstance(node.op, Pad12) and _pads_zeros(out, node):
+        if node.origins and _pads_zeros(out, node):
             _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
@@ -93,17 +93,19 @@ def _standardize(graph: Graph, node: Node) -> None:
 
 def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
     """Spell zero-insertion; the surplus zeros at the end go into a Pad that follows."""
-    if op.trailing:
-        _mark(graph, replace_node(graph, node, _spread).made, op)
-        return
     users = graph.users(Value(node.id))
     surplus = tuple(s - 1 for s in op.strides)
     pad = graph.node(users[0][0]) if len(users) == 1 and users[0][1] == 0 else None
-    if pad is None or not isinstance(pad.op, Pad12) or not _pads_zeros(graph, pad):
-        made = replace_node(graph, node, lambda o, b, x: _crop(b, _spread(o, b, x), surplus)).made
-        _mark(graph, made, op)
-        return
-    _mark(graph, replace_node(graph, node, _spread).made, op)
+    if pad is not None and (op.trailing or not _pads_zeros(graph, pad)):
+        pad = None
+
+    def spelled(op: core.ZeroInsertion, b: GraphBuilder, x: Value) -> Value:
+        y, crop = _spread(op, b, x), IntVector(tuple(-s for s in surplus))
+        return y if op.trailing or pad is not None else pad_spatial(b, y, crop * 0, crop)
+
+    for made in map(graph.node, replace_node(graph, node, spelled).made):
+        if isinstance(made.op, Reshape):  # marked, reading it back gives ZeroInsertion again
+            made.rt_info = mark(op.strides, op.trailing)
 
     def shorter(
         op: Pad12, b: GraphBuilder, x: Value, begin: Value, end: Value, *fill: Value
@@ -111,19 +113,13 @@ def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
         less = b.const(np.array((0, 0, *surplus), np.int64))
         return b.add(op, x, begin, b.add(Subtract(), end, less), *fill)
 
-    replace_node(graph, pad, shorter)
-
-
-def _mark(graph: Graph, made: tuple[int, ...], op: core.ZeroInsertion) -> None:
-    """Mark the spelling, so that reading it back gives ZeroInsertion again."""
-    for node in map(graph.node, made):
-        if isinstance(node.op, Reshape):
-            node.rt_info = mark(op.strides, op.trailing)
+    if pad is not None:
+        replace_node(graph, pad, shorter)
 
 
 def _pads_zeros(graph: Graph, pad: Node) -> bool:
-    """Whether a Pad fills with zeros (the fill value is the optional fourth input)."""
-    if pad.op.pad_mode != "constant":  # type: ignore[attr-defined]
+    """Whether it is a Pad that fills with zeros (the value is the optional fourth input)."""
+    if not isinstance(pad.op, Pad12) or pad.op.pad_mode != "constant":
         return False
     inputs = graph.inputs_of(pad.id)
     if len(inputs) < 4:
@@ -192,11 +188,6 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
     padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
     y = b.add(replace(op, unrestricted=False), padded, w)
     return pad_spatial(b, y, none, IntVector(tuple(surplus)))
-
-
-def _crop(b: GraphBuilder, x: Value, surplus: tuple[int, ...]) -> Value:
-    zeros = IntVector((0,) * len(surplus))
-    return pad_spatial(b, x, zeros, IntVector(tuple(-s for s in surplus)))
 
 
 def _deconvolution(

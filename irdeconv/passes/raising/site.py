@@ -18,7 +18,7 @@ from irdeconv.ops.movement import Concat
 from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
-from irdeconv.passes.raising.steps import TRACED, AxisTracer
+from irdeconv.passes.raising.steps import TRACED, AxisTracer, moved_input
 from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
 
@@ -194,22 +194,20 @@ class RaisingSite:
 
     def _upstream(self, value: Value) -> list[Node]:
         """Return the nodes that move elements on their way to a value, the nearest first."""
-        steps = AxisTracer(self.graph, SizeEvaluator(self.graph, {}))
         chain: list[Node] = []
         while len(chain) < LONGEST:
             node = self.graph.node(value.node)
             if node.type not in TRACED or value.port:
                 break
             chain.append(node)
-            value = steps.data(node)
+            value = moved_input(self.graph, node)
         return chain
 
     def _sources(self) -> list[Value]:
         """Return the values that all convolutions may be computed from, the farthest first."""
-        steps = AxisTracer(self.graph, SizeEvaluator(self.graph, {}))
         common: list[Value] | None = None
         for value in self._convolved():
-            chain = [value, *(steps.data(n) for n in self._upstream(value))]
+            chain = [value, *(moved_input(self.graph, n) for n in self._upstream(value))]
             common = chain if common is None else [v for v in chain if v in common]
         return list(reversed(common or []))
 
@@ -267,7 +265,7 @@ class RaisingSite:
         value = data
         while value != source:
             chain.append(self.graph.node(value.node))
-            value = steps.data(chain[-1])
+            value = moved_input(self.graph, chain[-1])
         tensor = Tensor.source(shape)
         for node in reversed(chain):
             tensor = steps.apply(node, tensor)
@@ -309,7 +307,7 @@ class RaisingSite:
         if node.type == "Add" and value == Value(self.core.id):
             added = self._bias(node, value, tensor)
             return None if added is None else (tensor, added)
-        if node.type not in BEHIND or steps.data(node) != value:
+        if node.type not in BEHIND or moved_input(self.graph, node) != value:
             return None
         try:
             return steps.apply(node, tensor), bias

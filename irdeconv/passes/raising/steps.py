@@ -197,7 +197,7 @@ class AxisTracer:
         """Put zeros, or the same tensor again, behind one another."""
         op: Any = node.op
         axis = op.axis % len(tensor.axes)
-        own = [v for v in inputs if v == self.data(node)]
+        own = [v for v in inputs if v == moved_input(self.graph, node)]
         zeros = [self.zeros(v, axis, tensor.shape) if v != own[0] else None for v in inputs]
         digit = single(tensor.axes[axis])
         if isinstance(digit, Pattern):
@@ -229,14 +229,6 @@ class AxisTracer:
             raise Unreadable(f'the zeros of {node.type} "{node.name}" have other sizes')
         return count
 
-    def data(self, node: Node) -> Value:
-        """Return the input that a node moves."""
-        inputs = self.graph.inputs_of(node.id)
-        if node.type != "Concat":
-            return inputs[0]
-        other = [v for v in inputs if not _may_be_zeros(self.graph, v)]
-        return other[0] if other else inputs[0]
-
     def broadcast(self, node: Node, inputs: Sequence[Value], tensor: Tensor) -> Tensor:
         """Repeat axes of size 1."""
         op: Any = node.op
@@ -267,6 +259,14 @@ class AxisTracer:
                 raise Unreadable(f'Tile "{node.name}" repeats axis {a} as a whole')
             axes[a] = (Pattern(digit.pulse * count),)
         return Tensor(tuple(axes))
+
+
+def moved_input(graph: Graph, node: Node) -> Value:
+    """Return the input whose elements a node moves."""
+    inputs = graph.inputs_of(node.id)
+    if node.type != "Concat":
+        return inputs[0]
+    return next((v for v in inputs if not _may_be_zeros(graph, v)), inputs[0])
 
 
 def _is_zero(graph: Graph, value: Value) -> bool:
