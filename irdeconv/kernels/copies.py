@@ -73,7 +73,7 @@ class Border:
             copied, read = reads(d, 1, -b, size)
             if copied == NONE:
                 whole = tuple(slice(0, n) for n in sizes)
-                return Border(tuple(slice(0, 0) for _ in sizes), (slice(0, 0),), (whole,))
+                return Border((NONE,), (NONE,), (whole,))
             # What lies before and behind along this axis, within the copied part of earlier ones.
             outside = slice(0, copied.start), slice(copied.stop, size)
             filled += [(*into, s) for s in outside if s.stop > s.start]
@@ -85,7 +85,7 @@ class Border:
         """Write the window on `x` into `out`."""
         for at in self.filled:
             out[at] = value
-        if self.into[:1] != (slice(0, 0),):
+        if self.into != (NONE,):
             out[self.into] = x[self.source]
 
 

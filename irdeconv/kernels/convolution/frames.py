@@ -53,23 +53,16 @@ def frame_of(
     conv: Conv3d, images: slice, channels: slice, box: Sequence[tuple[int, int, int]]
 ) -> Frame:
     """Describe the box of (start, count, step) along depth, row and column."""
-    source, target = [images, channels], [slice(None)] * 2
-    counts = []
-    for axis, (start, count, step) in zip(conv.axes, box, strict=True):
-        into, read = reads(axis.size, step, start, count)
-        source.append(read)
-        target.append(into)
-        counts.append(count)
-    inner = target[2:]
-    inside = all((t.start, t.stop) == (0, n) for t, n in zip(inner, counts, strict=True))
-    empty = NONE in inner
-    shape = (images.stop - images.start, channels.stop - channels.start, *counts)
+    counts = [count for _, count, _ in box]
+    rows = zip(conv.axes, box, strict=True)
+    places = [reads(axis.size, step, start, count) for axis, (start, count, step) in rows]
+    target, source = ([p[n] for p in places] for n in (0, 1))
     return Frame(
-        shape=shape,
-        source=tuple(source),
-        target=tuple(target),
-        inside=inside,
-        empty=empty,
+        shape=(images.stop - images.start, channels.stop - channels.start, *counts),
+        source=(images, channels, *source),
+        target=(slice(None), slice(None), *target),
+        inside=target == [slice(0, n) for n in counts],
+        empty=NONE in target,
         dtype=conv.compute,
     )
 
