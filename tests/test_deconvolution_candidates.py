@@ -168,6 +168,15 @@ def test_every_candidate_in_many_blocks(seed: int) -> None:
     check(draw(seed), seed)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_every_direct_candidate_of_four_axes(stride: int) -> None:
+    rows = (2,) * 4, (stride,) * 4, (1,) * 4, (0,) * 4, (stride + 2,) * 4
+    problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
+    x, w = data(problem)
+    for candidate in for_deconvolution(problem, direct=True):
+        assert (run(problem, candidate, x, w) == expected(problem, x, w)).all(), candidate.name
+
+
 @pytest.mark.parametrize("seed", range(120, 150))
 def test_every_candidate_of_stride_one(seed: int) -> None:
     problem = draw(seed)

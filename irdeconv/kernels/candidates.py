@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candidates
 from irdeconv.kernels.deconvolution import placed, single
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
 from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates
@@ -85,7 +85,7 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
 
 def as_convolution(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a deconvolution of stride 1, which is a convolution."""
-    if any(s != 1 for s in problem.strides):
+    if problem.rank > MOST_AXES or any(s != 1 for s in problem.strides):
         return []
 
     back = problem.reversed

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.candidates import for_deconvolution
-from irdeconv.kernels.convolution.candidates import convolution_candidates
+from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candidates
 from irdeconv.kernels.deconvolution.residues import axes_of
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.exact import convolve_in_order, deconvolve_in_order, in_order
@@ -26,7 +26,6 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.spec import Array
 
-MOST_AXES = 3  # spatial axes that the kernels know
 EXACT = ((np.dtype(np.float32), 2**24), (np.dtype(np.float64), 2**53))  # up to which integers are
 
 Sums = Callable[[Array, Array, ConvProblem, Array], None]

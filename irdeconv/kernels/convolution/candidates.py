@@ -16,6 +16,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 
 # Modules whose `candidates(problem)` lists what they have for it, maybe nothing.
 KERNELS = (pointwise, im2col, row_shifts, winograd, depthwise, direct)
+MOST_AXES = 3  # spatial axes that they know
 
 
 def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
