@@ -352,9 +352,9 @@ def _stored(
     return SavedPartner.open(plan.graph, Path(b))
 
 
-def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
+def inspect(graph: Graph, lowered: Lowered | Graph | None = None) -> Inspection:
     """Return a printable table of the layers; `lowered` adds the deconvolutions after lowering."""
-    return _inspect(graph, lowered)
+    return _inspect(graph, lowered.graph if isinstance(lowered, Lowered) else lowered)
 
 
 def explain(

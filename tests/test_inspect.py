@@ -113,7 +113,8 @@ def test_a_deconvolution_that_does_not_fit_says_why() -> None:
 def test_before_and_after_lowering() -> None:
     g = ird.infer(net())
     low = ird.lower(g)
-    i = ird.inspect(g, low.graph)
+    i = ird.inspect(g, low)
+    assert i.to_dict() == ird.inspect(g, low.graph).to_dict()
     assert i.lowered is not None
     assert i.lowered.totals.deconvolutions == 0
     assert i.lowered.totals.macs == sum(d.macs_zero_insertion or 0 for d in i.deconvolutions)
