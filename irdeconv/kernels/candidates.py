@@ -8,15 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candidates
-from irdeconv.kernels.deconvolution import placed, single
+from irdeconv.kernels.deconvolution import multiples, phases, placed, single, terms, wide
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
-from irdeconv.kernels.deconvolution.candidates import deconvolution_candidates
 from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
 from irdeconv.kernels.shared.jit import available
 from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.spec import Array
 
+# Modules whose `candidates(problem)` lists what they have for a deconvolution, maybe nothing.
+DIRECT = (terms, phases, wide, multiples, placed, single)  # they transform nothing
+DECONVOLUTIONS = (*DIRECT, winograd)
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
 # one that the other may take at most, and the same where both transform tiles.
 OTHER_WAY = 0.8
@@ -73,7 +75,9 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     """
     if problem.empty:
         return [ZERO]
-    candidates = [*deconvolution_candidates(problem, direct=direct), *as_convolution(problem)]
+    kernels = DIRECT if direct else DECONVOLUTIONS
+    candidates = [c for kernel in kernels for c in kernel.candidates(problem)]
+    candidates += as_convolution(problem)
     if direct:
         candidates = [c for c in candidates if not c.transforms]
     else:

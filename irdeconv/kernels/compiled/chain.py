@@ -15,6 +15,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core.imputils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    impl_ret_borrowed,
+)
+from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    intrinsic,
+)
 
 from irdeconv.kernels.compiled import (
     CLAMP,
@@ -26,7 +33,6 @@ from irdeconv.kernels.compiled import (
     SIGMOID,
     SWISH,
 )
-from irdeconv.kernels.compiled.bits import adjacent, bits_to_float
 from irdeconv.kernels.shared.jit import compiled, compiled_for
 from irdeconv.spec import Array
 
@@ -38,6 +44,27 @@ _E0, _E1, _E2 = _F(1.9875691500e-4), _F(1.3981999507e-3), _F(8.3334519073e-3)
 _E3, _E4, _E5 = _F(4.1665795894e-2), _F(1.6666665459e-1), _F(5.0000001201e-1)
 _TOP, _BOTTOM, _INF = _F(88.3762), _F(-87.3), _F(np.inf)
 _ZERO, _HALF, _ONE, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 3, 6))
+
+
+def _bits_to_float(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+def _adjacent(context: Any, array: Any) -> Any:
+    """Take a row of an array of any layout as one whose elements are neighbours (as they are)."""
+    result = types.Array(array.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return impl_ret_borrowed(context, builder, result, args[0])
+
+    return result(array), generate
+
+
+bits_to_float: Any = intrinsic(_bits_to_float)
+adjacent: Any = intrinsic(_adjacent)
 
 
 @compiled

@@ -106,19 +106,19 @@ def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) ->
 
     `count [*O]` makes means; `reach` is how far windows reach along the last axis.
     """
-    kernel, stride, dilation = ([getattr(a, n) for a in axes] for n in _RULES)
     first, last = axes
-    if dilation != [1, 1] or stride[0] != stride[1] or stride[0] > 2:
-        return None
+    windows = [(a.kernel, a.stride, a.dilation) for a in axes]
     least = np.array([lowest], np.float32)
     inside = all(a.begin == 0 and 2 * a.out <= a.size for a in axes)
-    if kernel == [2, 2] and stride == [2, 2] and inside:
+    if windows == [(2, 2, 1)] * 2 and inside:
         if count is not None:
             return lambda x, out, space: mean_of_2(x, out)
         return lambda x, out, space: max_of_2(x, out, least)
-    if kernel != [3, 3] or first.begin < 0 or last.begin < 0 or last.begin > reach:
+    if windows not in ([(3, 1, 1)] * 2, [(3, 2, 1)] * 2):
         return None
-    place = stride[0], first.begin, last.begin
+    if first.begin < 0 or last.begin < 0 or last.begin > reach:
+        return None
+    place = first.stride, first.begin, last.begin
     blank = np.full(max(last.size, 1), 0 if count is not None else lowest, np.float32)
 
     def row(space: Any) -> Array:
@@ -129,6 +129,3 @@ def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) ->
         full = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
         return lambda x, out, space: mean_of_3(x, out, row(space), blank, place, full)
     return lambda x, out, space: max_of_3(x, out, row(space), blank, place)
-
-
-_RULES = ("kernel", "stride", "dilation")

@@ -79,14 +79,12 @@ class OutputBlock:
 
     def box(self, y: Array) -> Array:
         """Return the block of an array [N, channels, *O]."""
-        index = (self.images, slice(None), *(slice(p.lo, p.hi) for p in self.parts))
-        box: Array = y[index]
+        box: Array = y[(self.images, slice(None), *(slice(p.lo, p.hi) for p in self.parts))]
         return box
 
     def inputs(self, x: Array) -> Array:
         """Return the inputs [images, channels, *] that the block needs, of x [N, channels, *I]."""
-        index = (self.images, slice(None), *(slice(p.first, p.last) for p in self.parts))
-        box: Array = x[index]
+        box: Array = x[(self.images, slice(None), *(slice(p.first, p.last) for p in self.parts))]
         return box
 
     def offset(self, q: Sequence[int]) -> int:

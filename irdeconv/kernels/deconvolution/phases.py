@@ -26,6 +26,7 @@ from irdeconv.kernels.deconvolution.blocks import (
     tile_bytes,
 )
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import CALL, lanes, matrix, multiply, pitch, stack_cost
@@ -99,8 +100,7 @@ class _Phases:
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
-        g = self.problem.groups
-        groups = [slice(i, min(i + self.together, g)) for i in range(0, g, self.together)]
+        groups = pieces(self.problem.groups, self.together)
 
         def work(item: tuple[OutputBlock, slice], space: Space) -> None:
             block, some = item

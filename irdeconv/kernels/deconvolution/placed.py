@@ -110,22 +110,12 @@ class _RowKernel:
         self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
     ) -> tuple[Any, ...]:
         """Return what the compiled loop is told besides the arrays."""
-        *steps, tap = self.steps(block, chunk)
-        taps = np.arange(self.problem.taps) * tap
-        return (
-            (block.count, chunk.count, chunk.width),
-            (LANES, *steps, *steps_of(self.problem, block, chunk.count, chunk.width)),
-            terms.rows(taps),
-            *self.row(terms, taps, block, w),
-        )
-
-    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
-        """Return the distances of images, groups, outputs and taps in the source."""
         raise NotImplementedError
 
-    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
-        """Return what the loop is told about each row, and what terms are multiplied by."""
-        return terms.row(taps), ()
+    def _counts(self, block: OutputBlock, chunk: Chunk, *steps: int) -> tuple[Any, ...]:
+        """Return numbers and distances of images, groups and outputs, `steps` in the source."""
+        far = steps_of(self.problem, block, chunk.count, chunk.width)
+        return (block.count, chunk.count, chunk.width), (LANES, *steps, *far)
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """Return what the compiled code reads, with `LANES` elements around it."""
@@ -169,22 +159,25 @@ class PlacedTerms(_RowKernel):
         self.single = all(terms.single for terms in layout.terms)
         super().__init__(layout, filters, copy_terms if self.single else sum_terms)
 
-    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
-        """See the base class."""
-        return (terms.single_row(taps),) if self.single else super().row(terms, taps, block, w)
+    def _arguments(
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+    ) -> tuple[Any, ...]:
+        """See the base class; rows of terms are a pitch apart."""
+        width, count = block.input_positions, self.problem.taps
+        line = pitch(width, self.problem.compute)
+        tap = chunk.width * line
+        taps = np.arange(count) * tap
+        counts = self._counts(block, chunk, width // block.count, count * tap, line)
+        rows = terms.rows(taps)
+        if self.single:
+            return *counts, rows, terms.single_row(taps)
+        return *counts, rows, terms.row(taps), ()
 
     def _write(self, source: Array, out: Array, item: _Item, space: Space) -> None:
         if self.single:
             self.loop(source, out, *item.arguments)
         else:
             super()._write(source, out, item, space)
-
-    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
-        """See the base class; rows of terms are a pitch apart."""
-        problem, width = self.problem, block.input_positions
-        line = pitch(width, problem.compute)
-        tap = chunk.width * line
-        return width // block.count, problem.taps * tap, line, tap
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""
@@ -227,17 +220,15 @@ class SpreadInputs(_RowKernel):
         ]
         super().__init__(layout, filters, sum_terms)
 
-    def steps(self, block: OutputBlock, chunk: Chunk) -> tuple[int, ...]:
-        """See the base class; the source is a copy of the inputs."""
+    def _arguments(
+        self, terms: BlockTerms, block: OutputBlock, chunk: Chunk, w: Array
+    ) -> tuple[Any, ...]:
+        """See the base class; the source is a copy of the inputs, the same for all taps."""
+        c, taps = self.problem.group_inputs, np.zeros(self.problem.taps, np.int64)
         size = block.input_positions // block.count
-        c = self.problem.group_inputs
-        return chunk.count * c * size, c * size, 0, 0
-
-    def row(self, terms: BlockTerms, taps: Array, block: OutputBlock, w: Array) -> tuple[Any, ...]:
-        """See the base class."""
-        size = block.input_positions // block.count
-        inputs = self.problem.group_inputs, size, self.problem.taps
-        return terms.row(taps), (w, terms.entries[0], terms.pair_taps, inputs)
+        counts = self._counts(block, chunk, chunk.count * c * size, c * size, 0)
+        factors = w, terms.entries[0], terms.pair_taps, (c, size, len(taps))
+        return *counts, terms.rows(taps), terms.row(taps), factors
 
     def source(self, x: Array, item: _Item, space: Space) -> Array:
         """See the base class."""

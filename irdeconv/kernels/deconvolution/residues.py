@@ -90,16 +90,14 @@ class DeconvAxis:
         low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
         high = min(self.size, self.inputs * self.stride - self.begin)
         inner = range(max(0, -(-low // height)), min(len(steps), high // height))
-        counted: dict[Any, tuple[OutputSpan, int]] = {}
-        for i in (
-            *range(len(steps))[: inner.start],
-            *range(max(inner.start, inner.stop), len(steps)),
-        ):
-            part = self.part(steps[i], min(steps[i] + height, self.size))
-            counted[part.kind] = part, counted.get(part.kind, (part, 0))[1] + 1
+        outer = *steps[: inner.start], *steps[max(inner.start, inner.stop) :]
+        pairs = [(lo, 1) for lo in outer]
         if inner:
-            part = self.part(steps[inner[0]], steps[inner[0]] + height)
-            counted[part.kind] = part, counted.get(part.kind, (part, 0))[1] + len(inner)
+            pairs.append((steps[inner[0]], len(inner)))
+        counted: dict[Any, tuple[OutputSpan, int]] = {}
+        for lo, times in pairs:
+            part = self.part(lo, min(lo + height, self.size))
+            counted[part.kind] = part, counted.get(part.kind, (part, 0))[1] + times
         return list(counted.values())
 
 
@@ -147,16 +145,8 @@ class OutputSpan:
 
 def axes_of(problem: ConvProblem) -> tuple[DeconvAxis, ...]:
     """Return the spatial axes."""
-    rows = zip(
-        problem.shape[2:],
-        problem.kernel,
-        problem.strides,
-        problem.dilations,
-        problem.begin,
-        problem.sizes,
-        strict=True,
-    )
-    return tuple(DeconvAxis(*row) for row in rows)
+    lists = problem.kernel, problem.strides, problem.dilations, problem.begin, problem.sizes
+    return tuple(map(DeconvAxis, problem.shape[2:], *lists))
 
 
 def residues(axes: Sequence[DeconvAxis]) -> Iterator[tuple[int, ...]]:

@@ -95,11 +95,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     taps = math.prod(s.stop - s.start for s in landing)
     if problem.positions != 1 or not taps:
         return []
-    n, c, m = (
-        problem.shape[0],
-        problem.group_inputs,
-        problem.group_outputs,
-    )
+    n, c, m = problem.shape[0], problem.group_inputs, problem.group_outputs
     columns, plane = m * taps, math.prod(problem.sizes)
     chunks = max(1, c * columns // blocking.SIZES.single_elements)
     cost = chunks * product_cost(n, c, columns // chunks) if n > 1 else 0.06 * c * columns + 1000

@@ -109,20 +109,18 @@ def _layouts(problem: ConvProblem, padded: bool) -> Iterator[TermsLayout]:
         blocks = split_output(problem, limit)
         if len(blocks) not in known:
             known.add(len(blocks))
-            yield _layout(problem, blocks, padded)
+            channels = _channels(problem, blocks, room)
+            yield TermsLayout(problem, geo.axes_of(problem), blocks, channels, padded)
 
 
-def _layout(problem: ConvProblem, blocks: Blocking, padded: bool) -> TermsLayout:
-    axes = geo.axes_of(problem)
-    m, c = problem.group_outputs, problem.group_inputs
-    room = max(1, blocking.SIZES.terms_bytes // problem.itemsize)
-    most = blocks.most(lambda b: b.columns)
+def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
+    """Return how many output channels are computed at a time, in memory for `room` terms."""
+    m, most = problem.group_outputs, blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (problem.taps * most)))
-    macs = m * problem.taps * c * most
+    macs = m * problem.taps * problem.group_inputs * most
     if len(blocks) * problem.groups == 1 and macs > blocking.SIZES.terms_macs:
         channels = min(channels, -(-m // 2))
-    channels = shares(m, -(-m // channels))
-    return TermsLayout(problem, axes, blocks, channels, padded)
+    return shares(m, -(-m // channels))
 
 
 class _Terms:
@@ -149,9 +147,9 @@ class _Terms:
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See Kernel."""
         groups = range(self.layout.problem.groups)
-        together = [[i] for i in range(len(self.chunks))]
-        if len(self.layout.blocks) * len(groups) > 3:  # then the input is gathered once
-            together = [[i for (i,) in together]]
+        chunks = list(range(len(self.chunks)))
+        at_once = len(self.layout.blocks) * len(groups) > 3  # then the input is gathered once
+        together = [chunks] if at_once else [[i] for i in chunks]
         items = itertools.product(self.layout.blocks, groups, together)
 
         def work(item: tuple[OutputBlock, int, list[int]], space: Space) -> None:
@@ -318,10 +316,8 @@ def _flat(part: Array) -> Array | None:
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels that multiply by all taps at once."""
-    kinds = [False]
-    if any(a.halo for a in geo.axes_of(problem)):
-        kinds.append(True)
-    return [_best(problem, padded) for padded in kinds]
+    halo = any(a.halo for a in geo.axes_of(problem))
+    return [_best(problem, padded) for padded in ([False, True] if halo else [False])]
 
 
 def _best(problem: ConvProblem, padded: bool) -> Candidate:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.deconvolution import residues as geo
@@ -110,11 +111,11 @@ def _candidate(tiling: Tiling) -> Candidate:
     line = pitch(tiling.blocks.most(tiling.columns), kind)
     elements = points * (pitch(c * line, kind) + pitch(rows * line, kind)) + 2 * MARGIN
     if tiling.behind:
-        estimate = Estimate(PASSES, partial(_with_passes, tiling))
+        estimate = Estimate(PASSES, partial(_nanoseconds, tiling, _passes_of))
         kernel: type[WinogradDeconvolution] = WinogradDeconvolution
         elements += line * (2 * points * rows + inputs * piece)
     else:
-        estimate = Estimate(TILED, partial(_compiled, tiling))
+        estimate = Estimate(TILED, partial(_nanoseconds, tiling, _tiles_of))
         kernel = CompiledWinograd
         widest = tiling.blocks.most(lambda b: b.parts[-1].outputs)
         elements += widest + 2 * LANES * (problem.strides[-1] * tiling.tiles[-1] + 1)
@@ -136,11 +137,12 @@ def _candidate(tiling: Tiling) -> Candidate:
     )
 
 
-def _with_passes(tiling: Tiling, rates: PassRates) -> float:
-    """Estimate the nanoseconds in NumPy."""
+def _nanoseconds(
+    tiling: Tiling, of_block: Callable[[Tiling, OutputBlock, Any], float], rates: Any
+) -> float:
+    """Estimate the nanoseconds, where `of_block` estimates those of a block and group."""
     kinds = tiling.blocks.kinds
-    cost = sum(times * _passes_of(tiling, block, rates) for block, times in kinds)
-    return cost * tiling.problem.groups
+    return sum(times * of_block(tiling, b, rates) for b, times in kinds) * tiling.problem.groups
 
 
 def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
@@ -159,13 +161,6 @@ def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
     writing = rows * columns * (rates.written + rates.written_run / row)
     writing += tiling.residues * 2 * CALL
     return cost + chunks * inputs * writing
-
-
-def _compiled(tiling: Tiling, rates: TileRates) -> float:
-    """Estimate the nanoseconds with compiled tiles."""
-    kinds = tiling.blocks.kinds
-    cost = sum(times * _tiles_of(tiling, block, rates) for block, times in kinds)
-    return cost * tiling.problem.groups
 
 
 def _tiles_of(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
