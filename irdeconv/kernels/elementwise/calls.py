@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -182,10 +183,18 @@ def _with_conversions(
 
 def evaluate(rule: Rule, arrays: Sequence[Array], params: Sequence[Any] = ()) -> Array:
     """Compute what a rule says of whole arrays of one element type, in this type."""
-    dtype = arrays[0].dtype
-    emitter = Emitter(len(arrays), dtype, {}, approximates=False)
-    result = emitter.emit(rule, range(len(arrays)), params)
-    program = assign(len(arrays), emitter, result, home=None)
-    out = np.empty(np.broadcast_shapes(*(a.shape for a in arrays)), dtype)
+    program = _on_arrays(rule, len(arrays), arrays[0].dtype, tuple(params))
+    shape = arrays[0].shape  # broadcast_shapes takes longer than the sums of a small cell
+    if len(arrays) > 1:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    out = np.empty(shape, arrays[0].dtype)
     program.run(arrays, out, [np.empty_like(out) for _ in range(program.registers)])
     return out
+
+
+@lru_cache(maxsize=256)  # cells of recurrent networks ask for the same one at every step
+def _on_arrays(
+    rule: Rule, inputs: int, dtype: np.dtype[Any], params: tuple[Any, ...]
+) -> TileProgram:
+    emitter = Emitter(inputs, dtype, {}, approximates=False)
+    return assign(inputs, emitter, emitter.emit(rule, range(inputs), params), home=None)
