@@ -9,6 +9,7 @@ import pytest
 
 from support.scripts import script
 
+pytestmark = pytest.mark.thorough
 TOOL = script("draw_imports")
 
 

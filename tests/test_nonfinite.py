@@ -19,6 +19,8 @@ from irdeconv.passes.site import DeconvolutionSite, site_of
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, numbers, result
 
+pytestmark = pytest.mark.thorough
+
 # The example: a 3x3 filter of stride 2 on a 4x4 map, one bad tap.
 SMALL = Layer(1, (4, 4), None, 1, 1, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
 
