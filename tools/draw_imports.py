@@ -37,7 +37,7 @@ FILES = {
 
 # From the bottom up: a room imports rooms of its own level and of those below.
 LEVELS = (
-    ("places", "diagnostics with code, file, line and column"),
+    ("places progress", "diagnostics with code, file, line and column; how far work is"),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),
     ("kernels/shared", "numbers, nothing of graphs; here what all kernels share"),
@@ -58,7 +58,7 @@ LEVELS = (
 
 # All that the rooms behind a wall may import besides their own files: modules, rooms.
 WALLS = {
-    "kernels*": "extras spec kernels*",
+    "kernels*": "extras progress spec kernels*",
     "verify/proof": "dtypes graph plural spec",
 }
 
