@@ -205,7 +205,7 @@ CODES: dict[str, Code] = {
         "a trusted file may have more: read(..., limits=Limits(...))",
     ),
     # E7xx: usage, output, the text form
-    "E700": Code("the command line does not fit", "--help lists the arguments"),
+    "E700": Code("the command line does not fit", ""),  # what mends it, only the place can tell
     "E701": Code(
         "the output cannot be written",
         "check the folder, its permissions and the free space",

@@ -10,6 +10,7 @@ from irdeconv.codes import CODES
 from irdeconv.source import Location
 
 Severity = Literal["error", "warning", "note"]
+_LINE = 80  # characters
 
 
 def severity_of(code: str) -> Severity:
@@ -51,8 +52,14 @@ class Diagnostic:
         return f"{where}{self.severity}[{self.code}]: {self.message}"
 
     def render(self) -> str:
-        """Return the diagnostic with its source line, a caret, notes and the hint."""
+        """Return the diagnostic with its source line, a caret, notes and the hint.
+
+        A mistake in the command line is one line, where that is short.
+        """
         lines = [str(self)]
+        short = f"{self}; {self.hint}"
+        if self.code == "E700" and self.hint and len(short) <= _LINE:
+            return short
         if self.location is not None:
             lines += self.location.snippet()
         for note in self.notes:
@@ -73,7 +80,7 @@ class Diagnostic:
             "line": where[0] if where else None,
             "column": where[1] if where else None,
             "layer": self.layer,
-            "hint": self.hint,
+            "hint": self.hint or None,
             "notes": [
                 {"message": n.message, "location": str(n.location) if n.location else None}
                 for n in self.notes

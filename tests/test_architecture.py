@@ -214,7 +214,8 @@ def test_every_listed_code_is_used() -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_every_diagnostic_says_what_to_do(code: str) -> None:
     title, hint = CODES[code]
-    assert 0 < len(hint) < 90
+    assert len(hint) < 90
+    assert hint or code == "E700"  # each mistake in a command line names its own mend
     assert "\n" not in hint
     assert hint != title
     assert Diagnostic(code, "error", "m").hint == hint

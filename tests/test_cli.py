@@ -61,8 +61,11 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--help") == 0
-    usage = capsys.readouterr().out.splitlines()
-    assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in map(words, usage)] == []
+    usage = capsys.readouterr().out
+    assert max(map(len, usage.splitlines())) <= 80
+    assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in words(usage)] == []
+    assert command("help") == 0
+    assert capsys.readouterr().out == usage
     assert command("--version") == 0
     assert capsys.readouterr().out == f"irdeconv {ird.__version__}\n"
     assert command() == 2

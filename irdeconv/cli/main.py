@@ -7,14 +7,17 @@ limit, 6 input or output, 70 a bug of irdeconv, 130 interrupted.
 from __future__ import annotations
 
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 from irdeconv import __version__
 from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser
+from irdeconv.cli.usage import option_names, unknown_verb, wants_json
 
 VERBS = {
     "validate": "check an IR and report everything that is wrong with it",
@@ -36,66 +39,75 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(args: list[str]) -> int:
     console = Console()
     if not args:
         console.error(_usage())
         return 2
+    if args[0] == "help":
+        args = [*args[1:2], "--help"]
     if args[0] in ("-h", "--help"):
         console.text(_usage())
         return 0
     if args[0] in ("-V", "--version"):
         console.text(f"irdeconv {__version__}")
         return 0
-    if args[0] not in VERBS:
-        console.error(_unknown(args[0]))
-        return 2
-    try:
-        return _run_verb(args[0], args[1:])
-    except KeyboardInterrupt:
-        return 130
+    return _run_verb(args[0], args)
 
 
 def _usage() -> str:
     width = max(map(len, VERBS))
-    rows = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
+    rows = []
+    for verb, text in VERBS.items():
+        first, *more = textwrap.wrap(text, 80 - width - 4)
+        rows += [f"  {verb:<{width}}  {first}", *(" " * (width + 4) + line for line in more)]
     return (
         "usage: irdeconv VERB [options]\n"
-        "       irdeconv VERB --help\n"
+        "       irdeconv help VERB\n"
         "       irdeconv --version\n\n"
-        f"Verbs:\n{rows}\n\n"
-        "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit, "
+        "Verbs:\n" + "\n".join(rows) + "\n\n"
+        "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit,\n"
         "6 input/output, 70 bug, 130 interrupted."
     )
 
 
-def _unknown(verb: str) -> str:
-    from irdeconv.suggest import did_you_mean
-
-    what = "option" if verb.startswith("-") else "verb"
-    hint = did_you_mean(verb, VERBS) or f"there are {', '.join(VERBS)}"
-    return f'irdeconv: unknown {what} "{verb}"; {hint}'
-
-
-def _run_verb(verb: str, args: list[str]) -> int:
+def _parser(verb: str) -> tuple[OptionParser, ModuleType]:
     name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
     module = import_module(f"irdeconv.cli.{name}")
-    parser = OptionParser(prog=f"irdeconv {verb}", description=module.__doc__)
+    parser = OptionParser(f"irdeconv {verb}", module.__doc__, _verbs_with)
     module.configure(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
+    return parser, module
+
+
+def _verbs_with(option: str) -> list[str]:
+    return [verb for verb in VERBS if option in option_names(_parser(verb)[0])]
+
+
+def _run_verb(verb: str, args: list[str]) -> int:
+    console = Console("json" if wants_json(args) else "text")
+    debug = "--debug" in args
     try:
-        # Values may stand before or after the options.
-        options = parser.parse_intermixed_args(args)
-    except SystemExit as e:
-        return e.code if isinstance(e.code, int) else 2
-    console = Console(options.format, quiet=options.quiet)
-    try:
+        if verb not in VERBS:
+            raise unknown_verb(args, VERBS)
+        parser, module = _parser(verb)
+        options = parser.parse(args[1:])
+        console = Console(options.format, quiet=options.quiet)
         check_options(options)
         return int(module.run(options, console))
+    except SystemExit as e:  # --help
+        return e.code if isinstance(e.code, int) else 2
     except Exception as e:
-        if options.debug:
+        if debug:
             traceback.print_exc()
-        return _report(verb, console, e)
+        return _report(verb if verb in VERBS else "error", console, e)
 
 
 def _report(verb: str, console: Console, error: Exception) -> int:

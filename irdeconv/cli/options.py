@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
@@ -61,24 +61,36 @@ def measurements(text: str) -> str:
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An ArgumentParser without abbreviations that suggests the option that was meant."""
+    """An ArgumentParser without abbreviations; what it cannot parse is a UsageError.
 
-    def __init__(self, prog: str, description: str | None) -> None:
+    `others` returns the verbs that have an option that this one has not.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str | None,
+        others: Callable[[str], list[str]] = lambda option: [],
+    ) -> None:
         super().__init__(
             prog=prog,
             description=description,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self._others = others
+        self._args: Sequence[str] = ()
+
+    def parse(self, args: Sequence[str]) -> argparse.Namespace:
+        """Parse a verb's arguments; values may stand before or after the options."""
+        self._args = args
+        return self.parse_intermixed_args(args)
 
     def error(self, message: str) -> NoReturn:
-        """Print the message with a suggestion and exit with 2."""
-        from irdeconv.suggest import did_you_mean
+        """Raise UsageError in our own words."""
+        from irdeconv.cli.usage import misparsed
 
-        wrong = re.search(r"unrecognized arguments: (-\S+)", message)
-        known = [o for a in self._actions for o in a.option_strings if o.startswith("--")]
-        hint = did_you_mean(wrong.group(1).split("=")[0], known) if wrong else None
-        super().error(f"{message}; {hint}" if hint else message)
+        raise misparsed(self, message, self._args, self._others)
 
 
 def add_model(parser: OptionParser) -> None:

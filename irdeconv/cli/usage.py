@@ -1,0 +1,192 @@
+"""What is wrong with a command line, and what mends it: one message instead of the whole usage."""
+
+from __future__ import annotations
+
+import re
+from argparse import Action, ArgumentParser
+from collections.abc import Callable, Iterable, Sequence
+
+from irdeconv.errors import UsageError, misused
+from irdeconv.suggest import did_you_mean
+
+# What people call the verbs elsewhere.
+SYNONYMS = {
+    "benchmark": "bench",
+    "certify": "check-certificate",
+    "check": "validate",
+    "diff": "compare",
+    "execute": "run",
+    "import": "convert",
+    "info": "inspect",
+    "lift": "raise",
+    "lint": "validate",
+    "prove": "check-certificate",
+    "shapes": "infer",
+    "show": "inspect",
+    "verify": "check-certificate",
+    "--info": "doctor",
+    "version": "--version",
+    "-v": "--version",
+    "-?": "--help",
+    "/?": "--help",
+}
+_PLACEHOLDERS = {"FILE": "model.xml", "LOWERED": "lowered.xml", "-o/--output": "-o out.xml"}
+_VALUES = {
+    "--certificate": "proofs.json",
+    "--dump": "all",
+    "--dump-dir": "dumps",
+    "--form": "auto",
+    "--input": "x=@x.npy",
+    "--max-memory": "2G",
+    "--output": "out.xml",
+    "--seed": "1",
+    "--shape": "'x[1,3,224,224]'",
+    "--solve": "64,64",
+    "--target": "generic",
+    "--threads": "2",
+    "--tolerance": "1e-5",
+    "--weights": "model.bin",
+}
+
+
+def option_names(parser: ArgumentParser) -> list[str]:
+    """Return the names of all options."""
+    return [name for action in parser._actions for name in action.option_strings]
+
+
+def _positionals(parser: ArgumentParser) -> list[str]:
+    """Return how the usage calls the arguments that are no options."""
+    places = [a for a in parser._actions if not a.option_strings]
+    ends = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
+    return [ends.get(str(a.nargs), "{}").format(a.metavar or a.dest) for a in places]
+
+
+def _placeholder(parser: ArgumentParser, name: str) -> str:
+    """Return how the usage calls the value of an option."""
+    return next((str(a.metavar or a.dest.upper()) for a in _named(parser, name)), "VALUE")
+
+
+def _named(parser: ArgumentParser, name: str) -> list[Action]:
+    """Return the action that argparse calls by its option names, joined by slashes."""
+    return [a for a in parser._actions if "/".join(a.option_strings) == name]
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether --format asks for JSON, also in a command line that cannot be understood."""
+    wanted = "text"
+    for at, arg in enumerate(args):
+        if arg == "--":
+            break
+        if arg.startswith("--format="):
+            wanted = arg.partition("=")[2]
+        elif arg == "--format" and at + 1 < len(args):
+            wanted = args[at + 1]
+    return wanted == "json"
+
+
+def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
+    """Return the error of a command line whose first word is no verb."""
+    word, known = args[0], list(verbs)
+    if not word:
+        return misused("the verb is empty", "name one: " + ", ".join(known))
+    later = next((a for a in args[1:] if a in known), None)
+    if word.startswith("-") and later is not None:
+        rest = " ".join([later, *(a for a in args if a != later)])
+        return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
+    if word in SYNONYMS:
+        return misused(f'there is no verb "{word}"', f'did you mean "{SYNONYMS[word]}"?')
+    options = ("--help", "--version")
+    near = did_you_mean(word, options if word.startswith("-") else [*known, "help"])
+    if word.startswith("-"):
+        hint = near or "a verb stands first: irdeconv VERB FILE"
+        return misused(f'there is no option "{word}" without a verb', hint)
+    if re.search(r"[./\\]", word) and not near:
+        return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
+    return misused(f'there is no verb "{word}"', near or "there are " + ", ".join(known))
+
+
+def misparsed(
+    parser: ArgumentParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
+) -> UsageError:
+    """Return the error that says in our words what argparse says of a verb's arguments.
+
+    `others` returns the verbs that have an option.
+    """
+    verb = parser.prog.removeprefix("irdeconv ")
+    start, _, rest = message.partition(": ")
+    if start == "unrecognized arguments":
+        left = [a for a in args if rest == a or rest.startswith(f"{a} ")]
+        word = max(left, key=len, default=rest)
+        if word.startswith("-") and word != "-":
+            return _unknown_option(parser, verb, word.partition("=")[0], others)
+        return _one_too_many(parser, verb, word)
+    if start == "the following arguments are required":
+        optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
+        return _lacking(verb, [n for n in rest.split(", ") if n not in optional])
+    name = start.removeprefix("argument ")
+    option = name.split("/")[-1]
+    if rest.startswith("expected "):
+        return _without_value(parser, name, option, args)
+    if rest.startswith("ignored explicit argument"):
+        return misused(f"{option} takes no value", f"write {option} alone")
+    chosen = re.match(r"invalid choice: '(.*)' \(choose from", rest, re.DOTALL)
+    if chosen:
+        return _no_choice(parser, name, option, chosen[1])
+    excluded = re.match(r"not allowed with argument (\S+)", rest)
+    if excluded:
+        return misused(f"{option} and {excluded[1].split('/')[-1]} exclude each other", "leave one")
+    return misused(f"{option}: {rest}" if rest else message)
+
+
+def _unknown_option(
+    parser: ArgumentParser, verb: str, word: str, others: Callable[[str], list[str]]
+) -> UsageError:
+    known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
+    plain = "--" + word.lstrip("-")
+    begun = [o for o in known if o.startswith(plain)]
+    if plain in known or len(begun) == 1:
+        return misused(f'{verb} has no option "{word}"', f'did you mean "{begun[0]}"?')
+    elsewhere = others(word)
+    if elsewhere:
+        return misused(f'{verb} has no option "{word}"', f"it is one of {', '.join(elsewhere)}")
+    hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
+    return misused(f'{verb} has no option "{word}"', hint)
+
+
+def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
+    takes = " ".join(_positionals(parser)) or "no file"
+    hint = None
+    if word.endswith((".xml", ".onnx")) and "--output" in option_names(parser):
+        hint = f"-o {word} writes there"
+    elif re.search(r"\[.*\]$", word) and "--shape" in option_names(parser):
+        hint = f"a shape is written --shape '{word}'"
+    elif "=" in word and "--input" in option_names(parser):
+        hint = f"an input is written --input {word}"
+    return misused(f'{verb} takes {takes}: "{word}" is one too many', hint or "leave it out")
+
+
+def _lacking(verb: str, names: list[str]) -> UsageError:
+    written = " ".join(_PLACEHOLDERS.get(n, n) for n in names)
+    shown = " and ".join(n.replace("/--output", "") for n in names)
+    example = written if names[0] in ("FILE", "SAMPLE") else f"model.xml {written}"
+    if verb == "convert":
+        example = example.replace("model.xml", "model.onnx")
+    return misused(f"{verb} needs {shown}", f"such as: irdeconv {verb} {example}")
+
+
+def _without_value(
+    parser: ArgumentParser, name: str, option: str, args: Sequence[str]
+) -> UsageError:
+    for at, arg in enumerate(args[:-1]):
+        if arg in name.split("/") and re.match(r"-+[\d\[.,]", args[at + 1]):
+            hint = f"a value that begins with - is written {option}={args[at + 1]}"
+            return misused(f"{option} needs a value", hint)
+    choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
+    what = choices[0] if choices else _VALUES.get(option) or _placeholder(parser, name)
+    return misused(f"{option} needs a value", f"such as: {option} {what}")
+
+
+def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:
+    choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
+    hint = did_you_mean(word, choices) or "there are " + ", ".join(choices)
+    return misused(f'{option} has no "{word}"', hint)
