@@ -16,7 +16,7 @@ import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.benchmark import BenchReport, require_measurable
 from irdeconv.benchmark import bench as _bench
 from irdeconv.benchmark.peers import Source, peers
-from irdeconv.errors import Diagnostic, InferenceError, InputError, UsageError, misused
+from irdeconv.errors import Diagnostic, InferenceError, UsageError
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.geometry import Semantics
@@ -26,10 +26,10 @@ from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
 from irdeconv.io.atomic import Files
 from irdeconv.io.limits import Limits
-from irdeconv.io.reading import load
 from irdeconv.io.xml_writer import stage_ir, write_ir
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.team import Threads, processors
+from irdeconv.models import ModelLike, Reading, Weights, diagnose, graph_of
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import inferred
@@ -37,7 +37,6 @@ from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised, raise_deconvolutions
-from irdeconv.passes.recognise import recognise
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.choice import Tuner
@@ -51,29 +50,26 @@ from irdeconv.verify.compare.partner import Partner
 from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
 from irdeconv.verify.compare.saved import SavedPartner
 
-PathOrGraph = str | PathLike[str] | bytes | Graph
 DEFAULT_FORM = "zero-insertion"
 
 
 def read(
-    path: str | PathLike[str] | bytes,
-    weights: str | PathLike[str] | None = None,
+    model: ModelLike,
+    weights: Weights | None = None,
     semantics: Semantics = "runtime",
     *,
     limits: Limits | None = None,
+    name: str = "<bytes>",
 ) -> Graph:
-    """Read an IR (v10 or v11) and its weights.
+    """Read a model: an IR (v10 or v11) with its weights, ONNX, a oneDNN dump, the text form.
 
-    `path` may also be the bytes of the `.xml`. `weights` is the `.bin`; by default the file beside
-    `path` with the same stem. Constants are memory-mapped and read when their values are needed.
-    `semantics` says how deconvolutions whose document and runtime differ are meant. Raises
-    InputError with every diagnostic found.
+    `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or
+    an `onnx.ModelProto`; the content of a file says what it is. `weights` is the `.bin` of an IR or
+    its bytes; by default the file beside the `.xml` with the same stem. Constants are memory-mapped
+    and read when their values are needed. `semantics` says how deconvolutions whose document and
+    runtime differ are meant. Raises InputError with every diagnostic found.
     """
-    loaded = load(path, weights, semantics=semantics, limits=limits or Limits())
-    if loaded.errors or loaded.graph is None:
-        raise InputError(loaded.diagnostics)
-    recognise(loaded.graph)
-    return loaded.graph
+    return graph_of(model, weights, semantics, limits=limits, name=name)
 
 
 def convert(
@@ -95,26 +91,31 @@ def convert(
 
 
 def validate(
-    model: PathOrGraph,
-    weights: str | PathLike[str] | None = None,
+    model: ModelLike,
+    weights: Weights | None = None,
     *,
     semantics: Semantics = "runtime",
     shapes: Mapping[str, ShapeLike] | None = None,
     limits: Limits | None = None,
+    name: str = "<bytes>",
 ) -> list[Diagnostic]:
-    """Return every problem of a file or graph, in file order; never raises for a bad IR.
+    """Return every problem of a model, in file order; never raises for a bad file.
 
-    `weights`, `semantics` and `limits` say how a file is read: UsageError beside a Graph. `shapes`
-    as for `infer`; those that do not fit are among the problems.
+    `model` is anything that `read` takes, or a Graph. `weights`, `semantics` and `limits` say how a
+    file is read: UsageError beside a Graph. `shapes` as for `infer`; those that do not fit are
+    among the problems.
     """
-    if isinstance(model, Graph):
-        _require_no_reading(weights, semantics, limits)
-        graph, found = model.copy(), []
-    else:
-        loaded = load(model, weights, semantics=semantics, limits=limits or Limits())
-        if loaded.graph is None:
-            return in_file_order(loaded.diagnostics)
-        graph, found = loaded.graph.copy(), list(loaded.diagnostics)
+    reading = Reading(
+        weights=weights,
+        semantics=semantics,
+        limits=limits or Limits(),
+        shapes=shapes or {},
+        name=name,
+    )
+    loaded = diagnose(model, reading)
+    if loaded.graph is None:
+        return in_file_order(loaded.diagnostics)
+    graph, found = loaded.graph.copy(), list(loaded.diagnostics)
     try:
         graph.lint()
         wanted = input_shapes(graph, shapes or {})
@@ -124,19 +125,6 @@ def validate(
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return in_file_order(found)
-
-
-def _require_no_reading(
-    weights: str | PathLike[str] | None, semantics: Semantics, limits: Limits | None
-) -> None:
-    """Raise UsageError (E700) for arguments that only mean something for a file."""
-    reading = {"weights": weights is not None, "semantics": semantics != "runtime"}
-    reading["limits"] = limits is not None
-    names = ", ".join(name for name, is_given in reading.items() if is_given)
-    if names:
-        message = f"{names}: a graph that has been read already cannot be read otherwise"
-        hint = "give them to read"
-        raise misused(message, hint)
 
 
 def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:

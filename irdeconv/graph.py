@@ -84,13 +84,18 @@ def _broken(message: str) -> GraphError:
 
 @dataclass
 class Info:
-    """What belongs to the whole model: name, IR version, rt_info XML."""
+    """What belongs to the whole model: name, IR version, rt_info XML.
+
+    `file` is the one that it was read from, `files` are those that were read besides, except the
+    `.bin` of an IR.
+    """
 
     name: str = "model"
     ir_version: int = 11
     rt_info: str | None = None
     file: str | None = None
     extra: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
 
 
 class Graph:

@@ -153,7 +153,7 @@ def test_a_bug_asks_for_a_report(
     def fail(*_: object, **__: object) -> None:
         raise KeyError("deep inside")
 
-    monkeypatch.setattr("irdeconv.api.read", fail)
+    monkeypatch.setattr("irdeconv.cli.model.graph_of", fail)
     assert command("infer", net) == 70
     err = capsys.readouterr().err
     assert "KeyError: 'deep inside'" in err
@@ -173,7 +173,7 @@ def test_interrupts_and_memory(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("irdeconv.api.read", fail)
+    monkeypatch.setattr("irdeconv.cli.model.graph_of", fail)
     assert command("infer", net) == code
 
 

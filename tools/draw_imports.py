@@ -52,6 +52,7 @@ LEVELS = (
         "verify/proof verify/compare inspection explanation benchmark",
         "proving, comparing, showing, explaining, timing",
     ),
+    ("models", "whatever is given becomes a graph"),
     ("api", "the public names"),
     ("cli __main__", "verbs, exit codes"),
 )

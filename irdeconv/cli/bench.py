@@ -8,32 +8,22 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
     add_format,
+    add_model,
     add_running,
-    add_semantics,
     execution,
     real,
     whole,
 )
 
-if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-
-IMPORTED = (".onnx", ".json")
-
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument(
-        "file", metavar="FILE", help="the model: an .xml, an .onnx or a .json dump; - reads an .xml"
-    )
-    parser.add_argument("--weights", metavar="FILE", help="the .bin file, or weights of a dump")
-    add_semantics(parser)
+    add_model(parser)
     add_running(parser, threads=1)
     parser.add_argument(
         "--rounds",
@@ -73,14 +63,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.benchmark import require_measurable
     from irdeconv.cli.console import printable
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred
+    from irdeconv.cli.model import inferred, read
 
     require_measurable(args.rounds, args.seconds, args.against, args.threads)
-    graph = inferred(_read(args), args.shape)
+    graph = inferred(read(args), args.shape)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
     seconds = args.rounds * args.seconds * (2 + len(args.against))
     console.log(f"measuring for about {seconds:.0f} s")
-    dump = args.file == "-" or Path(args.file).suffix == ".json"
+    alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
     report = api.bench(
         specialize(graph, inputs),
         inputs,
@@ -88,8 +78,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         rounds=args.rounds,
         seconds=args.seconds,
         against=args.against,
-        source=None if dump else args.file,
-        weights=None if dump else args.weights,
+        source=None if alone else args.file,
+        weights=None if alone else args.weights,
     )
     if console.wants_json:
         content = {"file": args.file, "seed": args.seed, **report.to_dict()}
@@ -97,12 +87,3 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         console.raw(printable(report.to_text(top=args.top)) + "\n")
     return 0
-
-
-def _read(args: argparse.Namespace) -> Graph:
-    from irdeconv import api
-    from irdeconv.cli.model import read
-
-    if Path(args.file).suffix not in IMPORTED:
-        return read(args)
-    return api.convert(args.file, args.weights, seed=args.seed, semantics=args.semantics)

@@ -1,8 +1,8 @@
 """Run a model beside another side and compare every layer and output; exit code 1 if they differ.
 
-OTHER is a model's .xml, an .npz of saved arrays (run --form none --dump all -o FILE.npz makes one),
-or openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is another model there.
-Without it the model is compared with its own lowering.
+OTHER is a model (.xml, .onnx, .json, .ird), an .npz of saved arrays (run --form none --dump all
+-o FILE.npz makes one), or openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is
+another model there. Without it the model is compared with its own lowering.
 
 Every layer is judged by itself: it is computed from the other side's inputs, and the other side's
 result may be off that by what rounding explains, which is printed with its rule. In gamma_n |W||x|
@@ -40,7 +40,7 @@ def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     parser.add_argument(
-        "other", metavar="OTHER", nargs="?", help=".xml, .npz, openvino or openvino:FILE.xml"
+        "other", metavar="OTHER", nargs="?", help="a model, .npz, openvino or openvino:FILE.xml"
     )
     parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
     add_inputs(parser)
@@ -85,9 +85,9 @@ def _refuse_idle(args: argparse.Namespace) -> None:
     """Refuse what says nothing about the comparison that is asked for."""
     from irdeconv.errors import misused
 
-    if args.other is not None and args.other.endswith((".npy", ".onnx", ".json")):
-        hint = "convert makes an .xml of a model; an array goes into an .npz, named like its layer"
-        raise misused(f"{args.other} is neither an .xml nor an .npz", hint)
+    if args.other is not None and args.other.endswith(".npy"):
+        hint = "an array goes into an .npz, named like its layer"
+        raise misused(f"{args.other} is neither a model nor an .npz", hint)
     options = {"--form": args.form, "--target": args.target}
     idle = [name for name, value in options.items() if value is not None]
     if args.other is not None and idle:
@@ -110,7 +110,8 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
         return api.compare(a, b, inputs, tolerance=args.tolerance)
     system, _, file = other.partition(":")
     if system == PEER:
-        file = file or ("" if args.file == "-" else args.file)
+        readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
+        file = file or (args.file if readable else "")
         weights = args.weights if file == args.file else args.other_weights
         peer = f"{PEER}:{file}" if file else PEER
         return api.compare(a, peer, inputs, tolerance=args.tolerance, weights=weights)

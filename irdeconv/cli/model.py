@@ -16,11 +16,15 @@ from irdeconv.graph import Graph
 from irdeconv.io.atomic import require_writable
 from irdeconv.io.limits import Limits
 from irdeconv.io.xml_writer import require_model_path
+from irdeconv.models import SUFFIXES, graph_of
 from irdeconv.plural import count
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
+
+
+STDIN = "<stdin>"
 
 
 def validate_file(
@@ -30,7 +34,9 @@ def validate_file(
     shapes: Mapping[str, Shape | None] | None = None,
 ) -> list[Diagnostic]:
     """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
-    found = api.validate(_source(file), weights=weights, semantics=semantics, shapes=shapes)
+    found = api.validate(
+        _source(file), weights=weights, semantics=semantics, shapes=shapes, name=STDIN
+    )
     misfits = [d for d in found if d.code == "E310"]
     if misfits:
         raise UsageError(misfits)
@@ -38,13 +44,32 @@ def validate_file(
 
 
 def read(args: argparse.Namespace) -> Graph:
-    """Read the model that FILE, --weights and --semantics name."""
-    return read_file(args.file, args.weights, args.semantics)
+    """Read the model that FILE, --weights, --semantics and, for dumps, --seed name.
+
+    Models of other formats are imported with the shapes of --shape. Refuses a -o that would
+    overwrite what an .onnx keeps in other files.
+    """
+    shapes = parse_shapes(getattr(args, "shape", ()))
+    seed = getattr(args, "seed", 0)
+    graph = read_file(args.file, args.weights, args.semantics, shapes=shapes, seed=seed)
+    output = getattr(args, "output", None)
+    more = {Path(f).resolve() for f in graph.info.files}
+    if output and not args.force and written(output) & more:
+        message = f"-o {output} would overwrite a file that {args.file} refers to"
+        raise misused(message, "--force allows it")
+    return graph
 
 
-def read_file(file: str, weights: str | None = None, semantics: Semantics = "runtime") -> Graph:
+def read_file(
+    file: str,
+    weights: str | None = None,
+    semantics: Semantics = "runtime",
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+) -> Graph:
     """Read one model; `-` is stdin."""
-    return api.read(_source(file), weights=weights, semantics=semantics)
+    return graph_of(_source(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
 
 
 def _source(file: str) -> str | bytes:
@@ -155,8 +180,11 @@ def protect(
     for source in sources:
         if source is None or source == "-" or force or not Path(source).name:
             continue
-        # An .xml stands for its .bin as well: it is mapped while the output is written.
-        for path in (Path(source), Path(source).with_suffix(".bin")):
+        files = [Path(source)]
+        if SUFFIXES.get(Path(source).suffix, "xml") == "xml":
+            # It stands for its .bin as well, which is mapped while the output is written.
+            files.append(Path(source).with_suffix(".bin"))
+        for path in files:
             if path.resolve() in targets:
                 message = f"{option} {output} would overwrite the input {path}"
                 raise misused(message, "--force allows it")

@@ -95,9 +95,17 @@ class OptionParser(argparse.ArgumentParser):
 
 def add_model(parser: OptionParser) -> None:
     """Add FILE, --weights and --semantics."""
-    parser.add_argument("file", metavar="FILE", help="the model's .xml; - reads stdin")
     parser.add_argument(
-        "--weights", metavar="FILE", help="the .bin file (default: beside the .xml, same name)"
+        "file",
+        metavar="FILE",
+        help="the model: .xml, .onnx, .json (a dump of oneDNN Graph), .ird (the text form); - "
+        "reads stdin",
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="the .bin file (default: beside the .xml, same name); of a dump: an .npz by tensor id "
+        "or name, or random",
     )
     add_semantics(parser)
 

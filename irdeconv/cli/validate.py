@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="an .xml file; - reads stdin")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="a model: .xml, .onnx, .json, .ird; - reads stdin"
+    )
     parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     add_semantics(parser)

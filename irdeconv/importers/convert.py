@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from irdeconv.errors import Diagnostic, FileAccessError, misused
 from irdeconv.geometry import Semantics
@@ -17,24 +18,26 @@ _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
 def import_model(
-    path: str | PathLike[str] | bytes,
+    path: str | PathLike[str] | bytes | Any,
     weights: str | PathLike[str] | None = None,
     *,
     shapes: Mapping[str, Shape | None] | None = None,
     seed: int = 0,
     semantics: Semantics = "runtime",
+    name: str = "<stdin>",
 ) -> Imported:
     """Import an ONNX model or a JSON dump of oneDNN Graph; the content says which it is.
 
-    `path` may be the bytes themselves. `weights` belong to a dump only (`.npz`, or "random" with
-    `seed`). Raises UnsupportedError, InputError, InferenceError, UsageError, FileAccessError.
+    `path` may be the bytes themselves, or an onnx.ModelProto, then called `name`. `weights` belong
+    to a dump only (`.npz`, or "random" with `seed`). Raises UnsupportedError, InputError,
+    InferenceError, UsageError, FileAccessError.
     """
-    if isinstance(path, bytes):
-        name, data, begin = "<stdin>", path, path[:64]
-    else:
+    data: bytes | Any | None = None
+    if isinstance(path, str | PathLike):
         name = os.fspath(path)
         begin = _begin(name)
-        data = None
+    else:
+        data, begin = path, path[:64] if isinstance(path, bytes) else b""
     if begin.lstrip(_SPACE).startswith(b"{"):
         from irdeconv.importers.onednn_reader import read_onednn
 

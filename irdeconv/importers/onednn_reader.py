@@ -246,7 +246,7 @@ class DumpReader(ModelReader):
         for key in sorted(set(self.arrays or ()) - self.used):
             hint = did_you_mean(key, names)
             self.out.add("E310", f'the weights "{key}" belong to no input tensor', hint=hint)
-        for key in sorted(set(self.shapes) - self.used):
+        for key in sorted(set(self.shapes) - self.used - {""}):  # inference knows the only input
             hint = did_you_mean(key, names)
             self.out.add("E310", f'the model has no input "{key}"', hint=hint)
 

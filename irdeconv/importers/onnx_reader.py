@@ -32,12 +32,12 @@ ATTRIBUTE_KINDS = {1: "f", 2: "i", 3: "s", 4: "t", 6: "floats", 7: "ints", 8: "s
 
 def read_onnx(
     path: str,
-    data: bytes | None = None,
+    data: bytes | Any | None = None,
     *,
     shapes: Mapping[str, Shape | None] | None = None,
     semantics: Semantics = "runtime",
 ) -> Imported:
-    """Read an ONNX model (operation sets 7 and later) from a file, or from its bytes.
+    """Read an ONNX model (operation sets 7 and later) from a file, its bytes or a ModelProto.
 
     Tensor names stay, node names become layer names. `shapes` makes open input shapes exact.
     Raises UnsupportedError with everything that is not covered, InputError for a bad file,
@@ -50,7 +50,7 @@ def read_onnx(
     return done
 
 
-def _load(path: str, data: bytes | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
+def _load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
     """Return a ModelProto with local functions inlined, and the files of its external data."""
     onnx = onnx_module("onnx", "load", "checker")
     protobuf = onnx_module("google.protobuf.message")
@@ -61,8 +61,10 @@ def _load(path: str, data: bytes | None, location: Location) -> tuple[Any, tuple
             onnx_module("onnx.external_data_helper").load_external_data_for_model(
                 model, str(Path(path).parent)
             )
-        else:
+        elif isinstance(data, bytes):
             model, files = onnx.load_model_from_string(data), ()
+        else:
+            model, files = data, ()
         if model.functions:
             model = onnx_module("onnx.inliner").inline_local_functions(model)
     except (protobuf.DecodeError, protobuf.Error) as e:
@@ -131,13 +133,13 @@ class OnnxReader(ModelReader):
         self.tensors = {t.name: t for t in graph.initializer}
         if graph.sparse_initializer:
             self.out.uncovered("", "sparse initializers are not covered")
-        unused = set(self.shapes)
-        for item in graph.input:
-            if item.name not in self.tensors:
-                unused.discard(item.name)
-                self.values[item.name] = self._input(item)
-        for name in sorted(unused):
-            names = [i.name for i in graph.input if i.name not in self.tensors]
+        inputs = [i for i in graph.input if i.name not in self.tensors]
+        names = [i.name for i in inputs]
+        if "" in self.shapes and len(names) == 1:
+            self.shapes[names[0]] = self.shapes.pop("")
+        for item in inputs:
+            self.values[item.name] = self._input(item)
+        for name in sorted(set(self.shapes) - set(names)):
             text = f'the model has no input "{name}"; it has {", ".join(names)}'
             self.out.add("E310", text, hint=did_you_mean(name, names))
 

@@ -40,7 +40,7 @@ class Loaded(Collector):
 
 def load(
     path: PathLikeText | bytes,
-    weights: PathLikeText | bytes | None = None,
+    weights: PathLikeText | bytes | NoWeights | None = None,
     *,
     semantics: Semantics = "runtime",
     limits: Limits | None = None,
@@ -72,7 +72,7 @@ def _without_gc() -> Iterator[None]:
 
 def _load(
     path: PathLikeText | bytes,
-    weights: PathLikeText | bytes | None,
+    weights: PathLikeText | bytes | NoWeights | None,
     semantics: Semantics,
     limits: Limits,
     name: str,
@@ -100,7 +100,7 @@ def _source(
         return SourceFile(name, path)
     text = os.fspath(path)
     try:
-        return SourceFile(text, _read(text, limits.xml_bytes))
+        return SourceFile(text, read_bytes(text, limits.xml_bytes))
     except (OSError, ValueError) as e:
         place = Location(SourceFile(text, b""))
         out.add("E100", f"cannot read {text}: {_reason(e)}", location=place)
@@ -111,7 +111,7 @@ def _reason(e: Exception) -> str:
     return (isinstance(e, OSError) and e.strerror) or str(e)
 
 
-def _read(path: str, limit: int) -> bytes:
+def read_bytes(path: str, limit: int) -> bytes:
     """Read a regular file or a pipe, at most one byte more than the limit."""
     # O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -149,10 +149,15 @@ def _first_bytes(fd: int) -> bytes:
 
 
 def _weights(
-    weights: PathLikeText | bytes | None, xml: Path | None, source: SourceFile, out: Collector
+    weights: PathLikeText | bytes | NoWeights | None,
+    xml: Path | None,
+    source: SourceFile,
+    out: Collector,
 ) -> ByteSource:
     if isinstance(weights, bytes):
         return MemoryWeights(weights)
+    if isinstance(weights, NoWeights):
+        return weights
     if weights is None:
         if xml is None:
             return NoWeights("(none given)")

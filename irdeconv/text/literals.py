@@ -17,7 +17,7 @@ from irdeconv.packing import decode, encode
 from irdeconv.spec import Array, Interval, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
-from irdeconv.text.values import to_array, to_dims
+from irdeconv.text.values import ElidedWeights, to_array, to_dims
 
 DEPTH = 60  # nested lists
 _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": math.inf}
@@ -30,6 +30,14 @@ class Missing:
     path: str
     offset: int
     size: int
+
+
+@dataclass(frozen=True)
+class Omitted:
+    """`elided(size, "hash")`: data that was left out when the text was printed."""
+
+    size: int
+    digest: str
 
 
 class Data:
@@ -110,11 +118,7 @@ def _word(lex: Lexer, token: Token) -> Any:
     if token.text == "missing":
         return _missing(lex)
     if token.text == "elided":
-        lex.fail(
-            "this text was printed without its large constants",
-            token.offset,
-            "dump(graph, elide=None) and inspect --constants keep them",
-        )
+        return _omitted(lex)
     dtype = ELEMENT_TYPES.get(token.text)
     if dtype is None:
         hint = did_you_mean(token.text, [*ELEMENT_TYPES, *_WORDS])
@@ -131,6 +135,15 @@ def _missing(lex: Lexer) -> Missing:
     size = int(_number(lex.take("number")))
     lex.expect(")")
     return Missing(path, offset, size)
+
+
+def _omitted(lex: Lexer) -> Omitted:
+    lex.expect("(")
+    size = int(_number(lex.take("number")))
+    lex.expect(",")
+    digest = string(lex, lex.take("string"))
+    lex.expect(")")
+    return Omitted(size, digest)
 
 
 @dataclass(frozen=True)
@@ -197,6 +210,8 @@ def constant(
         return FileData(NoWeights(value.path), value.offset, value.size, dtype, exact)
     if shape is not None and not is_static(shape):
         lex.fail("a constant has an exact shape", offset)
+    if isinstance(value, Omitted):
+        return FileData(ElidedWeights(value.digest), 0, value.size, dtype, exact)
     if isinstance(value, tuple):
         return ArrayData.of(array(lex, value, dtype, exact, offset), dtype)
     if not isinstance(value, bytes):

@@ -14,7 +14,7 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
-from irdeconv.text.literals import Missing, OwnValue, constant, fits, literal, string
+from irdeconv.text.literals import Missing, Omitted, OwnValue, constant, fits, literal, string
 from irdeconv.text.printer import KEPT
 
 T = TypeVar("T")
@@ -119,7 +119,8 @@ class _GraphParser:
                     lex.fail('"=data" belongs to a Const', at)
                 if (spec.dtype, spec.shape) != (op.element_type, op.shape):
                     lex.fail(f"the data is {op.infer()}", at)
-                spec = Spec(spec.dtype, spec.shape, op.data.array())
+                known = op.data.array() if op.data.available else None
+                spec = Spec(spec.dtype, spec.shape, known)
             out.append(spec)
             if not lex.accept(","):
                 return tuple(out)
@@ -140,7 +141,7 @@ class _GraphParser:
         hints = typing.get_type_hints(Const)
         if not fits(dtype, hints["element_type"]) or not fits(shape, hints["shape"]):
             self.lex.fail("a Const needs element_type and shape", offset)
-        if shape is None and not isinstance(value, Missing):
+        if shape is None and not isinstance(value, Missing | Omitted):
             self.lex.fail("a constant has an exact shape", offset)
         return {**fields, "data": (constant(self.lex, value, dtype, shape, offset), offset)}
 

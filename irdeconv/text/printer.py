@@ -31,7 +31,7 @@ ELIDED = 1 << 16
 
 
 def dump(graph: Graph, *, elide: int | None = ELIDED) -> str:
-    """Return the graph as text; `parse` gives it back where no constant is elided.
+    """Return the graph as text; `parse` gives it back, without the data of elided constants.
 
     Every node stands behind its inputs, otherwise in the order of the ids.
     Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those

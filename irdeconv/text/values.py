@@ -17,6 +17,8 @@ import numpy as np
 
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ElementType
+from irdeconv.errors import OpError
+from irdeconv.io.weights import NoWeights
 from irdeconv.packing import encode
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
 
@@ -24,6 +26,23 @@ READABLE_ELEMENTS = 16  # elements; larger arrays are base64
 
 # JSON leaves these as they are; a terminal or an editor would not show them.
 _HIDDEN = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+
+
+class ElidedWeights(NoWeights):
+    """Stands for a constant that was left out when a text was printed; `digest` is its hash."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__("(left out of the text form)")
+        self.digest = digest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ElidedWeights, (self.digest,)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Raise OpError: the bytes are not known."""
+        message = "the text form was printed without this constant"
+        hint = "dump(graph, elide=None) and inspect --constants keep constants"
+        raise OpError(message, code="E120", hint=hint)
 
 
 def quote(text: str) -> str:
@@ -136,6 +155,8 @@ def format_data(
     """
     if not data.available:
         assert isinstance(data, FileData)
+        if isinstance(data.source, ElidedWeights):
+            return _elided(data.size, data.source.digest)
         return f"missing({quote(data.source.path)}, {data.offset}, {data.size})"
     raw = data.raw()
     count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
@@ -147,4 +168,8 @@ def format_data(
         return text
     if elide is None or len(raw) <= elide:
         return format_bytes(raw)
-    return f"elided({len(raw)}, {quote(hashlib.blake2b(raw, digest_size=8).hexdigest())})"
+    return _elided(len(raw), hashlib.blake2b(raw, digest_size=8).hexdigest())
+
+
+def _elided(size: int, digest: str) -> str:
+    return f"elided({size}, {quote(digest)})"

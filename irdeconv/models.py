@@ -1,0 +1,281 @@
+"""Whatever a caller gives becomes a Graph: files, their bytes, models in memory.
+
+Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph, the text form.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from irdeconv.errors import (
+    Diagnostic,
+    InputError,
+    IrdeconvError,
+    LimitError,
+    UnsupportedError,
+    UsageError,
+    misused,
+)
+from irdeconv.extras import ExtraError, extra
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph, GraphError
+from irdeconv.importers.convert import import_model
+from irdeconv.importers.imported import Imported
+from irdeconv.inspection import Inspection
+from irdeconv.io.limits import Limits
+from irdeconv.io.reading import Loaded, load, read_bytes
+from irdeconv.io.weights import MemoryWeights, WeightsFile
+from irdeconv.passes.overrides import ShapeLike, parse_shape_like
+from irdeconv.passes.raising import Raised
+from irdeconv.passes.recognise import recognise
+from irdeconv.passes.records import Lowered
+from irdeconv.source import Location, SourceFile
+from irdeconv.text import parse
+
+Format = Literal["xml", "onnx", "json", "ird"]
+Weights = str | PathLike[str] | bytes
+SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
+ACCEPTED = (
+    "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what lower, raise_ or "
+    "inspect return, an openvino.Model, an onnx.ModelProto"
+)
+_BEGIN = 256  # bytes that tell the formats apart
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+# Format version, then the key of one of the fields that a writer puts behind it.
+_ONNX = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x32\x3a\x42]")
+
+
+@runtime_checkable
+class OpenVinoModel(Protocol):
+    """An `openvino.Model`."""
+
+    def get_ordered_ops(self) -> Any:
+        """Return the operations, producers first."""
+
+    def get_friendly_name(self) -> str:
+        """Return the model's name."""
+
+
+@runtime_checkable
+class OnnxModel(Protocol):
+    """An `onnx.ModelProto`."""
+
+    opset_import: Any
+    graph: Any
+
+    def SerializeToString(self) -> bytes:
+        """Return the bytes of a `.onnx` file."""
+
+
+ModelLike = (
+    str | PathLike[str] | bytes | Graph | Lowered | Raised | Inspection | OpenVinoModel | OnnxModel
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How something that is no Graph yet is read; the names are those of `graph_of`."""
+
+    weights: Weights | None = None
+    semantics: Semantics = "runtime"
+    limits: Limits = field(default_factory=Limits)
+    shapes: Mapping[str, ShapeLike] = field(default_factory=dict)
+    seed: int = 0
+    name: str = "<bytes>"
+
+    def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
+        """Raise UsageError (E700) where one of these differs from its default."""
+        usual = Reading()
+        given = [n for n in names if getattr(self, n) != getattr(usual, n)]
+        if given:
+            raise misused(f"{', '.join(given)}: {why}", hint)
+
+
+def graph_of(
+    model: ModelLike,
+    weights: Weights | None = None,
+    semantics: Semantics = "runtime",
+    *,
+    limits: Limits | None = None,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    seed: int = 0,
+    name: str = "<bytes>",
+) -> Graph:
+    """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
+
+    `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what `lower`,
+    `raise_` or `inspect` return, an `openvino.Model` or an `onnx.ModelProto`. Files are told apart
+    by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form. `weights` is the `.bin`
+    of an IR, or an .npz or "random" (with `seed`) of a dump. `shapes` makes open input shapes of
+    ONNX models and dumps exact while they are imported; otherwise they are not looked at.
+    Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
+    model, UsageError (also a TypeError) for what is no model and for arguments that it does not
+    have.
+    """
+    how = Reading(
+        weights=weights,
+        semantics=semantics,
+        limits=limits or Limits(),
+        shapes=shapes or {},
+        seed=seed,
+        name=name,
+    )
+    loaded = _loaded(model, how)
+    if loaded.errors or loaded.graph is None:
+        raise InputError(loaded.diagnostics)
+    if not isinstance(model, Graph | Lowered | Raised | Inspection):
+        recognise(loaded.graph)
+    return loaded.graph
+
+
+def diagnose(model: ModelLike, how: Reading) -> Loaded:
+    """Return the graph of a model, None where there is none, and everything found.
+
+    Raises only what says nothing of the model: UsageError, UnsupportedError without onnx.
+    """
+    try:
+        return _loaded(model, how)
+    except UsageError:
+        raise
+    except IrdeconvError as e:
+        if any(d.location is None for d in e.diagnostics):
+            raise
+        return Loaded(e.diagnostics)
+
+
+def _loaded(model: Any, how: Reading) -> Loaded:
+    if isinstance(model, Lowered | Raised | Inspection):
+        model = model.graph
+    if isinstance(model, Graph):
+        why = "a graph that has been read already cannot be read otherwise"
+        how.refuse(("weights", "semantics", "limits"), why, "give them to read")
+        return Loaded(graph=model)
+    if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+        return _of_file(model, how)
+    if isinstance(model, OpenVinoModel):
+        how.refuse(("weights",), "an openvino.Model holds its constants itself")
+        return _of_openvino(model, how)
+    if isinstance(model, OnnxModel):
+        how.refuse(("weights",), "an ONNX model contains its own")
+        return _of_import(model, "<onnx.ModelProto>", how)
+    raise _no_model(model)
+
+
+def _no_model(model: object) -> UsageError:
+    kind = type(model)
+    place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    text = repr(model)
+    shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
+    return misused(f"this is no model but a {place}{kind.__qualname__}{shown}", f"it is {ACCEPTED}")
+
+
+def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:
+    if not isinstance(model, str | PathLike):
+        data = bytes(model)
+        return _of_format(format_of(data[:_BEGIN]) or "xml", data, how.name, how)
+    path = os.fspath(model)
+    if not isinstance(path, str):
+        raise _no_model(model)
+    suffix = SUFFIXES.get(Path(path).suffix)
+    if suffix == "xml":
+        return _of_format("xml", path, path, how)
+    begin, rest = _begin(path, how.limits)
+    found = None if begin is None else format_of(begin) or suffix
+    return _of_format(found or "xml", path if rest is None else rest, path, how)
+
+
+def _begin(path: str, limits: Limits) -> tuple[bytes | None, bytes | None]:
+    """Return the first bytes, and all of them where they can be read only once.
+
+    None where there are none to be had: the reader of IR says why.
+    """
+    with suppress(OSError, ValueError):
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            data = read_bytes(path, limits.xml_bytes)
+            return data[:_BEGIN], data
+        with open(path, "rb") as file:
+            return file.read(_BEGIN), None
+    return None, None
+
+
+def format_of(begin: bytes) -> Format | None:
+    """Tell a format by the first bytes of a file; None where they are of none of them."""
+    text = begin.lstrip(_SPACE)
+    if text.startswith(b"<"):
+        return "xml"
+    if text.startswith(b"{"):
+        return "json"
+    if re.match(rb"(//[^\n]*\s+)*graph\s", text):
+        return "ird"
+    return "onnx" if _ONNX.match(begin) else None
+
+
+def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
+    if kind == "xml":
+        return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
+    if kind == "ird":
+        why = "the text form holds its constants, and says how each deconvolution is meant"
+        how.refuse(("weights", "semantics"), why)
+        return _of_text(model, name, how.limits)
+    return _of_import(model, name, how)
+
+
+def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
+    data = model if isinstance(model, bytes) else read_bytes(model, limits.xml_bytes)
+    if len(data) > limits.xml_bytes:
+        message = f"the file has more than {limits.xml_bytes} bytes"
+        raise LimitError(Diagnostic("E601", "error", message, Location(SourceFile(name, b""))))
+    try:
+        graph = parse(data.decode("utf-8-sig"), file=name)
+        graph.lint()
+    except UnicodeDecodeError as e:
+        message = f"the text form is UTF-8; byte {e.start} is not"
+        place = Location(SourceFile(name, data))
+        raise InputError(Diagnostic("E702", "error", message, place)) from None
+    except GraphError as e:
+        raise InputError(e.diagnostics) from None
+    graph.info.file = graph.info.file or name
+    return Loaded(graph=graph)
+
+
+def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loaded:
+    if not isinstance(how.weights, str | PathLike | None):
+        raise misused("weights: those of a dump are an .npz, or random", "write them into a file")
+    done: Imported = import_model(
+        model,
+        how.weights,
+        shapes={name: parse_shape_like(s) for name, s in how.shapes.items()},
+        seed=how.seed,
+        semantics=how.semantics,
+        name=name,
+    )
+    done.graph.info.files = tuple(map(str, done.files))
+    return Loaded(done.diagnostics, done.graph)
+
+
+def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
+    """Read what OpenVINO writes of a model; constants stay in its file, which is mapped."""
+    try:
+        serialize = extra("openvino", "serialize").serialize
+    except ExtraError as e:
+        raise misused(f"reading an openvino.Model needs the package openvino, which {e}") from e
+    name = f"<openvino.Model {model.get_friendly_name()}>"
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        try:
+            serialize(model, str(xml), str(weights))
+        except RuntimeError as e:
+            message = f"OpenVINO cannot write this model: {str(e).strip().splitlines()[-1]}"
+            raise UnsupportedError(Diagnostic("E506", "error", message)) from None
+        # Windows removes no file that is mapped.
+        held = MemoryWeights(weights.read_bytes()) if os.name == "nt" else WeightsFile(weights)
+        return load(xml.read_bytes(), held, semantics=how.semantics, limits=how.limits, name=name)

@@ -1,0 +1,199 @@
+"""A model is read in whatever form it is given, by functions and by verbs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.models import format_of, graph_of
+from support.onnx_models import info, model
+
+HEAD = Path("ir_samples/openvino/segmentation_head.xml")
+WEIGHTS = np.random.default_rng(3).standard_normal((2, 3, 2, 2)).astype(np.float32)
+DUMP = {
+    "graph": [
+        {
+            "id": 1,
+            "name": "deconv",
+            "kind": "ConvTranspose",
+            "attrs": {
+                "strides": {"type": "s64[]", "value": [2, 2]},
+                "pads_begin": {"type": "s64[]", "value": [0, 0]},
+                "pads_end": {"type": "s64[]", "value": [0, 0]},
+                "dilations": {"type": "s64[]", "value": [1, 1]},
+                "data_format": {"type": "string", "value": "NCX"},
+                "weights_format": {"type": "string", "value": "IOX"},
+            },
+            "inputs": [
+                {"id": 0, "dtype": "f32", "shape": [1, 2, 3, 3]},
+                {"id": 1, "dtype": "f32", "shape": [2, 3, 2, 2]},
+            ],
+            "outputs": [{"id": 2, "dtype": "f32", "shape": [1, 3, 6, 6]}],
+        }
+    ],
+}
+
+
+def deconv(shape: Any = (1, 2, 3, 3)) -> Any:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="deconv", strides=[2, 2])
+    return model([node], [info("x", shape)], ["y"], {"w": WEIGHTS})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """One deconvolution in every format."""
+    paths = {kind: tmp_path / f"net.{kind}" for kind in ("xml", "onnx", "json", "ird")}
+    onnx.save(deconv(), paths["onnx"])
+    graph = ird.infer(ird.read(paths["onnx"]))
+    ird.write(graph, paths["xml"])
+    paths["ird"].write_text(ird.dump(graph), "utf-8")
+    paths["json"].write_text(json.dumps(DUMP), "utf-8")
+    return paths
+
+
+def output(graph: Any) -> Any:
+    x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
+    feeds = [x, WEIGHTS] if len(graph.inputs) == 2 else [x]
+    (y,) = ird.run(graph, feeds).values()
+    return y
+
+
+def test_what_holds_a_graph_gives_it() -> None:
+    g = ird.infer(ird.read(HEAD))
+    low, raised, table = ird.lower(g), ird.raise_(g), ird.inspect(g)
+    held = [graph_of(m) for m in (g, low, raised, table)]
+    assert all(a is b for a, b in zip(held, (g, low.graph, raised.graph, table.graph), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["xml", "onnx", "json", "ird"])
+def test_files_and_bytes_of_each_format(files: dict[str, Path], kind: str) -> None:
+    path = files[kind]
+    data = path.read_bytes()
+    assert format_of(data[:256]) == kind
+    expected = output(graph_of(files["xml"]))
+    weights = path.with_suffix(".bin").read_bytes() if kind == "xml" else None
+    nameless = path.rename(path.with_suffix(".model"))
+    if kind == "xml":
+        path.with_suffix(".bin").rename(path.with_name("net.model.bin"))
+        weights_file = path.with_name("net.model.bin")
+        graphs = [graph_of(nameless, weights_file), graph_of(data, weights)]
+    else:
+        graphs = [graph_of(nameless), graph_of(str(nameless)), graph_of(bytearray(data))]
+    for graph in graphs:
+        np.testing.assert_allclose(output(graph), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_models_in_memory() -> None:
+    proto = deconv()
+    before = proto.SerializeToString(deterministic=True)
+    y = output(graph_of(proto))
+    assert proto.SerializeToString(deterministic=True) == before
+    np.testing.assert_array_equal(y, output(graph_of(before)))
+
+
+@pytest.mark.oracles
+def test_an_openvino_model_is_read_without_a_file_of_the_callers() -> None:
+    openvino = pytest.importorskip("openvino")
+    model = openvino.Core().read_model(str(HEAD))
+    graph, expected = graph_of(model), graph_of(HEAD)
+    x = {"image": np.full(expected.parameters[0].spec().shape, 0.5, np.float32)}
+    for a, b in zip(ird.run(graph, x).values(), ird.run(expected, x).values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ird.UsageError, match="weights: an openvino"):
+        graph_of(model, "x.bin")
+
+
+def test_shapes_reach_the_importer() -> None:
+    open_model = deconv(("n", 2, "h", "w"))
+    for shapes in ({"x": (1, 2, 3, 3)}, {"": "1,2,3,3"}):
+        assert graph_of(open_model, shapes=shapes).parameters[0].spec().shape == (1, 2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (7, "this is no model but a int: 7"),
+        (None, "no model but a NoneType"),
+        ({"x": 1}, "no model but a dict"),
+        (np.zeros(3), "no model but a numpy.ndarray"),
+        (Path, "no model but a type"),
+    ],
+)
+def test_what_is_no_model_is_named(wrong: Any, message: str) -> None:
+    with pytest.raises(ird.UsageError, match=message) as caught:
+        graph_of(wrong)
+    assert "openvino.Model" in str(caught.value)
+
+
+def test_arguments_that_a_model_does_not_have(files: dict[str, Path]) -> None:
+    graph = ird.read(files["xml"])
+    for given, options, message in (
+        (graph, {"weights": "a.bin"}, "weights: a graph that has been read"),
+        (graph, {"semantics": "document"}, "semantics: a graph that has been read"),
+        (files["ird"], {"weights": "a.bin"}, "weights: the text form holds"),
+        (files["onnx"], {"weights": "a.bin"}, "an ONNX model contains its own"),
+        (deconv(), {"weights": "a.bin"}, "an ONNX model contains its own"),
+    ):
+        with pytest.raises(ird.UsageError, match=message):
+            graph_of(given, **options)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "json", "ird"])
+def test_validate_reports_what_importers_find(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"bad.{kind}"
+    path.write_bytes({"onnx": b"\x08\x09\x3a", "json": b'{"graph": ', "ird": b"graph 2"}[kind])
+    (found,) = ird.validate(path)
+    assert found.severity == "error"
+    assert found.location is not None
+    assert found.location.file == str(path)
+
+
+def test_a_text_with_a_cycle_is_refused() -> None:
+    text = """graph 1 "n" {
+      %0 "a" = opset1.ReLU(%1)
+      %1 "b" = opset1.ReLU(%0)
+    }"""
+    with pytest.raises(ird.InputError, match="cycle"):
+        graph_of(text.encode())
+
+
+def test_a_text_is_not_utf8() -> None:
+    with pytest.raises(ird.InputError, match="byte 9 is not"):
+        graph_of(b'graph 1 "\xff" {}')
+
+
+@pytest.mark.parametrize("kind", ["xml", "onnx", "json", "ird"])
+@pytest.mark.parametrize(
+    "verb",
+    ["validate", "infer", "lower", "raise", "inspect", "explain", "run", "compare"],
+)
+def test_verbs_take_every_format(
+    files: dict[str, Path], verb: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, str(files[kind])]) == 0, capsys.readouterr().err
+
+
+def test_shape_of_an_open_onnx_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "open.onnx"
+    onnx.save(deconv(("n", 2, "h", "w")), path)
+    assert main(["infer", str(path), "--shape", "1,2,3,3"]) == 0
+    assert "f32[1,3,6,6]" in capsys.readouterr().out
+
+
+def test_an_output_does_not_overwrite_external_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.onnx"
+    external = {"save_as_external_data": True, "location": "net.bin", "size_threshold": 0}
+    onnx.save(deconv(), path, **external)
+    assert main(["lower", str(path), "-o", str(tmp_path / "net.xml")]) == 2
+    assert "would overwrite a file that" in capsys.readouterr().err
+    assert main(["lower", str(path), "-o", str(tmp_path / "low.xml")]) == 0
