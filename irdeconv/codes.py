@@ -174,7 +174,7 @@ CODES: dict[str, Code] = {
         "the operation cannot be executed",
         "validate, infer and lower work without it; only running needs it",
     ),
-    "E503": Code("a dumped tensor is unknown", "inspect lists the names of all layers"),
+    "E503": Code("a layer or tensor is unknown", "inspect lists the names of all layers"),
     "E504": Code(
         "the results differ",
         "the first layer that differs is where to look; --dump keeps its values",
@@ -186,6 +186,10 @@ CODES: dict[str, Code] = {
     "E506": Code(
         "a peer for comparison is missing or refuses the model",
         "pip install 'irdeconv[oracles]'; validate tells what a runtime refuses",
+    ),
+    "E507": Code(
+        "there is no such piece to cut out",
+        "inspect lists the layers in their order",
     ),
     # E6xx: limits
     "E600": Code(

@@ -47,7 +47,7 @@ LEVELS = (
     ("kernels", "all other kernels"),
     ("ops dialects", "one frozen dataclass per operation"),
     ("graph", "nodes, ports, edges; nothing of operations"),
-    ("io text passes passes/raising runtime importers", "the arrows of the data flow"),
+    ("io text passes passes/raising editing runtime importers", "the arrows of the data flow"),
     (
         "verify/proof verify/compare inspection explanation benchmark",
         "proving, comparing, showing, explaining, timing",

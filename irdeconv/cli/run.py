@@ -23,7 +23,7 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph, Node
+    from irdeconv.graph import Node
     from irdeconv.runtime.program import Step
     from irdeconv.spec import Array
 
@@ -63,6 +63,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
+    from irdeconv.editing.selection import Selection
     from irdeconv.errors import misused
 
     if args.dump and not (args.dump_dir or args.output):
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(graph, items, args.seed, console, limit=args.max_memory)
     plan = api.compile(specialize(graph, inputs), exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}
-    wanted = selected(plan.graph, args.dump)
+    wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
     outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
     if args.output:
         save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
@@ -99,28 +100,6 @@ def _files(args: argparse.Namespace, items: list[str]) -> Iterator[str | None]:
     for item in items:
         _, at, path = item.partition("@")
         yield path if at else item
-
-
-def selected(graph: Graph, patterns: list[str]) -> set[int]:
-    """Return the ids of the layers that --dump names; UsageError for a name that none has."""
-    from irdeconv.errors import Diagnostic, UsageError
-    from irdeconv.suggest import did_you_mean
-
-    names: dict[str, set[int]] = {}
-    for node in graph.nodes():
-        tensors = (t for port in node.tensor_names for t in port)
-        for name in ("all", f"type:{node.type}", node.name, *tensors):
-            names.setdefault(name, set()).add(node.id)
-    problems = [
-        Diagnostic(
-            "E503", "error", f"--dump {p}: there is no such layer", hint=did_you_mean(p, names)
-        )
-        for p in patterns
-        if p not in names
-    ]
-    if problems:
-        raise UsageError(problems)
-    return set().union(*(names[p] for p in patterns))
 
 
 def _tracer(
