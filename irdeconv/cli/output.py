@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import sys
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 
 from irdeconv.cli.console import Console, discard
 from irdeconv.errors import misused
+from irdeconv.io.arrays import npy, npz
 from irdeconv.io.atomic import write_file
 from irdeconv.plural import count
 from irdeconv.spec import Array
@@ -61,28 +60,7 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     if path.endswith(".npy"):
         write_bytes(path, npy(next(iter(arrays.values()))))
         return
-    # Not numpy.savez: a tensor may be called "file", which is its own parameter's name.
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, array in arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), npy(array))
-    write_bytes(path, buffer.getvalue())
-
-
-def npy(array: Array) -> bytes:
-    """Return an array as .npy bytes, without pickled objects."""
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, plain(array), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def plain(array: Array) -> Array:
-    """Return types that NumPy files do not know as float32 (exactly), strings as text."""
-    if array.dtype == object:
-        return array.astype(str)
-    if array.dtype.isbuiltin == 1:
-        return array
-    return array.astype(np.float32)
+    write_bytes(path, npz(arrays))
 
 
 def statistics(array: Array) -> dict[str, Any]:

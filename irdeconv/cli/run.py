@@ -107,7 +107,7 @@ def _tracer(
 ) -> Callable[[Node, tuple[Array, ...]], None]:
     import numpy as np
 
-    from irdeconv.cli.output import npy
+    from irdeconv.io.arrays import npy
 
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
