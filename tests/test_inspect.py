@@ -14,7 +14,7 @@ import irdeconv as ird
 from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.table import scaled, shorten
+from irdeconv.inspection.table import scaled
 from irdeconv.op import REGISTRY
 from irdeconv.ops.basic import Opaque
 from irdeconv.spec import Spec
@@ -205,11 +205,6 @@ def test_html_is_self_contained_and_escaped() -> None:
 )
 def test_scaled(value: int | None, text: str) -> None:
     assert scaled(value) == text
-
-
-def test_shorten_keeps_both_ends() -> None:
-    assert shorten("a" * 50 + "end", 20) == "a" * 9 + "..." + "a" * 5 + "end"
-    assert shorten("two\nlines") == "two\\nlines"
 
 
 def test_sizes_beyond_64_bits() -> None:

@@ -37,7 +37,10 @@ FILES = {
 
 # From the bottom up: a room imports rooms of its own level and of those below.
 LEVELS = (
-    ("places progress", "diagnostics with code, file, line and column; how far work is"),
+    (
+        "places progress wrapping",
+        "diagnostics with code, file, line and column; how far work is; lines",
+    ),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),
     ("kernels/shared", "numbers, nothing of graphs; here what all kernels share"),

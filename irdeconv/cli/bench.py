@@ -61,9 +61,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Measure and report; the exit code says nothing about times."""
     from irdeconv import api
     from irdeconv.benchmark import require_measurable
-    from irdeconv.cli.console import printable
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
+    from irdeconv.wrapping import printable
 
     require_measurable(args.rounds, args.seconds, args.against, args.threads)
     graph = inferred(read(args), args.shape)

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from irdeconv.wrapping import printable
+
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
-
-# Names come from files: control characters (C0, DEL, C1) must not reach a terminal, nor those that
-# end a line or turn the direction of what follows, so that text seems to stand elsewhere.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    """Return the text with control characters other than tab and newline escaped, as in Python."""
-    return _CONTROL.sub(lambda m: m.group().encode("unicode_escape").decode(), text)
 
 
 class Console:

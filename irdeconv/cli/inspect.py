@@ -70,8 +70,8 @@ def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
 
 
 def _render(inspection: Inspection, args: argparse.Namespace, console: Console) -> str:
-    from irdeconv.cli.console import printable
     from irdeconv.text import dump
+    from irdeconv.wrapping import printable
 
     if console.format == "json":
         return json.dumps(inspection.to_dict(), indent=1) + "\n"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from irdeconv.graph import Graph
 from irdeconv.inspection.layers import LayerFacts
-from irdeconv.inspection.table import shorten
+from irdeconv.inspection.table import flat
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DECONVOLUTION_NODE = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
@@ -43,7 +43,7 @@ def _style(row: LayerFacts) -> str:
 
 def label(name: str, type: str) -> str:
     """Return a two-line label: the name above the type."""
-    first = quoted(shorten(name))[1:-1]
+    first = quoted(flat(name))[1:-1]
     return f'"{first}\\n{quoted(type)[1:-1]}"'
 
 

@@ -10,7 +10,7 @@ from irdeconv.inspection.dot import dot
 from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.html import page
 from irdeconv.inspection.layers import deconvolutions, layers
-from irdeconv.inspection.table import number, scaled, shorten, table
+from irdeconv.inspection.table import flat, number, scaled, table
 from irdeconv.inspection.table import share as percentage
 
 INSPECTION_SCHEMA = "irdeconv/inspect/1"
@@ -38,7 +38,7 @@ class Inspection(Facts):
         t = self.totals
         hidden = sum(r.constant for r in self.layers)
         return (
-            f"{shorten(self.graph.info.name)}: {t.layers} layers ({hidden} constant), "
+            f"{flat(self.graph.info.name)}: {t.layers} layers ({hidden} constant), "
             f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
             f"{scaled(t.macs, 'MAC')}" + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
         )

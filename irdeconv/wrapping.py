@@ -1,0 +1,100 @@
+"""Lines that fit a width: how wide a text is, where it may be broken, what must not be shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WIDTH = 80  # columns, where nobody knows how many there are
+
+# Names come from files: control characters (C0, DEL, C1) must not reach a terminal, nor those that
+# end a line or turn the direction of what follows, so that text seems to stand elsewhere.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+# What stays together: a quoted name, and a word with the quoted names in it.
+_WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
+# What the next lines are indented by: a bullet or `= note:`, a term and the gap behind it.
+_LEAD = re.compile(r" *(?:[-*=|] (?:note: |hint: )?)?")
+_TERM = re.compile(r" *\S+(?: \S+)? {2,}(?=\S)")
+
+
+class Break(NamedTuple):
+    """Characters `start` to `end` of a text give way to a new line with an indent."""
+
+    start: int
+    end: int
+    indent: int
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters other than tab and newline escaped, as in Python."""
+    return _CONTROL.sub(lambda m: m.group().encode("unicode_escape").decode(), text)
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text of one line takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrap(text: str, width: int = WIDTH, indent: int | None = None) -> str:
+    """Return the text with lines that are too long broken at spaces; the next ones are indented.
+
+    Without `indent` they stand below the text of a bullet or of a term with its gap, else four
+    columns further in. A quoted name is broken only where it does not fit on a line of its own, a
+    word never.
+    """
+    at, out = 0, []
+    for b in breaks(text, width, indent):
+        out += [text[at : b.start], "\n", " " * b.indent]
+        at = b.end
+    return "".join([*out, text[at:]])
+
+
+def breaks(text: str, width: int = WIDTH, indent: int | None = None) -> list[Break]:
+    """Return where `wrap` breaks a text."""
+    out: list[Break] = []
+    start = 0
+    for line in text.split("\n"):
+        if len(line) > width or (not line.isascii() and columns(line) > width):
+            hang = _indent(line, width) if indent is None else indent
+            out += _broken(line, start, width, hang)
+        start += len(line) + 1
+    return out
+
+
+def _indent(line: str, width: int) -> int:
+    lead, term = _LEAD.match(line), _TERM.match(line)
+    if term is not None and columns(term.group()) <= width // 2:
+        return columns(term.group())
+    assert lead is not None
+    spaces = len(line) - len(line.lstrip(" "))
+    return min(lead.end() if lead.end() > spaces else spaces + 4, width // 2)
+
+
+def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
+    """Yield the breaks of one line that begins at `start` of its text."""
+    here, before = 0, 0  # columns that are taken; the end of the word before
+    for first, last in _words(line, width - indent):
+        wide = columns(line[first:last])
+        gap = first - before
+        if before and here + gap + wide > width:
+            yield Break(start + before, start + first, indent)
+            here = indent + wide
+        else:
+            here += gap + wide
+        before = last
+
+
+def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of what is not broken; quoted text that fits nowhere falls into words."""
+    for match in _WORD.finditer(line):
+        if columns(match.group()) <= width or " " not in match.group():
+            yield match.span()
+        else:
+            for word in re.finditer(r"\S+", match.group()):
+                yield match.start() + word.start(), match.start() + word.end()
