@@ -100,8 +100,19 @@ def test_the_picture() -> None:
     assert picture(3, 60, 1, 2, 0, 0)[0] == "(too wide to be drawn)"
 
 
+@pytest.mark.parametrize("size", range(1, 9))
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (5, 2), (8, 1), (12, 4), (7, 7)])
+def test_the_picture_fits(size: int, kernel: int, stride: int) -> None:
+    for begin in (-3, 0, 2):
+        lines = picture(size, kernel, stride, 2, begin, 1)
+        assert max(map(len, lines)) <= 78, lines
+
+
 @pytest.mark.parametrize("seed", range(40))
-def test_the_rows_of_the_picture_are_the_definition(seed: int) -> None:
+def test_the_rows_of_the_picture_are_the_definition(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irdeconv.explanation.picture.WIDTH", 200)  # all sums fit
     rng = np.random.default_rng([5, seed])
     size, kernel, stride, dilation = (int(v) for v in rng.integers(1, 5, 4))
     full = stride * (size - 1) + dilation * (kernel - 1) + 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-WIDTH = 96  # columns
+from irdeconv.wrapping import WIDTH
+
+INDENT = 2  # columns in front of every line, where the drawing is shown
 INPUTS = 4  # a longer axis is drawn with so many elements
 ROWS = 12
 PHASES = 8
@@ -76,7 +78,7 @@ class AxisDrawing:
     @property
     def fits(self) -> bool:
         """Whether the drawing is narrow enough and shows something."""
-        return self.output > 0 and 11 + self.cell * (self.high - self.low) <= WIDTH
+        return self.output > 0 and 11 + self.cell * (self.high - self.low) <= WIDTH - INDENT
 
     def _line(self, label: str, cells: dict[int, str]) -> str:
         row = (cells.get(p, "").ljust(self.cell) for p in range(self.low, self.high))
@@ -92,7 +94,11 @@ class AxisDrawing:
         yield self._line("data", {p: self._signal(p) for p in range(self.length)})
         window = {p: self._signal(p) for p in range(self.first, self.last)}
         cut = sum(p not in window for p in range(self.length))
-        yield self._line("window", window) + f"   {self._window_words(cut)}"
+        line, words = self._line("window", window), self._window_words(cut)
+        if len(line) + 3 + len(words) <= WIDTH - INDENT:
+            yield f"{line}   {words}"
+        else:
+            yield from (line, f"{'':<9}{words}")
 
     def _window_words(self, cut: int) -> str:
         before, after = -self.first, self.last - self.length
@@ -104,15 +110,21 @@ class AxisDrawing:
         return ", ".join(words)
 
     def rows(self) -> Iterator[str]:
-        """Yield one line per output: the taps where they lie, those over data as a sum."""
+        """Yield one line per output: the taps where they lie, those over data as a sum.
+
+        The sums are left out where a line does not hold them.
+        """
         shown = self.output if self.output <= ROWS else ROWS - 2
-        for o in range(shown):
-            yield self._row(o)
+        rows = [self._row(o) for o in (*range(shown), self.output - 1)]
+        if any(len(line) + len(sum_) > WIDTH - INDENT for line, sum_ in rows):
+            rows = [(line.rstrip(), "") for line, _ in rows]
+        *first, last = map("".join, rows)
+        yield from first
         if shown < self.output:
             yield f"... {self.output - shown - 1} more"
-            yield self._row(self.output - 1)
+            yield last
 
-    def _row(self, o: int) -> str:
+    def _row(self, o: int) -> tuple[str, str]:
         cells, terms = {}, []
         for k in reversed(range(self.kernel)):
             p = self.first + o + self.reach - k * self.dilation
@@ -121,4 +133,4 @@ class AxisDrawing:
             if signal.startswith("x"):
                 terms.append(f"{signal}*w{k}")
         line = self._line(f"y{o}", cells).ljust(9 + self.cell * (self.high - self.low))
-        return f"{line}  = {' + '.join(terms) or 0}"
+        return line, f"  = {' + '.join(terms) or 0}"
