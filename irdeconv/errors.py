@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from irdeconv.codes import CODES
@@ -133,59 +136,70 @@ class OpError(Exception):
 
 
 class IrdeconvError(Exception):
-    """Base of everything that irdeconv raises on purpose; carries all diagnostics found."""
+    """Base of everything that irdeconv raises on purpose; carries all diagnostics found.
+
+    Each kind is also the built-in error that says the same: a ValueError, an OSError, ...
+    """
 
     exit_code: ClassVar[int] = 70
 
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         self.diagnostics: list[Diagnostic] = found
-        super().__init__("\n".join(d.render() for d in found if d.severity == "error"))
+        self.text = "\n".join(d.render() for d in found if d.severity == "error")
+        super().__init__(self.text)
+
+    def __str__(self) -> str:
+        return self.text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics,)
 
 
-class InputError(IrdeconvError):
-    """The file is not a usable IR."""
+class InputError(IrdeconvError, ValueError):
+    """The file is not a usable model."""
 
     exit_code = 3
 
 
-class InferenceError(IrdeconvError):
+class InferenceError(IrdeconvError, ValueError):
     """Shapes or element types do not fit together."""
 
     exit_code = 3
 
 
-class LoweringError(IrdeconvError):
+class LoweringError(IrdeconvError, NotImplementedError):
     """A deconvolution cannot be lowered in the wanted form."""
 
     exit_code = 4
 
 
-class UnsupportedError(IrdeconvError):
+class UnsupportedError(IrdeconvError, NotImplementedError):
     """The graph contains operations or attribute values that irdeconv does not execute."""
 
     exit_code = 4
 
 
-class ExecutionError(IrdeconvError):
+class ExecutionError(IrdeconvError, RuntimeError):
     """A layer failed while the graph was running."""
 
     exit_code = 1
 
 
-class LimitError(IrdeconvError):
+class LimitError(IrdeconvError, MemoryError):
     """A size, count or memory limit is exceeded."""
 
     exit_code = 5
 
 
-class UsageError(IrdeconvError):
+class UsageError(IrdeconvError, ValueError):
     """An argument does not fit the model: input name, shape, element type, option."""
 
     exit_code = 2
+
+
+class ArgumentTypeError(UsageError, TypeError):
+    """An argument is of a type that means nothing here."""
 
 
 def misused(message: str, hint: str | None = None) -> UsageError:
@@ -193,10 +207,56 @@ def misused(message: str, hint: str | None = None) -> UsageError:
     return UsageError(Diagnostic("E700", "error", message, hint=hint))
 
 
-class FileAccessError(IrdeconvError):
-    """A file cannot be opened, read or written."""
+class FileAccessError(IrdeconvError, OSError):
+    """A file cannot be opened, read or written; `errno` and `filename` say more where known."""
 
     exit_code = 6
+
+    def __init__(
+        self,
+        diagnostics: Iterable[Diagnostic] | Diagnostic,
+        number: int | None = None,
+        file: str | None = None,
+    ) -> None:
+        super().__init__(diagnostics)
+        self.errno, self.filename = number, file
+        self.strerror = None if number is None else os.strerror(number)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics, self.errno, self.filename)
+
+
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """There is no such file or folder."""
+
+
+class ForbiddenFileError(FileAccessError, PermissionError):
+    """The file may not be opened, read or written."""
+
+
+class FolderError(FileAccessError, IsADirectoryError):
+    """A folder stands where a file is meant."""
+
+
+class NoFolderError(FileAccessError, NotADirectoryError):
+    """A file stands where a folder is meant."""
+
+
+_BY_NUMBER: dict[int | None, type[FileAccessError]] = {
+    errno.ENOENT: MissingFileError,
+    errno.EACCES: ForbiddenFileError,
+    errno.EPERM: ForbiddenFileError,
+    errno.EISDIR: FolderError,
+    errno.ENOTDIR: NoFolderError,
+}
+
+
+def no_access(
+    diagnostics: Iterable[Diagnostic] | Diagnostic, number: int | None, file: str | PathLike[str]
+) -> FileAccessError:
+    """Return the error of a file by its error number, so that it is a FileNotFoundError or so."""
+    kind = _BY_NUMBER.get(number, FileAccessError)
+    return kind(diagnostics, number, os.fspath(file))
 
 
 @dataclass

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from irdeconv.errors import (
+    ArgumentTypeError,
     Diagnostic,
     InputError,
     IrdeconvError,
@@ -131,7 +132,7 @@ def graph_of(
     )
     loaded = _loaded(model, how)
     if loaded.errors or loaded.graph is None:
-        raise InputError(loaded.diagnostics)
+        raise loaded.error()
     if not isinstance(model, Graph | Lowered | Raised | Inspection):
         recognise(loaded.graph)
     return loaded.graph
@@ -175,7 +176,9 @@ def _no_model(model: object) -> UsageError:
     place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     text = repr(model)
     shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
-    return misused(f"this is no model but a {place}{kind.__qualname__}{shown}", f"it is {ACCEPTED}")
+    message = f"this is no model but a {place}{kind.__qualname__}{shown}"
+    hint = f"a model is {ACCEPTED}"
+    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
 
 
 def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:

@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from irdeconv.errors import Diagnostic, FileAccessError
+from irdeconv.errors import Diagnostic, no_access
 
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
@@ -23,7 +23,7 @@ def check_options(args: argparse.Namespace) -> None:
         if options.get(name) not in (None, RANDOM) and not Path(options[name]).exists():
             reason = os.strerror(errno.ENOENT)
             message = f"cannot read the weights file {options[name]}: {reason}"
-            raise FileAccessError(Diagnostic("E100", "error", message))
+            raise no_access(Diagnostic("E100", "error", message), errno.ENOENT, options[name])
     if options.get("shape"):
         from irdeconv.cli.model import parse_shapes
 
@@ -67,7 +67,7 @@ def require_folder(path: Path) -> None:
         require_writable(_first_missing(path))
     elif not path.is_dir():
         message = f"{path} cannot be written into: it is not a folder"
-        raise FileAccessError(Diagnostic("E701", "error", message))
+        raise no_access(Diagnostic("E701", "error", message), errno.ENOTDIR, path)
     else:
         require_writable(path / "file")
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Diagnostic, FileAccessError, misused
+from irdeconv.errors import Diagnostic, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
 from irdeconv.source import Location, SourceFile
@@ -59,4 +59,4 @@ def _begin(path: str) -> bytes:
     except OSError as e:
         place = Location(SourceFile(path, b""))
         message = f"cannot read {path}: {e.strerror or e}"
-        raise FileAccessError(Diagnostic("E100", "error", message, place)) from None
+        raise no_access(Diagnostic("E100", "error", message, place), e.errno, path) from None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import Diagnostic, FileAccessError, misused
+from irdeconv.errors import Diagnostic, UsageError, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
@@ -98,9 +98,12 @@ def _arrays(path: str | PathLike[str]) -> dict[str, Array]:
             if not hasattr(file, "files"):
                 raise misused(f"{path} holds a single array; weights are an .npz")
             return {name: file[name] for name in file.files}
+    except UsageError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile) as e:
         message = f"cannot read the weights {path}: {e}"
-        raise FileAccessError(Diagnostic("E100", "error", message)) from None
+        number = e.errno if isinstance(e, OSError) else None
+        raise no_access(Diagnostic("E100", "error", message), number, path) from None
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from irdeconv.errors import UnsupportedError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
 from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
@@ -73,6 +74,8 @@ def _load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any,
         if str(e.filename or path) == path:
             raise
         raise malformed(location, f"external data is missing: {e.filename}") from None
+    except UnsupportedError:
+        raise
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as e:
         raise malformed(location, f"the ONNX model cannot be loaded: {e}") from None
     if not model.graph.node and not model.graph.output:

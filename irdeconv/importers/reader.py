@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from irdeconv.errors import OpError
+from irdeconv.errors import IrdeconvError, OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
@@ -84,6 +84,8 @@ class ModelReader:
             self.out.uncovered(name, f"{title}: {e}")
         except OpError as e:
             self.out.problem(name, title, e.problem)
+        except IrdeconvError:
+            raise
         except MISFITS as e:
             message = f"{title}: its inputs do not fit: {e}"
             self.out.add("E300", message, location=self.location, layer=name)

@@ -11,7 +11,7 @@ from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
 
-from irdeconv.errors import Diagnostic, FileAccessError
+from irdeconv.errors import Diagnostic, FileAccessError, no_access
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,10 @@ def failures(path: Path) -> Iterator[None]:
     """Turn an OSError of writing into a FileAccessError (E701) that names the path."""
     try:
         yield
+    except FileAccessError:
+        raise
     except OSError as e:
-        raise _refused(path, e.strerror or str(e)) from e
+        raise _refused(path, e.errno, e.strerror or str(e)) from e
 
 
 def require_writable(target: Path) -> None:
@@ -157,11 +159,12 @@ def require_writable(target: Path) -> None:
         problem = EACCES
     else:
         return
-    raise _refused(target, os.strerror(problem))
+    raise _refused(target, problem, os.strerror(problem))
 
 
-def _refused(path: Path, reason: str) -> FileAccessError:
-    return FileAccessError(Diagnostic("E701", "error", f"{path} cannot be written: {reason}"))
+def _refused(path: Path, number: int | None, reason: str) -> FileAccessError:
+    found = Diagnostic("E701", "error", f"{path} cannot be written: {reason}")
+    return no_access(found, number, path)
 
 
 def _umask() -> int:

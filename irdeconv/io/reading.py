@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from irdeconv.constant import ByteSource
-from irdeconv.errors import Collector, misused
+from irdeconv.errors import Collector, InputError, IrdeconvError, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
@@ -33,9 +33,26 @@ _PATIENCE = 0.5  # seconds
 
 @dataclass
 class Loaded(Collector):
-    """What came of reading: the graph (None where nothing can be built) and every diagnostic."""
+    """What came of reading: the graph (None where nothing can be built) and every diagnostic.
+
+    `denied` is why a file could not be opened.
+    """
 
     graph: Graph | None = None
+    denied: OSError | None = None
+
+    def add_denied(self, path: str, what: str, location: Location, error: Exception) -> None:
+        """Record a file that cannot be opened (E100)."""
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        self.add("E100", f"cannot read {what}{path}: {reason}", location=location)
+        if isinstance(error, OSError):
+            self.denied = OSError(error.errno, error.strerror or reason, path)
+
+    def error(self) -> IrdeconvError:
+        """Return what to raise for these diagnostics."""
+        if self.denied is not None and {d.code for d in self.errors} == {"E100"}:
+            return no_access(self.diagnostics, self.denied.errno, self.denied.filename)
+        return InputError(self.diagnostics)
 
 
 def load(
@@ -94,7 +111,7 @@ def _load(
 
 
 def _source(
-    path: PathLikeText | bytes, name: str, out: Collector, limits: Limits
+    path: PathLikeText | bytes, name: str, out: Loaded, limits: Limits
 ) -> SourceFile | None:
     if isinstance(path, bytes):
         return SourceFile(name, path)
@@ -102,13 +119,8 @@ def _source(
     try:
         return SourceFile(text, read_bytes(text, limits.xml_bytes))
     except (OSError, ValueError) as e:
-        place = Location(SourceFile(text, b""))
-        out.add("E100", f"cannot read {text}: {_reason(e)}", location=place)
+        out.add_denied(text, "", Location(SourceFile(text, b"")), e)
         return None
-
-
-def _reason(e: Exception) -> str:
-    return (isinstance(e, OSError) and e.strerror) or str(e)
 
 
 def read_bytes(path: str, limit: int) -> bytes:
@@ -152,7 +164,7 @@ def _weights(
     weights: PathLikeText | bytes | NoWeights | None,
     xml: Path | None,
     source: SourceFile,
-    out: Collector,
+    out: Loaded,
 ) -> ByteSource:
     if isinstance(weights, bytes):
         return MemoryWeights(weights)
@@ -166,6 +178,5 @@ def _weights(
     try:
         return WeightsFile(text)
     except (OSError, ValueError) as e:
-        message = f"cannot read the weights file {text}: {_reason(e)}"
-        out.add("E100", message, location=Location(source, fixed=(1, 1)))
+        out.add_denied(text, "the weights file ", Location(source, fixed=(1, 1)), e)
         return NoWeights(text)

@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 from lxml import etree
 
 from irdeconv.constant import FileData
-from irdeconv.errors import Diagnostic, FileAccessError, InputError, misused
+from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.op import Op
@@ -82,7 +82,7 @@ def require_model_path(path: Path) -> None:
         require_writable(target)
         if target.exists() and not target.is_file():
             message = f"{target} cannot be written: it is not a regular file"
-            raise FileAccessError(Diagnostic("E701", "error", message))
+            raise no_access(Diagnostic("E701", "error", message), None, target)
 
 
 def _require_data(graph: Graph) -> None:

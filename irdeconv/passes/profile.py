@@ -14,7 +14,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Collector, Diagnostic, FileAccessError, UsageError, misused
+from irdeconv.errors import Collector, Diagnostic, UsageError, misused, no_access
 from irdeconv.suggest import did_you_mean
 
 DEFAULT_TARGET = "generic"
@@ -92,7 +92,8 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
         content = Path(text).read_text("utf-8")
     except OSError as e:
         reason = e.strerror or str(e)
-        raise FileAccessError(Diagnostic("E100", "error", f"cannot read {text}: {reason}")) from e
+        found = Diagnostic("E100", "error", f"cannot read {text}: {reason}")
+        raise no_access(found, e.errno, text) from e
     except UnicodeDecodeError as e:
         raise misused(f"{text}: not TOML: {e}") from e
     return parse_profile(content, Path(text).stem, text)

@@ -12,13 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from irdeconv.errors import Diagnostic, FileAccessError, UnsupportedError
+from irdeconv.errors import Diagnostic, UnsupportedError, no_access
 from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
@@ -138,7 +139,7 @@ class OpenVinoPartner(Partner):
         """Read the model with the shapes of the inputs."""
         if not self.file.exists():
             message = f"cannot read {self.file}: No such file or directory"
-            raise FileAccessError(Diagnostic("E100", "error", message))
+            raise no_access(Diagnostic("E100", "error", message), ENOENT, self.file)
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
             shapes = {}
@@ -147,6 +148,8 @@ class OpenVinoPartner(Partner):
                     shapes[port] = self._ov.PartialShape(list(array.shape))
             if shapes:
                 model.reshape(shapes)
+        except UnsupportedError:
+            raise
         except RuntimeError as e:
             message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
             raise _refused(message, STANDARD) from None
