@@ -42,9 +42,13 @@ CODES: dict[str, Code] = {
     ),
     "E108": Code("an unexpected element", "merge the two elements, or delete one"),
     "E109": Code("characters that no name may contain", "take the character out of the name"),
+    "E110": Code(
+        "the file is no IR but something else",
+        "name the model's .xml",
+    ),
     "E120": Code(
-        "the weights file is missing and a value is needed",
-        "name the .bin with weights= or --weights",
+        "the weights file is missing",
+        "put the .bin beside the .xml, name it with --weights, or leave it out: --no-weights",
     ),
     "E121": Code(
         "a constant lies outside the weights file",
@@ -226,7 +230,10 @@ CODES: dict[str, Code] = {
         "a value is spelled unusually",
         "write it as OpenVINO does, so that every reader understands it",
     ),
-    "W120": Code("the weights file is missing", "name the .bin with weights= or --weights"),
+    "W120": Code(
+        "the weights were left out",
+        "without --no-weights (weights=False) they are read",
+    ),
     "W121": Code(
         "bytes of the weights file are not used by any constant",
         "the .bin may belong to another .xml",

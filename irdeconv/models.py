@@ -6,7 +6,6 @@ Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -32,6 +31,7 @@ from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
 from irdeconv.inspection import Inspection
+from irdeconv.io.kinds import BEGIN, Format, kind_of
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
 from irdeconv.io.weights import MemoryWeights, WeightsFile
@@ -42,17 +42,12 @@ from irdeconv.passes.records import Lowered
 from irdeconv.source import Location, SourceFile
 from irdeconv.text import parse
 
-Format = Literal["xml", "onnx", "json", "ird"]
-Weights = str | PathLike[str] | bytes
+Weights = str | PathLike[str] | bytes | Literal[False]
 SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
 ACCEPTED = (
     "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what lower, raise_ or "
     "inspect return, an openvino.Model, an onnx.ModelProto"
 )
-_BEGIN = 256  # bytes that tell the formats apart
-_SPACE = b" \t\r\n\xef\xbb\xbf"
-# Format version, then the key of one of the fields that a writer puts behind it.
-_ONNX = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x32\x3a\x42]")
 
 
 @runtime_checkable
@@ -116,8 +111,9 @@ def graph_of(
     `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what `lower`,
     `raise_` or `inspect` return, an `openvino.Model` or an `onnx.ModelProto`. Files are told apart
     by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form. `weights` is the `.bin`
-    of an IR, or an .npz or "random" (with `seed`) of a dump. `shapes` makes open input shapes of
-    ONNX models and dumps exact while they are imported; otherwise they are not looked at.
+    of an IR (False: the structure alone is read), or an .npz or "random" (with `seed`) of a dump.
+    `shapes` makes open input shapes of ONNX models and dumps exact while they are imported;
+    otherwise they are not looked at.
     Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
     model, UsageError (also a TypeError) for what is no model and for arguments that it does not
     have.
@@ -184,7 +180,7 @@ def _no_model(model: object) -> UsageError:
 def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:
     if not isinstance(model, str | PathLike):
         data = bytes(model)
-        return _of_format(format_of(data[:_BEGIN]) or "xml", data, how.name, how)
+        return _of_format(kind_of(data[:BEGIN], "").format or "xml", data, how.name, how)
     path = os.fspath(model)
     if not isinstance(path, str):
         raise _no_model(model)
@@ -192,7 +188,8 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     if suffix == "xml":
         return _of_format("xml", path, path, how)
     begin, rest = _begin(path, how.limits)
-    found = None if begin is None else format_of(begin) or suffix
+    kind = None if begin is None else kind_of(begin, path)
+    found = kind and (kind.format or (None if kind.foreign else suffix))
     return _of_format(found or "xml", path if rest is None else rest, path, how)
 
 
@@ -204,27 +201,18 @@ def _begin(path: str, limits: Limits) -> tuple[bytes | None, bytes | None]:
     with suppress(OSError, ValueError):
         if stat.S_ISFIFO(os.stat(path).st_mode):
             data = read_bytes(path, limits.xml_bytes)
-            return data[:_BEGIN], data
+            return data[:BEGIN], data
         with open(path, "rb") as file:
-            return file.read(_BEGIN), None
+            return file.read(BEGIN), None
     return None, None
-
-
-def format_of(begin: bytes) -> Format | None:
-    """Tell a format by the first bytes of a file; None where they are of none of them."""
-    text = begin.lstrip(_SPACE)
-    if text.startswith(b"<"):
-        return "xml"
-    if text.startswith(b"{"):
-        return "json"
-    if re.match(rb"(//[^\n]*\s+)*graph\s", text):
-        return "ird"
-    return "onnx" if _ONNX.match(begin) else None
 
 
 def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
+    if how.weights is False:
+        message = "weights are left out of an IR; other formats hold theirs themselves"
+        raise misused(message, "read it with them")
     if kind == "ird":
         why = "the text form holds its constants, and says how each deconvolution is meant"
         how.refuse(("weights", "semantics"), why)

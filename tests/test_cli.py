@@ -134,12 +134,6 @@ def test_unknown_operations(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert command("validate", path) == 1
 
 
-def test_missing_weights_are_an_unreadable_model(net: Path) -> None:
-    net.with_suffix(".bin").unlink()
-    assert command("validate", net) == 0
-    assert command("run", net) == 3
-
-
 def test_output_that_cannot_be_written(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("lower", "infer", "run", "inspect"):
         out = "out.npz" if verb == "run" else "out.xml"

@@ -156,4 +156,4 @@ def test_options_that_do_not_fit(
     net: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("run", net, *wrong) == 2
-    assert "error: argument --" in capsys.readouterr().err
+    assert "error[E700]: --" in capsys.readouterr().err

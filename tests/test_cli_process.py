@@ -77,8 +77,11 @@ def test_exit_codes_reach_the_shell(net: Path) -> None:
 
 def test_stdin(net: Path) -> None:
     done = process("validate", "-", input=net.read_text())
-    assert done.stdout.endswith("<stdin>: valid, 0 errors, 1 warning\n")
-    assert "<stdin>:7:1: warning[W120]" in done.stdout
+    assert done.stdout.endswith("<stdin>: invalid, 1 error, 0 warnings\n")
+    assert "<stdin>:7:1: error[E120]: the weights were not given" in done.stdout
+    done = process("validate", "-", "--no-weights", input=net.read_text())
+    assert done.stdout.endswith("<stdin>: valid, 0 errors, 0 warnings, without weights\n")
+    assert "<stdin>:7:1: note[W120]" in done.stdout
     weights = net.with_suffix(".bin")
     done = process("run", "-", "--weights", weights, input=net.read_text())
     assert (done.returncode, "[1, 3, 7, 7]" in done.stdout) == (0, True)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import os
+import pickle
 import random
 import re
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -23,8 +29,8 @@ from support.loading import codes, found, read
     [
         (b"", "E101"),
         (b"  \n", "E101"),
-        (b"\0\0\0", "E101"),
-        (b"PK\x03\x04", "E101"),
+        (b"\0\0\0", "E110"),
+        (b"PK\x03\x04", "E110"),
         (b"<net", "E101"),
         (b"<net version='11'><layers>", "E101"),
         (b"<model/>", "E103"),
@@ -40,17 +46,67 @@ def test_files_that_are_no_ir(data: bytes, code: str) -> None:
     assert loaded.graph is None
     assert [d.code for d in loaded.diagnostics] == [code]
     assert loaded.diagnostics[0].location is not None
-    assert loaded.diagnostics[0].location.position is not None
+    assert (loaded.diagnostics[0].location.position is None) == (code == "E110")
+
+
+def zipped(name: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, b"12345678")
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("data", "convertible"),
-    [(b"\x08\x09\x12", True), (b' {"graph": []}', True), (b"<net>", False),
-     (b"\n<net", False), (b"\xef\xbb\xbf<net>", False), ("<net>".encode("utf-16"), False)],
-)  # fmt: skip
-def test_models_of_other_formats_are_sent_to_convert(data: bytes, convertible: bool) -> None:
+    ("data", "code", "kind"),
+    [
+        (b"<net>", "E101", "not well-formed XML"),
+        (b"\n<net", "E101", "not well-formed XML"),
+        (b"\xef\xbb\xbf<net>", "E101", "not well-formed XML"),
+        ("<net>".encode("utf-16"), "E101", "UTF-16 text, not well-formed XML"),
+        ("<net>".encode("utf-16-le"), "E101", "UTF-16 text, not well-formed XML"),
+        (b"net:", "E101", "plain text, not well-formed XML"),
+        (b"", "E101", "empty"),
+        (b" \n", "E101", "empty"),
+        ("<net/>".encode("utf-32"), "E110", "UTF-32 text"),
+        ("<net/>".encode("utf-32-be"), "E110", "UTF-32 text"),
+        (b"\x08\x09\x12", "E110", "an ONNX model"),
+        (b' {"graph": []}', "E110", "JSON"),
+        (b'graph 1 "net" {', "E110", "the text form of a graph"),
+        (gzip.compress(b"<net/>"), "E110", "compressed by gzip"),
+        (bz2.compress(b"<net/>"), "E110", "compressed by bzip2"),
+        (lzma.compress(b"<net/>"), "E110", "compressed by xz"),
+        (zipped("x.npy"), "E110", "an .npz of NumPy arrays"),
+        (zipped("model/data.pkl"), "E110", "a PyTorch file"),
+        (zipped("config.json"), "E110", "a Keras model"),
+        (zipped("model.xml"), "E110", "a zip archive"),
+        (pickle.dumps([1]), "E110", "a Python pickle, as PyTorch wrote it"),
+        (b"\x1c\0\0\0TFL3\x14\0", "E110", "a TensorFlow Lite model"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "E110", "a git-lfs pointer"),
+        (b"<!DOCTYPE html>\n<html><p>", "E110", "a web page"),
+        (b"\n<HTML>", "E110", "a web page"),
+        (b"\x7fELF\2\1\1\0", "E110", "a program or library (ELF)"),
+        (bytes(range(256)), "E110", "binary data"),
+    ],
+)
+def test_the_kind_of_file_is_told(data: bytes, code: str, kind: str) -> None:
     (problem,) = read(data).diagnostics
-    assert ("convert makes one" in (problem.hint or "")) is convertible
+    assert (problem.code, problem.hint is not None) == (code, True)
+    assert kind in problem.message
+
+
+def test_weights_that_are_something_else(tmp_path: Path) -> None:
+    """What the file is is said once, whatever the number of constants."""
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+    for data, message in [
+        (b"", "<memory> is empty"),
+        (pointer[:23], "<memory> is a git-lfs pointer, not weights"),
+        (b"<html><p>404", "<memory> is a web page, not weights"),
+        (gzip.compress(b"")[:20], "<memory> is compressed by gzip, not weights"),
+        (bytes(12), '<memory> has 12 bytes: Const "c" lies at 0 to 24'),
+    ]:
+        (problem,) = read(ib.chain(), data).diagnostics
+        assert problem.code == "E121"
+        assert problem.message == message
 
 
 def test_entities_do_not_expand() -> None:
@@ -100,7 +156,14 @@ def test_repeated_problems_are_counted() -> None:
 def test_missing_weights(tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text(ib.chain())
     loaded = load(tmp_path / "m.xml")
-    assert codes(loaded) == ["W120"]
+    (problem,) = loaded.diagnostics
+    assert problem.code == "E120"
+    assert (
+        problem.message == f'the weights file {tmp_path / "m.bin"} is missing; Const "c" needs it'
+    )
+    loaded = load(tmp_path / "m.xml", weights=False)
+    (problem,) = loaded.diagnostics
+    assert (problem.code, problem.severity) == ("W120", "note")
     assert loaded.graph is not None
     assert not loaded.graph.node(2).op.data.available  # type: ignore[attr-defined]
 
@@ -113,13 +176,13 @@ def test_empty_and_long_weights() -> None:
 def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text(ib.chain())
     (tmp_path / "m.bin").mkdir()
-    assert codes(load(tmp_path / "m.xml")) == ["E100", "W120"]
+    assert codes(load(tmp_path / "m.xml")) == ["E100"]
     assert codes(load(tmp_path)) == ["E100"]
     assert codes(load(tmp_path / "none.xml")) == ["E100"]
     assert codes(load("a\0b.xml")) == ["E100"]
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "fifo")
-        assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100", "W120"]
+        assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100"]
         assert codes(load(tmp_path / "fifo")) == ["E100"]
 
 

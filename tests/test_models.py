@@ -13,7 +13,8 @@ from onnx import helper
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.models import format_of, graph_of
+from irdeconv.io.kinds import kind_of
+from irdeconv.models import graph_of
 from support.onnx_models import info, model
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")
@@ -77,7 +78,7 @@ def test_what_holds_a_graph_gives_it() -> None:
 def test_files_and_bytes_of_each_format(files: dict[str, Path], kind: str) -> None:
     path = files[kind]
     data = path.read_bytes()
-    assert format_of(data[:256]) == kind
+    assert kind_of(data[:256], "").format == kind
     expected = output(graph_of(files["xml"]))
     weights = path.with_suffix(".bin").read_bytes() if kind == "xml" else None
     nameless = path.rename(path.with_suffix(".model"))

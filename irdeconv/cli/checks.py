@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from irdeconv.errors import Diagnostic, no_access
+from irdeconv.errors import Diagnostic, misused, no_access
 
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
@@ -19,6 +19,8 @@ def check_options(args: argparse.Namespace) -> None:
     The verbs need not think of it: an option is checked where a verb has it.
     """
     options = {name: value for name, value in vars(args).items() if value is not None}
+    if options.get("no_weights") and "weights" in options:
+        raise misused("--no-weights and --weights exclude each other", "leave one out")
     for name in ("weights", "lowered_weights", "other_weights"):
         if options.get(name) not in (None, RANDOM) and not Path(options[name]).exists():
             reason = os.strerror(errno.ENOENT)
@@ -44,7 +46,6 @@ def check_options(args: argparse.Namespace) -> None:
 
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
-    from irdeconv.errors import misused
     from irdeconv.io.atomic import require_writable
     from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 

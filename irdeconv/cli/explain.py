@@ -14,7 +14,7 @@ from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser)
+    add_model(parser, structure=True)
     parser.add_argument("layer", metavar="LAYER", nargs="?", help="the name of a deconvolution")
     parser.add_argument(
         "--solve",

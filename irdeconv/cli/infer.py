@@ -1,5 +1,6 @@
 """Infer element types and shapes of all layers and compare them with what the file declares.
 
+"refined" is narrower than declared, "wider" admits more: what is declared is not confirmed.
 Exit code 0 also where they differ: OpenVINO ignores declared shapes. `-o` writes the inferred ones.
 """
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from irdeconv.spec import Spec
 
 
+STATES = ("same", "refined", "wider", "new", "differs")
+
+
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser)
+    add_model(parser, structure=True)
     add_shapes(parser)
     parser.add_argument("--all", action="store_true", help="list constants, too")
     add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)")
@@ -30,7 +34,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Infer and report."""
     from irdeconv import api
     from irdeconv.cli.model import ends, inferred, protect, read
+    from irdeconv.errors import misused
 
+    if args.no_weights and args.output:
+        raise misused("-o needs the weights: they are part of the IR", "leave --no-weights out")
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     graph = inferred(read(args), args.shape)
     rows = report(graph)
@@ -39,10 +46,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.log(f"wrote {args.output}")
     if console.wants_json:
         differing = sum(r["status"] == "differs" for r in rows)
-        content = {"file": args.file, **ends(graph), "differs": differing, "tensors": rows}
+        content = {"file": args.file, "no_weights": args.no_weights, **ends(graph)}
+        content |= {"differs": differing, "tensors": rows}
         console.json("infer", content)
     else:
         _text(graph, rows, console, everything=args.all)
+        if args.no_weights:
+            console.text("structure alone: what depends on values of constants is open")
     return 0
 
 
@@ -69,14 +79,17 @@ def report(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:
-    from irdeconv.spec import compatible
+    from irdeconv.spec import compatible, merge_shapes
 
     if declared is None:
         return "new"
     if (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
         return "same"
     types = declared.dtype is None or spec.dtype is None or declared.dtype == spec.dtype
-    return "refined" if types and compatible(declared.shape, spec.shape) else "differs"
+    if not types or not compatible(declared.shape, spec.shape):
+        return "differs"
+    narrower = merge_shapes(declared.shape, spec.shape) == spec.shape
+    return "refined" if narrower and (spec.dtype or not declared.dtype) else "wider"
 
 
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
@@ -87,7 +100,7 @@ def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everyth
     head = ("id", "name", "type", "declared", "inferred", "status")
     cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
     console.text(table(head, cells, ("id",)))
-    tally = {s: sum(r["status"] == s for r in rows) for s in ("same", "refined", "new", "differs")}
+    tally = {s: sum(r["status"] == s for r in rows) for s in STATES}
     print_ends(graph, console)
     states = ", ".join(f"{v} {k}" for k, v in tally.items() if v)
     console.text(f"{graph.info.name}: {count(len(rows), 'tensor')}: {states}")

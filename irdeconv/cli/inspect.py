@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser)
+    add_model(parser, structure=True)
     add_shapes(parser)
     parser.add_argument(
         "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from irdeconv import api
 from irdeconv.cli.console import Console
@@ -29,7 +30,7 @@ STDIN = "<stdin>"
 
 def validate_file(
     file: str,
-    weights: str | None,
+    weights: str | Literal[False] | None,
     semantics: Semantics = "runtime",
     shapes: Mapping[str, Shape | None] | None = None,
 ) -> list[Diagnostic]:
@@ -51,7 +52,9 @@ def read(args: argparse.Namespace) -> Graph:
     """
     shapes = parse_shapes(getattr(args, "shape", ()))
     seed = getattr(args, "seed", 0)
-    graph = read_file(args.file, args.weights, args.semantics, shapes=shapes, seed=seed)
+    left_out = getattr(args, "no_weights", False)
+    weights: str | Literal[False] | None = False if left_out else args.weights
+    graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
     output = getattr(args, "output", None)
     more = {Path(f).resolve() for f in graph.info.files}
     if output and not args.force and written(output) & more:
@@ -62,7 +65,7 @@ def read(args: argparse.Namespace) -> Graph:
 
 def read_file(
     file: str,
-    weights: str | None = None,
+    weights: str | Literal[False] | None = None,
     semantics: Semantics = "runtime",
     *,
     shapes: Mapping[str, Shape | None] | None = None,

@@ -93,8 +93,8 @@ class OptionParser(argparse.ArgumentParser):
         raise misparsed(self, message, self._args, self._others)
 
 
-def add_model(parser: OptionParser) -> None:
-    """Add FILE, --weights and --semantics."""
+def add_model(parser: OptionParser, *, structure: bool = False) -> None:
+    """Add FILE, --weights and --semantics; `structure` adds --no-weights."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -107,7 +107,18 @@ def add_model(parser: OptionParser) -> None:
         help="the .bin file (default: beside the .xml, same name); of a dump: an .npz by tensor id "
         "or name, or random",
     )
+    if structure:
+        add_no_weights(parser)
     add_semantics(parser)
+
+
+def add_no_weights(parser: OptionParser) -> None:
+    """Add --no-weights, for verbs that look at the structure of a model."""
+    parser.add_argument(
+        "--no-weights",
+        action="store_true",
+        help="leave the .bin out: what depends on values of constants stays open",
+    )
 
 
 def add_semantics(parser: OptionParser) -> None:

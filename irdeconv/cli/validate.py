@@ -6,10 +6,10 @@ Exit code 0: no errors (warnings may remain), 1: errors were found.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_semantics, add_shapes
+from irdeconv.cli.options import OptionParser, add_format, add_no_weights, add_semantics, add_shapes
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def configure(parser: OptionParser) -> None:
     )
     parser.add_argument("--weights", metavar="FILE", help="the .bin file of a single FILE")
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    add_no_weights(parser)
     add_semantics(parser)
     add_shapes(parser)
     add_format(parser, "sarif", "junit")
@@ -37,9 +38,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file")
     shapes = parse_shapes(args.shape)
-    found = {
-        f: validate_file(f, args.weights, args.semantics, shapes) for f in dict.fromkeys(args.files)
-    }
+    weights: str | Literal[False] | None = False if args.no_weights else args.weights
+    files = dict.fromkeys(args.files)
+    found = {f: validate_file(f, weights, args.semantics, shapes) for f in files}
     everything = [d for ds in found.values() for d in ds]
     if console.format == "json":
         console.json("validate", _json(found, args.strict))
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     elif console.format == "junit":
         console.raw(junit(found))
     else:
-        _text(found, console, args.strict)
+        _text(found, console, args)
     refused = code_of(everything)
     if valid(everything, args.strict):
         return 0
@@ -61,16 +62,17 @@ def valid(diagnostics: list[Diagnostic], strict: bool) -> bool:
     return not errors and not (strict and warnings)
 
 
-def _text(found: dict[str, list[Diagnostic]], console: Console, strict: bool) -> None:
+def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.Namespace) -> None:
     from irdeconv.cli.diagnostics import parts
 
     for file, diagnostics in found.items():
         for d in diagnostics:
             console.text(*parts(d))
         errors, warnings = tally(diagnostics)
-        good = valid(diagnostics, strict)
+        good = valid(diagnostics, args.strict)
         verdict = ("valid", "bold green") if good else ("invalid", "bold red")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
+        counts += ", without weights" if args.no_weights else ""
         name = "<stdin>" if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
 

@@ -113,13 +113,7 @@ class ConstantReader:
             fine = False
         total = self._context.weights.size
         if total is not None and offset + size > total and size:
-            self._add(
-                "E121",
-                f"bytes {offset} to {offset + size} lie outside the weights file, "
-                f"which has {total} bytes",
-                "offset" if offset >= total else "size",
-                f"the weights file is {self._context.weights.path}",
-            )
+            self._context.outside.append((self._layer, offset, offset + size))
             fine = False
         self._context.used.append((offset, offset + size))
         return fine

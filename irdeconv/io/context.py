@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from irdeconv.constant import ByteSource
 from irdeconv.errors import Collector, Note, Problem, Severity
 from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.limits import Limits
+from irdeconv.io.weights import NoWeights
 from irdeconv.source import Anchor, Location, SourceFile
 from irdeconv.suggest import did_you_mean
 
@@ -21,17 +21,19 @@ class Context:
     """Reading one file: its source, diagnostics, weights and options.
 
     `used` gathers the parts of the weights file that constants cover, those of bodies as well;
-    `unplaced` says that some constant does not tell its part.
+    `unplaced` says that some constant does not tell its part, `outside` are those whose part lies
+    outside the file, with where it begins and ends.
     `unknown` counts layers of operations without details, by (type, version).
     """
 
     source: SourceFile
     out: Collector
-    weights: ByteSource
+    weights: NoWeights
     limits: Limits
     semantics: Semantics
     used: list[tuple[int, int]] = field(default_factory=list)
     unplaced: bool = False
+    outside: list[tuple[XmlLayer, int, int]] = field(default_factory=list)
     unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 

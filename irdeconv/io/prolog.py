@@ -10,6 +10,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from irdeconv.errors import Collector
+from irdeconv.io.kinds import BEGIN, kind_of
 from irdeconv.source import Location, SourceFile
 
 _LOOKED_AT_ONCE = 1 << 14
@@ -34,7 +35,8 @@ class _DoctypeSeen(Exception):
 def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
     """Return the root element, or None and a diagnostic: not XML, or a DOCTYPE."""
     if not source.data.strip():
-        out.add("E101", "the file is empty", location=_place(source, 1, 1))
+        hint = kind_of(b"", source.name).mend
+        out.add("E101", "the file is empty", location=_place(source, 1, 1), hint=hint)
         return None
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _doctype
@@ -86,10 +88,11 @@ def report_malformed(
         message, line, column = expat.ErrorString(e.code), e.lineno, e.offset + 1
     except (LookupError, ValueError) as e:
         message = f"unreadable encoding: {e}"
-    xml = b"<" in source.data.lstrip()[:4]  # behind a byte order mark
-    hint = None if xml else "an IR is XML; convert makes one of an .onnx model or a .json dump"
-    place = _place(source, line, column)
-    out.add("E101", f"not well-formed XML: {message}", location=place, hint=hint)
+    kind = kind_of(source.data[:BEGIN], source.name)
+    what, hint = "not well-formed XML", None
+    if kind.format != "xml":
+        what, hint = f"{kind.name}, {what}", kind.mend
+    out.add("E101", f"{what}: {message}", location=_place(source, line, column), hint=hint)
 
 
 def _place(source: SourceFile, line: int, column: int) -> Location:

@@ -11,22 +11,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
-from irdeconv.constant import ByteSource
 from irdeconv.errors import Collector, InputError, IrdeconvError, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
 from irdeconv.io.context import Context
+from irdeconv.io.kinds import BEGIN, BINARY, kind_of
 from irdeconv.io.limits import Limits
 from irdeconv.io.operations import report_unknown
 from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
-from irdeconv.io.weights_use import check_weights
+from irdeconv.io.weights_use import LEFT_OUT, UNREADABLE, check_weights
 from irdeconv.io.xml_reader import read_document
 from irdeconv.source import Location, SourceFile
 
 PathLikeText = str | PathLike[str]
+Weights = PathLikeText | bytes | NoWeights | Literal[False] | None
 _READ_AT_ONCE = 1 << 20
 _PATIENCE = 0.5  # seconds
 
@@ -57,7 +58,7 @@ class Loaded(Collector):
 
 def load(
     path: PathLikeText | bytes,
-    weights: PathLikeText | bytes | NoWeights | None = None,
+    weights: Weights = None,
     *,
     semantics: Semantics = "runtime",
     limits: Limits | None = None,
@@ -66,7 +67,8 @@ def load(
     """Read an IR (version 10 or 11); a bad file is described by diagnostics, never by an exception.
 
     `path` names the `.xml`, or is its bytes (then called `name`). `weights` names or is the `.bin`;
-    by default it is the file beside the `.xml` with the same stem, which may be missing.
+    by default it is the file beside the `.xml` with the same stem, which may be missing where no
+    constant needs it. False leaves the weights out: the structure alone is read.
     """
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
@@ -89,15 +91,17 @@ def _without_gc() -> Iterator[None]:
 
 def _load(
     path: PathLikeText | bytes,
-    weights: PathLikeText | bytes | NoWeights | None,
+    weights: Weights,
     semantics: Semantics,
     limits: Limits,
     name: str,
 ) -> Loaded:
     out = Loaded()
     source = _source(path, name, out, limits)
-    document = None if source is None else read_document(source, out, limits)
-    if source is None or document is None:
+    if source is None or _is_foreign(source, out):
+        return out
+    document = read_document(source, out, limits)
+    if document is None:
         return out
     store = _weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
     context = Context(source, out, store, limits, semantics)
@@ -160,23 +164,31 @@ def _first_bytes(fd: int) -> bytes:
     raise OSError("nothing writes to this pipe")
 
 
-def _weights(
-    weights: PathLikeText | bytes | NoWeights | None,
-    xml: Path | None,
-    source: SourceFile,
-    out: Loaded,
-) -> ByteSource:
+def _is_foreign(source: SourceFile, out: Collector) -> bool:
+    """Report a file that is known to be something else; whether it is."""
+    path = source.path or source.name
+    kind = kind_of(source.data[:BEGIN], path)
+    if kind.format == "xml" or not (kind.format or kind.foreign or kind.name == BINARY):
+        return False
+    message = f"the file is {kind.name}, no OpenVINO IR"
+    out.add("E110", message, location=Location(SourceFile(path, b"")), hint=kind.mend)
+    return True
+
+
+def _weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
     if isinstance(weights, bytes):
         return MemoryWeights(weights)
     if isinstance(weights, NoWeights):
         return weights
+    if weights is False:
+        return NoWeights("", LEFT_OUT)
     if weights is None:
         if xml is None:
-            return NoWeights("(none given)")
+            return NoWeights("", "the weights were not given")
         weights = xml.with_suffix(".bin")
     text = os.fspath(weights)
     try:
         return WeightsFile(text)
     except (OSError, ValueError) as e:
         out.add_denied(text, "the weights file ", Location(source, fixed=(1, 1)), e)
-        return NoWeights(text)
+        return NoWeights(text, UNREADABLE)

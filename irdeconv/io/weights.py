@@ -12,16 +12,20 @@ from irdeconv.errors import OpError
 
 
 class NoWeights:
-    """Stands for a weights file that was not given or cannot be read; a `ByteSource`."""
+    """Stands for a weights file that is missing or was left out; a `ByteSource`.
 
-    def __init__(self, path: str) -> None:
+    `reason` is what `read` says.
+    """
+
+    def __init__(self, path: str, reason: str | None = None) -> None:
         self.path = path
+        self.reason = reason or f"the weights file {path} is missing"
         self._view: memoryview | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The file may be another one where and when this is unpickled.
         if self._view is None:
-            return NoWeights, (self.path,)
+            return NoWeights, (self.path, self.reason)
         return MemoryWeights, (bytes(self._view), self.path)
 
     def __deepcopy__(self, memo: object) -> NoWeights:
@@ -35,7 +39,7 @@ class NoWeights:
     def read(self, offset: int, size: int) -> memoryview:
         """Return a part without copying; OpError where the file is missing or too short."""
         if self._view is None:
-            raise OpError(f"the weights file {self.path} is missing", code="E120")
+            raise OpError(self.reason, code="E120")
         if offset < 0 or size < 0 or offset + size > len(self._view):
             raise OpError(
                 f"bytes {offset}..{offset + size} lie outside {self.path}, which has "

@@ -1,21 +1,31 @@
-"""The weights file as a whole: missing, or with bytes that no constant uses."""
+"""The weights file as a whole: missing, too short, or with bytes that no constant uses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from irdeconv.errors import Severity
 from irdeconv.io.context import Context
 from irdeconv.io.document import Document, XmlLayer
+from irdeconv.io.kinds import BEGIN, kind_of
+from irdeconv.plural import count
 from irdeconv.source import Anchor
+
+# Why there are no weights, beside that the file is missing.
+LEFT_OUT = "the weights were left out"
+UNREADABLE = "the weights file cannot be read"
 
 # Gaps up to this many bytes are what writers leave for alignment.
 _LARGEST_GAP = 63
 
 
 def check_weights(document: Document, context: Context) -> None:
-    """Report a missing weights file, and bytes of it that no constant uses."""
+    """Report a weights file that is missing or too short, and bytes that no constant uses."""
     size = context.weights.size
     if size is None:
         _missing(document, context)
         return
+    _outside(size, context)
     if context.unplaced:
         return
     end = max((stop for _, stop in context.used), default=0)
@@ -46,24 +56,64 @@ def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _missing(document: Document, context: Context) -> None:
-    """Warn at the first constant that has bytes; a model without any needs no weights file."""
-    if not any(stop > start for start, stop in context.used):
+    """Report once what constants with bytes lack; a model without any needs no weights file."""
+    reason = context.weights.reason
+    if not any(stop > start for start, stop in context.used) or reason == UNREADABLE:
         return
-    layer = _first_constant(document)
-    context.add(
-        "W120",
-        f"the weights file {context.weights.path} is missing; values of constants are unknown",
-        layer=layer,
-        hint="shapes are checked as far as they do not depend on values",
-    )
+    first, *more = _constants(document)
+    if reason == LEFT_OUT:
+        message = f"{LEFT_OUT}: what depends on values of constants is open"
+        _add(context, "W120", message, first, severity="note")
+    else:
+        need = f"and {count(len(more), 'more constant')} need it" if more else "needs it"
+        _add(context, "E120", f'{reason}; Const "{first.name}" {need}', first)
 
 
-def _first_constant(document: Document) -> XmlLayer | None:
+def _outside(size: int, context: Context) -> None:
+    """Report once the constants that lie outside the weights file."""
+    if not context.outside:
+        return
+    (layer, start, stop), *more = context.outside
+    path = context.weights.path
+    kind = kind_of(bytes(context.weights.read(0, min(size, BEGIN))), path)
+    if not size:
+        message, hint = f"{path} is empty", kind.mend
+    elif (kind.foreign or kind.format) and kind.name != "weights":
+        message, hint = f"{path} is {kind.name}, not weights", kind.mend
+    else:
+        need = f'Const "{layer.name}" lies at {start} to {stop}'
+        if more:
+            need += f", {count(len(more), 'more constant')} outside it, too"
+        message = f"{path} has {count(size, 'byte')}: {need}"
+        hint = f"{path} is cut off or belongs to another .xml"
+    _add(context, "E121", message, layer, "offset" if start >= size else "size", hint=hint)
+
+
+def _constants(document: Document) -> Iterator[XmlLayer]:
     for layer in document.layers:
         if layer.type == "Const":
-            return layer
+            yield layer
         for body in layer.bodies:
-            found = _first_constant(body.document)
-            if found is not None:
-                return found
-    return None
+            yield from _constants(body.document)
+
+
+def _add(
+    context: Context,
+    code: str,
+    message: str,
+    layer: XmlLayer,
+    attribute: str | None = None,
+    *,
+    severity: Severity | None = None,
+    hint: str | None = None,
+) -> None:
+    """Report what is wrong with the file; the place is that of the first layer that needs it."""
+    anchor = layer.within(layer.data_sub if attribute else 0)
+    context.out.add(
+        code,
+        message,
+        severity=severity,
+        location=context.place(anchor, attribute),
+        layer=layer.name,
+        hint=hint,
+    )

@@ -1,0 +1,128 @@
+"""What a file is, told by how it begins: a model that irdeconv reads, or something else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Literal, NamedTuple
+
+BEGIN = 4096  # bytes that tell
+
+
+Format = Literal["xml", "onnx", "json", "ird"]
+
+
+class Kind(NamedTuple):
+    """What a file is, and what makes a model of it.
+
+    `format` is given for what irdeconv reads, by the suffix that such a file should have.
+    """
+
+    name: str
+    mend: str
+    format: Format | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is known to be no model that irdeconv reads."""
+        return self.format is None and self.name not in _UNTOLD
+
+
+_EXPORT = "export the model to ONNX or OpenVINO IR where it was made"
+_UNPACK = "unpack it and name the model in it"
+_NOT_MODEL = "name the model's .xml"
+_IR = Kind("an OpenVINO IR", "call it .xml", "xml")
+_ONNX = Kind("an ONNX model", "call it .onnx", "onnx")
+_JSON = Kind("JSON", "call it .json if it is a dump of oneDNN Graph", "json")
+_TEXT_FORM = Kind("the text form of a graph", "call it .ird", "ird")
+_BINARY = Kind("binary data", _NOT_MODEL)
+_PLAIN = Kind("plain text", _NOT_MODEL)
+_EMPTY = Kind("an empty file", "copy or export it again: nothing was written into it")
+_UTF = "save it as UTF-8: iconv -f {} -t UTF-8 (and drop encoding= in its first line)"
+_SIGNATURES = (
+    (b"\x1f\x8b", Kind("compressed by gzip", "unpack it: gunzip -k {}")),
+    (b"BZh", Kind("compressed by bzip2", "unpack it: bunzip2 -k {}")),
+    (b"\xfd7zXZ\0", Kind("compressed by xz", "unpack it: unxz -k {}")),
+    (b"\x28\xb5\x2f\xfd", Kind("compressed by zstd", "unpack it: unzstd {}")),
+    (b"\x04\x22\x4d\x18", Kind("compressed by lz4", "unpack it: unlz4 {}")),
+    (b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", _UNPACK)),
+    (b"version https://git-lfs", Kind("a git-lfs pointer", "fetch the file itself: git lfs pull")),
+    (b"\x7fELF", Kind("a program or library (ELF)", _NOT_MODEL)),
+    (b"MZ", Kind("a program or library of Windows", _NOT_MODEL)),
+    (b"\xcf\xfa\xed\xfe", Kind("a program or library of macOS", _NOT_MODEL)),
+    (b"\x93NUMPY", Kind("a NumPy array (.npy)", "give it as an input: irdeconv run MODEL x=@{}")),
+    (b"\x89HDF", Kind("HDF5, as Keras writes it", _EXPORT)),
+    (b"\x89PNG", Kind("a PNG image", "give it as an input: irdeconv run MODEL x=@{}")),
+    (b"\xff\xd8\xff", Kind("a JPEG image", "give it as an input: irdeconv run MODEL x=@{}")),
+    (b"%PDF", Kind("a PDF", _NOT_MODEL)),
+    (b"GGUF", Kind("a GGUF file: weights without a graph", _EXPORT)),
+    (b"\xff\xfe\0\0", Kind("UTF-32 text", _UTF.format("UTF-32"))),
+    (b"\0\0\xfe\xff", Kind("UTF-32 text", _UTF.format("UTF-32"))),
+    (b"\xff\xfe", Kind("UTF-16 text", _UTF.format("UTF-16"))),
+    (b"\xfe\xff", Kind("UTF-16 text", _UTF.format("UTF-16"))),
+    (b"<\0\0\0", Kind("UTF-32 text", _UTF.format("UTF-32LE"))),
+    (b"\0\0\0<", Kind("UTF-32 text", _UTF.format("UTF-32BE"))),
+    (b"<\0", Kind("UTF-16 text", _UTF.format("UTF-16LE"))),
+    (b"\0<", Kind("UTF-16 text", _UTF.format("UTF-16BE"))),
+)
+BINARY = _BINARY.name
+# Nothing tells what the first three are; the last may be an IR's.
+_UNTOLD = (_PLAIN.name, _BINARY.name, _EMPTY.name, "UTF-16 text")
+# Contents of archives, by what their first entries are called.
+_ZIPS = (
+    (rb"\.npy", Kind("an .npz of NumPy arrays", "give it as inputs: irdeconv run MODEL {}")),
+    (rb"/data\.pkl|/version|/byteorder", Kind("a PyTorch file", "export it: torch.onnx.export")),
+    (rb"config\.json|metadata\.json", Kind("a Keras model", _EXPORT)),
+)
+# An ONNX model begins with its ir_version, then producer, graph or operation sets.
+_ONNX_BEGIN = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x2a\x32\x3a\x42\x72]", re.DOTALL)
+_SUFFIXES = {
+    ".bin": Kind("weights", "name the model's .xml; --weights {} says where its weights are"),
+    ".blob": Kind("a compiled model", "name the .xml that it was compiled of"),
+    ".pb": Kind("a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
+    ".pt": Kind("a PyTorch file", "export it: torch.onnx.export"),
+    ".pth": Kind("a PyTorch file", "export it: torch.onnx.export"),
+    ".safetensors": Kind("weights without a graph", _EXPORT),
+}
+
+
+def kind_of(begin: bytes, path: str) -> Kind:
+    """Return what a file is by its first `BEGIN` bytes; its suffix helps with what has no mark."""
+    kind = _by_content(begin, PurePath(path).suffix.lower())
+    return kind._replace(mend=kind.mend.replace("{}", path))
+
+
+def _by_content(begin: bytes, suffix: str) -> Kind:
+    if not begin:
+        return _EMPTY
+    if begin.startswith(b"PK\3\4"):
+        found = (kind for names, kind in _ZIPS if re.search(names, begin))
+        return next(found, Kind("a zip archive", _UNPACK))
+    if begin[257:262] == b"ustar":
+        return Kind("a tar archive", _UNPACK)
+    if begin[4:8] == b"TFL3":
+        return Kind("a TensorFlow Lite model", "convert it: ovc {}, or tf2onnx --tflite")
+    if re.match(rb"\x80[\2-\5]", begin):
+        return Kind("a Python pickle, as PyTorch wrote it", "export it: torch.onnx.export")
+    for mark, kind in _SIGNATURES:
+        if begin.startswith(mark):
+            return kind
+    return _by_text(begin.removeprefix(b"\xef\xbb\xbf").lstrip(), begin, suffix)
+
+
+def _by_text(text: bytes, begin: bytes, suffix: str) -> Kind:
+    if re.match(rb"<(!doctype )?html", text, re.I):
+        return Kind("a web page", "download the file itself; the link led to a page about it")
+    if text.startswith(b"<"):
+        return _IR
+    if text.startswith((b"{", b"[")):
+        return _JSON
+    if suffix == ".ird" or re.match(rb"(//[^\n]*\s+)*graph\s", text):
+        return _TEXT_FORM
+    if suffix in _SUFFIXES and suffix != ".bin":
+        return _SUFFIXES[suffix]
+    if _ONNX_BEGIN.match(begin) and suffix != ".bin":
+        return _ONNX
+    if re.search(rb"[\0-\x08\x0e-\x1f]", begin):
+        return _SUFFIXES[".bin"] if suffix == ".bin" else _BINARY
+    return _PLAIN if begin.strip() else _EMPTY
