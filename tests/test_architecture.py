@@ -48,6 +48,7 @@ PUBLIC = [
     "convert",
     "dump",
     "explain",
+    "extract",
     "infer",
     "inspect",
     "lower",

@@ -56,6 +56,7 @@ LEVELS = (
         "proving, comparing, showing, explaining, timing",
     ),
     ("models", "whatever is given becomes a graph"),
+    ("public", "the public functions by what they are for"),
     ("api", "the public names"),
     ("cli __main__", "verbs, exit codes"),
 )

@@ -152,7 +152,7 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
         raise misused(f"{name}={text}: not one of @file, {', '.join(GENERATORS)}", hint)
     path = text[1:]
     if path.endswith(".npz"):
-        return _one_of(path, _load_npz(path), name)
+        return _one_of(path, load_npz(path), name)
     if path.endswith(".npy"):
         return _load_npy(path)
     return _image(path, graph.parameters[graph.inputs.index(name)].spec(), name)
@@ -165,7 +165,8 @@ def _load_npy(path: str) -> Array:
         raise misused(f"{path}: not a NumPy array file: {e}") from None
 
 
-def _load_npz(path: str) -> dict[str, Array]:
+def load_npz(path: str) -> dict[str, Array]:
+    """Return the arrays of an .npz by name; UsageError where it is none, or holds objects."""
     import zipfile
 
     try:
@@ -182,7 +183,7 @@ def _one_of(path: str, arrays: dict[str, Array], name: str) -> Array:
 
 
 def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
-    arrays = _load_npz(path)
+    arrays = load_npz(path)
     named = {known[k]: v for k, v in arrays.items() if k in known}
     if named:
         return named

@@ -31,6 +31,7 @@ VERBS = {
     "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
+    "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
 }

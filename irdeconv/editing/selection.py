@@ -49,16 +49,21 @@ class Selection:
                 for name in names:
                     self._tensors.setdefault(name, []).append(Value(node.id, port))
 
-    def places(self, texts: Iterable[str], option: str) -> list[Place]:
-        """Return what each text names; UsageError (E503) with every one that names nothing.
+    def collect(self, texts: Iterable[tuple[str, str]], problems: Collector) -> list[Place]:
+        """Return what each text names; those that name nothing are reported (E503).
 
-        `option` is where the texts come from, for the messages.
+        A text comes with the option that it was given to, for the messages.
         """
+        found = [self._place(text, option, problems) for option, text in texts]
+        return [place for place in found if place is not None]
+
+    def places(self, texts: Iterable[str], option: str) -> list[Place]:
+        """Return what each text names; UsageError (E503) with every one that names nothing."""
         problems = Collector()
-        found = [self._place(text, option, problems) for text in texts]
+        found = self.collect(((option, text) for text in texts), problems)
         if problems.errors:
             raise UsageError(problems.diagnostics)
-        return [place for place in found if place is not None]
+        return found
 
     def layers(self, patterns: Iterable[str], option: str) -> set[int]:
         """Return the ids of layers: `all`, `type:T`, or any text, a tensor's being its producer's.

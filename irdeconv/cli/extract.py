@@ -1,0 +1,217 @@
+"""Cut a piece out of a model and write it as a model of its own.
+
+NAME is a layer or a tensor. --from LAYER cuts in front of the layer: what
+flows into it becomes an input. --from TENSOR and --from LAYER:PORT (an output)
+make an input of that tensor, --from PORT:LAYER of what the layer reads at an
+input. Constants come along; any other tensor that the piece reads from outside
+becomes an input as well. layer:NAME and tensor:NAME say which one is meant.
+--inputs-from or --save-inputs saves what flows into the piece when the whole
+model runs, so that the piece runs alone with the same numbers:
+irdeconv run PIECE.xml PIECE_inputs.npz.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_inputs,
+    add_model,
+    add_output,
+    add_shapes,
+)
+from irdeconv.plural import count
+
+if TYPE_CHECKING:
+    from irdeconv.editing.extract import Piece, PieceEnd
+    from irdeconv.graph import Graph
+    from irdeconv.spec import Array
+
+
+def configure(parser: OptionParser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    names = {
+        "--from": ("begin", "where the piece begins (default: the model's inputs)"),
+        "--to": (
+            "end",
+            "where it ends: a tensor, or all outputs of a layer (default: the model's outputs)",
+        ),
+        "--add-output": ("add", "one more output beside the model's own or those of --to"),
+    }
+    for option, (dest, text) in names.items():
+        parser.add_argument(
+            option,
+            dest=dest,
+            metavar="NAME",
+            action="append",
+            default=[],
+            help=f"{text}; may be repeated",
+        )
+    add_shapes(parser)
+    parser.add_argument(
+        "--inputs-from",
+        metavar="FILE.npz",
+        help="save what flows into the piece: taken from FILE where it has that (run --dump all -o "
+        "FILE.npz makes one), or else computed from the model's inputs in FILE",
+    )
+    parser.add_argument(
+        "--save-inputs",
+        nargs="?",
+        const="",
+        metavar="FILE.npz",
+        help="save what flows into the piece, here (default: PIECE_inputs.npz beside -o), computed "
+        "from --inputs-from or from --input",
+    )
+    add_inputs(parser)
+    add_output(parser, "write the piece here (.xml, .bin beside it)", required=True)
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Cut, record, write, report."""
+    from irdeconv import api
+    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.editing.extract import cut_out
+    from irdeconv.errors import misused
+    from irdeconv.io.arrays import npz
+    from irdeconv.io.atomic import together
+
+    if not (args.begin or args.end or args.add):
+        raise misused("nothing to cut: name --from, --to or --add-output")
+    saved = _inputs_file(args)
+    sources = (args.file, args.weights, args.inputs_from)
+    protect(args.output, sources, force=args.force, model=True)
+    protect(saved, (*sources, args.output), force=args.force, option="--save-inputs")
+    whole = inferred(read(args), args.shape)
+    piece = cut_out(whole, args.begin, args.end, args.add)
+    arrays = _flowing_in(whole, piece, args, console) if saved else {}
+    with together() as files:
+        api.stage(piece.graph, args.output, files)
+        if saved:
+            files.write(Path(saved), npz(arrays))
+    content = _facts(whole, piece, args.output, saved)
+    if console.wants_json:
+        console.json("extract", {"file": args.file, **content})
+    else:
+        _text(args.file, content, console)
+    for path in (args.output, saved):
+        if path:
+            console.log(f"wrote {path}")
+    return 0
+
+
+def _inputs_file(args: argparse.Namespace) -> str | None:
+    """Return where the piece's inputs are saved; None where they are not asked for."""
+    from irdeconv.errors import misused
+
+    for path, option in ((args.save_inputs, "--save-inputs"), (args.inputs_from, "--inputs-from")):
+        if path and not path.endswith(".npz"):
+            raise misused(f"{option} {path}: arrays by name are kept in an .npz file")
+    if args.inputs_from and args.inputs:
+        raise misused("--inputs-from and --input both give the model's inputs: name one of them")
+    if args.save_inputs is None and not args.inputs_from and not args.inputs:
+        return None
+    beside = Path(args.output).with_suffix("")
+    return args.save_inputs or f"{beside}_inputs.npz"
+
+
+def _flowing_in(
+    whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
+) -> dict[str, Array]:
+    """Return what flows into the piece, by its input names."""
+    from irdeconv.cli.inputs import gather, load_npz, specialize, typed
+    from irdeconv.editing.record import record, recorded
+
+    items = args.inputs
+    if args.inputs_from:
+        arrays = load_npz(args.inputs_from)
+        specs = {e.name: whole.spec(e.source) for e in piece.inputs}
+        found = recorded(whole, piece, arrays)
+        if found is not None:
+            console.log(f"what flows into the piece is taken from {args.inputs_from}")
+            return {name: typed(array, specs[name]) for name, array in found.items()}
+        _require_inputs(whole, piece, arrays, args.inputs_from)
+        items = [args.inputs_from]
+    inputs = gather(whole, items, args.seed, console)
+    return record(specialize(whole, inputs), piece, inputs)
+
+
+def _require_inputs(whole: Graph, piece: Piece, arrays: dict[str, Array], path: str) -> None:
+    """Raise UsageError for arrays that are neither the piece's inputs nor the model's.
+
+    Arrays none of which has a known name are the model's inputs in order.
+    """
+    from irdeconv.cli.model import input_names
+    from irdeconv.editing.record import needed
+    from irdeconv.errors import misused
+
+    known = input_names(whole)
+    have = {known[name] for name in arrays if name in known}
+    lacking = [name for name in needed(whole, piece) if name not in have]
+    if not lacking or (not have and len(arrays) == len(whole.inputs)):
+        return
+    flows = _first_few([e.name for e in piece.inputs])
+    raise misused(
+        f"{path} has neither all that flows into the piece ({flows}) nor all that the model reads "
+        f"for it ({_first_few(lacking)} is missing)",
+        "run --dump all -o FILE.npz saves all tensors; -i NAME=VALUE gives the model's inputs",
+    )
+
+
+def _first_few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f'"{name}"' for name in names[:3]) + more
+
+
+def _facts(whole: Graph, piece: Piece, output: str, saved: str | None) -> dict[str, Any]:
+    def rows(ends: Iterable[PieceEnd]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": end.name,
+                "spec": str(whole.spec(end.source).without_value()),
+                "layer": whole.node(end.source.node).name,
+                "port": end.source.port,
+                "why": end.why,
+            }
+            for end in ends
+        ]
+
+    return {
+        "output": output,
+        "saved_inputs": saved,
+        "inputs": rows(piece.inputs),
+        "outputs": rows(piece.outputs),
+        "known": list(piece.known),
+        "layers": _layers(piece.graph),
+        "layers_of_the_model": _layers(whole),
+        "constants": sum(1 for _ in piece.graph.nodes("Const")),
+    }
+
+
+def _layers(graph: Graph) -> int:
+    return sum(n.type not in ("Const", "Parameter", "Result") for n in graph.nodes())
+
+
+_READ_TOO = {
+    "needed": " (not asked for: the piece reads it, too)",
+    "model": " (an input of the model)",
+}
+
+
+def _text(file: str, facts: dict[str, Any], console: Console) -> None:
+    for row in facts["inputs"]:
+        console.text(f"input {row['name']}: {row['spec']}{_READ_TOO.get(row['why'], '')}")
+    for row in facts["outputs"]:
+        console.text(f"output {row['name']}: {row['spec']}")
+    for name in facts["known"]:
+        console.text(f"constant {name}: lies outside, its value follows from shapes")
+    layers, constants = facts["layers"], count(facts["constants"], "constant")
+    whole = count(facts["layers_of_the_model"], "layer")
+    console.text(f"{file}: the piece has {layers} of {whole}, and {constants}")
