@@ -39,7 +39,7 @@ def configure(parser: OptionParser) -> None:
     add_seed(parser, "random weights")
     add_shapes(parser)
     add_semantics(parser)
-    add_output(parser, "write the IR here (.xml, .bin beside it)", required=True)
+    add_output(parser, "write the IR here (.xml, .bin beside it)", ".xml", required=True)
     add_format(parser)
 
 

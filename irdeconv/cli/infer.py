@@ -26,7 +26,7 @@ def configure(parser: OptionParser) -> None:
     add_model(parser, structure=True)
     add_shapes(parser)
     parser.add_argument("--all", action="store_true", help="list constants, too")
-    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)")
+    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)", ".xml")
     add_format(parser)
 
 

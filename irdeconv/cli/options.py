@@ -243,7 +243,7 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     `adjective` names the new IR, `layers` says which ones are proved.
     """
     add_shapes(parser)
-    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)")
+    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)", ".xml")
     parser.add_argument(
         "--certify",
         nargs="?",
@@ -254,8 +254,9 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     add_format(parser, "ir")
 
 
-def add_output(parser: OptionParser, help: str, *, required: bool = False) -> None:
-    """Add -o and --force."""
+def add_output(parser: OptionParser, help: str, *suffixes: str, required: bool = False) -> None:
+    """Add -o and --force; `check_options` refuses other `suffixes`, if any are given."""
+    parser.set_defaults(output_suffixes=suffixes)
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
 

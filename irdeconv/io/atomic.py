@@ -11,7 +11,8 @@ from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
 
-from irdeconv.errors import Diagnostic, FileAccessError, no_access
+from irdeconv.access import unwritable
+from irdeconv.errors import FileAccessError
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def failures(path: Path) -> Iterator[None]:
     except FileAccessError:
         raise
     except OSError as e:
-        raise _refused(path, e.errno, e.strerror or str(e)) from e
+        raise unwritable(path, e.errno, e.strerror or str(e)) from e
 
 
 def require_writable(target: Path) -> None:
@@ -161,12 +162,7 @@ def require_writable(target: Path) -> None:
         problem = EACCES
     else:
         return
-    raise _refused(target, problem, os.strerror(problem))
-
-
-def _refused(path: Path, number: int | None, reason: str) -> FileAccessError:
-    found = Diagnostic("E701", "error", f"{path} cannot be written: {reason}")
-    return no_access(found, number, path)
+    raise unwritable(target, problem, os.strerror(problem))
 
 
 def _beside(target: Path) -> Path:
