@@ -55,6 +55,7 @@ PUBLIC = [
     "parse",
     "raise_",
     "read",
+    "rename",
     "run",
     "validate",
     "write",

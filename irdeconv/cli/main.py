@@ -33,6 +33,7 @@ VERBS = {
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
+    "rename": "give layers, inputs, outputs and other tensors new names",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
 }
