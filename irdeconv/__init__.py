@@ -10,11 +10,9 @@ The public names are loaded on first use, so that importing the package costs ne
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it from typing would take longer than all the rest here
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from irdeconv.api import (
         bench,
         compare,
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
         lower,
         raise_,
         read,
-        rename,
         run,
         validate,
         write,
@@ -45,8 +42,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from irdeconv.graph import Graph
+    from irdeconv.onnx_lowering.files import lower_onnx
     from irdeconv.spec import Spec
     from irdeconv.text import dump, parse
+    from irdeconv.verify.onnx_models.check import check_onnx
 
 __version__ = "0.1.0"
 
@@ -65,6 +64,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "bench",
+    "check_onnx",
     "compare",
     "compile",
     "convert",
@@ -74,16 +74,23 @@ __all__ = [
     "infer",
     "inspect",
     "lower",
+    "lower_onnx",
     "parse",
     "raise_",
     "read",
-    "rename",
     "run",
     "validate",
     "write",
 ]
 
-_HOMES = {"Graph": "graph", "Spec": "spec", "dump": "text", "parse": "text"}
+_HOMES = {
+    "Graph": "graph",
+    "Spec": "spec",
+    "check_onnx": "verify.onnx_models.check",
+    "dump": "text",
+    "lower_onnx": "onnx_lowering.files",
+    "parse": "text",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,22 +1,8 @@
-"""`python -m irdeconv` is the `irdeconv` command; it imports nothing before it minds Ctrl-C."""
+"""`python -m irdeconv` is the `irdeconv` command."""
 
-EXIT_CODE = 130
+import sys
 
-
-def main() -> int:
-    """Run the command line of this process and return its exit code."""
-    try:
-        from irdeconv.cli.interrupt import PROCESS
-
-        PROCESS.watch()
-        from irdeconv.cli.main import main as command
-
-        code = command()
-        PROCESS.finished()
-    except KeyboardInterrupt:
-        return EXIT_CODE
-    return code
-
+from irdeconv.cli.main import main
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -55,7 +55,6 @@ def run(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     }
 
 
-@pytest.mark.usefixtures("pipe")
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_golden(
     file: Path,

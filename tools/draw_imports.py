@@ -29,8 +29,8 @@ WIDTH = 98
 
 # The rooms of files that stand directly in irdeconv/; other files there are rooms of their own.
 FILES = {
-    "places": "access codes errors source suggest",
-    "tensors": "attributes dtypes extras plural spec",
+    "places": "codes errors source",
+    "tensors": "attributes dtypes extras plural spec suggest",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "api": "__init__ api",
 }
@@ -50,9 +50,12 @@ LEVELS = (
     ("kernels", "all other kernels"),
     ("ops dialects", "one frozen dataclass per operation"),
     ("graph", "nodes, ports, edges; nothing of operations"),
-    ("io text passes passes/raising editing runtime importers", "the arrows of the data flow"),
     (
-        "verify/proof verify/compare inspection explanation benchmark",
+        "io text passes passes/raising editing runtime importers onnx_files onnx_lowering",
+        "the arrows of the data flow",
+    ),
+    (
+        "verify/proof verify/onnx_models verify/compare inspection explanation benchmark",
         "proving, comparing, showing, explaining, timing",
     ),
     ("models", "whatever is given becomes a graph"),
@@ -65,6 +68,7 @@ LEVELS = (
 WALLS = {
     "kernels*": "extras progress spec kernels*",
     "verify/proof": "dtypes graph plural spec",
+    "verify/onnx_models": "errors geometry graph importers onnx_files plural progress verify/proof",
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.

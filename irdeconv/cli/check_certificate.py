@@ -2,7 +2,8 @@
 
 All other layers must be the same in both. With --certificate the certificates of `lower --certify`
 must state what the two models contain. With --probe both are also evaluated modulo a prime on
-random data. Exit code 1 where anything is not proved.
+random data. Two ONNX models are compared as they are, node for node. Exit code 1 where anything is
+not proved.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
-    parser.add_argument("lowered", metavar="LOWERED", help="the lowered model's .xml")
+    parser.add_argument("lowered", metavar="LOWERED", help="the lowered model: .xml, .onnx")
     parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
     parser.add_argument("--certificate", metavar="FILE", help="certificates that must agree")
     parser.add_argument(
@@ -33,18 +34,13 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 where everything is proved."""
-    from irdeconv.cli.certificates import read_certificates
-    from irdeconv.cli.model import inferred, read, read_file
+    from irdeconv.cli.lower_onnx import check_files, is_onnx
     from irdeconv.errors import misused
-    from irdeconv.verify.proof.certificate import check, probe_layers
 
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model; name a file for the other")
-    certificates = None if args.certificate is None else read_certificates(args.certificate)
-    source = inferred(read(args), args.shape)
-    lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
-    report = check(source, lowered, certificates)
-    probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
+    onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
+    report, probed = check_files(args) if onnx else _check_graphs(args)
     passed = report.passed and (probed is None or probed.passed)
     if console.wants_json:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": passed}
@@ -54,6 +50,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         _text(report, probed, console)
     return 0 if passed else 1
+
+
+def _check_graphs(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | None]:
+    from irdeconv.cli.certificates import read_certificates
+    from irdeconv.cli.model import inferred, read, read_file
+    from irdeconv.verify.proof.certificate import check, probe_layers
+
+    certificates = None if args.certificate is None else read_certificates(args.certificate)
+    source = inferred(read(args), args.shape)
+    lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
+    probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
+    return check(source, lowered, certificates), probed
 
 
 def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:

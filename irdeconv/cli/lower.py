@@ -4,6 +4,8 @@ With -o the lowered IR is written as .xml and .bin in standard operations; OpenV
 --format ir the lowered graph is printed in its text form (inspect --lower prints large constants
 as well), and the report goes to stderr. With --certify every rewritten layer is proved equal to
 its source, in the file that -o has written.
+In an ONNX model only the ConvTranspose nodes are replaced, by standard operations of its operation
+set (11 or later); -o names the new .onnx, or an .xml for the lowered IR of the model.
 Exit code 4 where a deconvolution stays, 1 where one is not proved.
 """
 
@@ -34,28 +36,35 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     from irdeconv import api
     from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.lower_onnx import lower_file, stays_onnx
     from irdeconv.cli.model import inferred, protect_proved, read
     from irdeconv.verify.proof.certificate import certify
 
+    if stays_onnx(args):
+        return lower_file(args, console, partial(_text, args=args, console=console))
     protect_proved(args, args.target)
     source = inferred(read(args), args.shape)
     low = api.lower(
         source, args.form or api.DEFAULT_FORM, args.target, explain_costs=args.explain_costs
     )
-    prove, show = partial(certify, source), partial(_text, args=args, console=console)
+    prove = partial(certify, source)
+
+    def show(low: Lowered) -> None:
+        _text(low.report, count(len(low.graph), "layer"), args=args, console=console)
+
     proved = finish_rewriting("lower", args, low, console, prove=prove, show=show)
     if any(r.form is None for r in low.report):
         return 4
     return 0 if proved else 1
 
 
-def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
-    from irdeconv.cli.diagnostics import print_diagnostics
+def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
+    from irdeconv.cli.diagnostics import parts
     from irdeconv.inspection.report import ratio
     from irdeconv.inspection.table import number, table
 
-    report = low.report
-    print_diagnostics(console, report.diagnostics)
+    for d in report.diagnostics:
+        console.error(*parts(d))
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
         return
@@ -72,13 +81,13 @@ def _text(low: Lowered, args: argparse.Namespace, console: Console) -> None:
         )
         for r in report
     ]
-    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio"), width=console.width))
+    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio")))
     for r in report:
         if r.form and r.reason:
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
     if args.explain_costs:
-        console.text(f"\n{_costs(low, console.width)}\n")
-    console.text(f"{args.file}: {_verdict(report)}; {count(len(low.graph), 'layer')}")
+        console.text(f"\n{_costs(report)}\n")
+    console.text(f"{args.file}: {_verdict(report)}; {size}")
 
 
 def _verdict(report: LoweringReport) -> str:
@@ -92,13 +101,13 @@ def _verdict(report: LoweringReport) -> str:
     return f"{count(len(done), 'deconvolution')} of {len(report)} lowered as {how}"
 
 
-def _costs(low: Lowered, width: int) -> str:
+def _costs(report: LoweringReport) -> str:
     """Return a table with a row per deconvolution and form."""
     from irdeconv.inspection.table import number, scaled, table
 
     numbers = ("MACs", "wasted", "bytes", "scratch", "nodes", "score")
     rows, refusals = [], []
-    for r in low.report:
+    for r in report:
         for c in r.costs:
             cells = ["?"] * len(numbers)
             if c.cost is not None:
@@ -110,7 +119,7 @@ def _costs(low: Lowered, width: int) -> str:
             rows.append([r.name, c.form, *cells, mark])
             if c.refused:
                 refusals.append(f"{r.name}: {c.form} refused: {c.refused}")
-    assumed = any(c.assumed for r in low.report for c in r.costs)
+    assumed = any(c.assumed for r in report for c in r.costs)
     note = ["unknown sizes count as 1 (batch) and 32 (space)"] if assumed else []
     head = ("deconvolution", "form", *numbers, "")
-    return "\n".join([table(head, rows, numbers, width=width), *refusals, *note])
+    return "\n".join([table(head, rows, numbers), *refusals, *note])

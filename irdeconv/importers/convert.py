@@ -8,8 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.access import unreadable
-from irdeconv.errors import misused
+from irdeconv.errors import Diagnostic, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
 from irdeconv.source import Location, SourceFile
@@ -59,4 +58,5 @@ def _begin(path: str) -> bytes:
             return file.read(64)
     except OSError as e:
         place = Location(SourceFile(path, b""))
-        raise unreadable(path, e, location=place) from None
+        message = f"cannot read {path}: {e.strerror or e}"
+        raise no_access(Diagnostic("E100", "error", message, place), e.errno, path) from None

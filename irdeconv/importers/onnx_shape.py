@@ -247,7 +247,8 @@ def _pads(n: OnnxNode, b: ImportBuilder, pads: Value, rank: int) -> tuple[Value,
     if known is None:
         if axes is not None and [wrap(int(a), rank) for a in axes] != list(range(rank)):
             raise Refusal("pads that are no constant, of some axes only")
-        found = b.outputs(Split(2), pads, b.scalar(0))
+        halves = ((0, rank), (rank, 2 * rank))
+        found = [b.add(Slice(), pads, *map(b.ints, (*half, 1, 0))) for half in halves]
         return found[0], found[1]
     chosen = list(range(rank)) if axes is None else [wrap(int(a), rank) for a in axes]
     if known.size != 2 * len(chosen):

@@ -58,6 +58,15 @@ def element_type(number: int) -> ElementType:
     return ELEMENT_TYPES[_BY_ONNX_NAME[name]]
 
 
+def onnx_type(dtype: ElementType) -> int:
+    """Return the TensorProto.DataType of an element type; Refusal where ONNX has none."""
+    name = next((k for k, v in _BY_ONNX_NAME.items() if v == dtype.name), None)
+    if name is None:
+        raise Refusal(f"ONNX has no element type {dtype}")
+    number: int = onnx_module().TensorProto.DataType.Value(name)
+    return number
+
+
 def to_array(tensor: Any) -> tuple[Array, ElementType]:
     """Return the values of a TensorProto in their container, and the element type.
 

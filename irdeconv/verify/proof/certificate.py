@@ -211,6 +211,18 @@ def check(
     """
     matching, made = match(source, lowered), certify(source, lowered)
     problems = list(matching.problems)
+    if problems and not made and not matching.kept:
+        problems = [*_swapped(lowered), *problems]
+    unchanged = CheckReport(
+        layers=(), problems=tuple(problems), kept=tuple(matching.kept), others=matching.others
+    )
+    return judged(made, certificates, unchanged)
+
+
+def judged(
+    made: Sequence[Certificate], certificates: Sequence[Certificate] | None, rest: CheckReport
+) -> CheckReport:
+    """Return the verdict on certificates just made, beside given ones; `rest` is all else."""
     by_layer: dict[str, list[Certificate]] | None = None
     if certificates is not None:
         by_layer = {c.layer: [] for c in (*made, *certificates)}
@@ -227,15 +239,8 @@ def check(
             LayerCheck(layer=c.layer, type=c.type, form=c.form, proved=c.holds_for, reason=reason)
         )
     more = [name for name, left in (by_layer or {}).items() if left]
-    problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
-    if problems and not made and not matching.kept:
-        problems = [*_swapped(lowered), *problems]
-    return CheckReport(
-        layers=tuple(layers),
-        problems=tuple(problems),
-        kept=tuple(matching.kept),
-        others=matching.others,
-    )
+    problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
+    return replace(rest, layers=tuple(layers), problems=tuple(problems))
 
 
 def _swapped(lowered: Graph) -> list[str]:

@@ -199,6 +199,7 @@ def _toward_zero(op: Attributes, a: Array, b: Array) -> Array:
 
 
 ARITHMETIC: dict[str, Callable[..., Array]] = {
+    "Abs": lambda op, a: abs(a),
     "Add": lambda op, a, b: a + b,
     "Convert": convert,
     "Divide": _toward_zero,

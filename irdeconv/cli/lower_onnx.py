@@ -1,0 +1,169 @@
+"""`lower` and `check-certificate` on ONNX files, which stay ONNX files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from irdeconv.onnx_files.container import OnnxFile
+    from irdeconv.onnx_lowering.rewrite import LoweredOnnx
+    from irdeconv.passes.records import LoweringReport
+    from irdeconv.spec import Shape
+    from irdeconv.verify.proof.certificate import Certificate, CheckReport
+
+ONNX = ".onnx"
+
+
+def stays_onnx(args: argparse.Namespace) -> bool:
+    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
+
+    So it does unless the graph is asked for: with an .xml to be written, or as text.
+    """
+    from irdeconv.errors import misused
+
+    if args.output and Path(args.output).suffix != ONNX:
+        return False
+    if args.file == "-":
+        return bool(args.output)
+    found = is_onnx(args.file)
+    if args.output and not found:
+        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
+        raise misused(message, "name an .xml file")
+    return found and args.format != "ir"
+
+
+def is_onnx(file: str) -> bool:
+    """Whether a file is an ONNX model, by its content, else by its name."""
+    from irdeconv.io.kinds import BEGIN, kind_of
+
+    if Path(file).suffix == ".xml" or not Path(file).is_file():  # a pipe is read only once
+        return Path(file).suffix == ONNX
+    with open(file, "rb") as opened:
+        found = kind_of(opened.read(BEGIN), file)
+    return (found.format or Path(file).suffix[1:]) == "onnx"
+
+
+def source_of(file: str) -> str | bytes:
+    """Return a path, or the bytes of stdin."""
+    return sys.stdin.buffer.read() if file == "-" else file
+
+
+def lower_file(
+    args: argparse.Namespace,
+    console: Console,
+    show: Callable[[LoweringReport, str], None],
+) -> int:
+    """Lower, write, prove, report; returns the exit code."""
+    from irdeconv import api
+    from irdeconv.onnx_files.container import load_file
+    from irdeconv.onnx_lowering.rewrite import lower_model
+    from irdeconv.plural import count
+
+    source = source_of(args.file)
+    model = load_file(source)
+    _protect(args, model)
+    low = lower_model(
+        model,
+        args.form or api.DEFAULT_FORM,
+        args.target,
+        explain_costs=args.explain_costs,
+        shapes=_shapes(args, model),
+        semantics=args.semantics,
+    )
+    made = _write(args, console, low, source)
+    if console.wants_json:
+        content = {"file": args.file, "output": args.output, **low.report.to_dict()}
+        if args.certify:
+            content["certificates"] = [c.to_dict() for c in made]
+        console.json("lower", content)
+    else:
+        show(low.report, count(len(model.proto.graph.node), "node"))
+        for c in made:
+            console.text(str(c))
+    if any(r.form is None for r in low.report):
+        return 4
+    return 0 if all(c.holds_for is not None for c in made) else 1
+
+
+def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
+    """Return --shape by input name; an unnamed shape belongs to a single input."""
+    from irdeconv.cli.model import parse_shapes
+    from irdeconv.errors import misused
+
+    constants = {t.name for t in model.proto.graph.initializer}
+    inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
+    shapes = parse_shapes(args.shape)
+    if "" in shapes and len(inputs) != 1:
+        raise misused(f"--shape needs a name: the model's inputs are {', '.join(inputs)}")
+    return {name or inputs[0]: shape for name, shape in shapes.items()}
+
+
+def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
+    """Refuse what -o and --certify name where the model is read from there."""
+    from irdeconv.cli.model import protect
+    from irdeconv.errors import misused
+
+    if args.weights is not None:
+        raise misused("--weights: an ONNX model contains its own, or names their files")
+    folder = model.folder or Path()
+    external = [str(folder / name) for name in model.external()]
+    sources = (args.file, args.target)
+    protect(args.output, sources, force=args.force)
+    protect(args.output, external, force=False)
+    protect(args.certify, (*sources, *external), force=args.force, option="--certify")
+    if args.certify not in (None, "-") and args.output:
+        protect(args.certify, (args.output,), force=False, option="--certify")
+
+
+def _write(
+    args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
+) -> list[Certificate]:
+    """Write what -o and --certify name, all of it or nothing; return the certificates."""
+    from irdeconv.cli.certificates import certificates_text
+    from irdeconv.io.atomic import together
+    from irdeconv.onnx_files.container import load_file
+    from irdeconv.onnx_files.types import set_shapes
+    from irdeconv.onnx_lowering.files import stage_onnx
+    from irdeconv.verify.onnx_models.check import certify_models, compare_models
+
+    made: list[Certificate] = []
+    written = low.model
+    with together() as files:
+        if args.output:
+            written = stage_onnx(low, Path(args.output), files, force=args.force)
+        if args.certify:
+            original = load_file(source)
+            set_shapes(original, _shapes(args, original))
+            proof = compare_models(original, written, args.semantics)
+            made = certify_models(proof)
+            if proof.pairs.problems:
+                raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
+        if args.certify not in (None, "-"):
+            files.write(Path(args.certify), certificates_text(made).encode("utf-8"))
+        targets = [one.target for one in files.opened]
+    for path in targets:
+        console.log(f"wrote {path}")
+    return made
+
+
+def check_files(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | None]:
+    """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
+    from irdeconv.cli.certificates import read_certificates
+    from irdeconv.onnx_files.container import load_file
+    from irdeconv.onnx_files.types import set_shapes
+    from irdeconv.verify.onnx_models.check import check_models, compare_models, probe_models
+
+    certificates = None if args.certificate is None else read_certificates(args.certificate)
+    models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
+    for model in models:
+        set_shapes(model, _shapes(args, model))
+    proof = compare_models(models[0], models[1], args.semantics)
+    probed = probe_models(proof, seed=args.seed) if args.probe else None
+    return check_models(proof, certificates), probed

@@ -1,0 +1,1 @@
+"""ONNX models as their files hold them: messages, scopes, types, tensors in other files."""

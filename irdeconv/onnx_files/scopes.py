@@ -1,0 +1,184 @@
+"""The scopes of an ONNX model: its graph, the bodies of nodes, its functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"])
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """A graph or a function's body, and the scope around it.
+
+    `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` says
+    for people where it is ("" for the model's own graph). With `overridable` an initializer that is
+    an input as well is only its default (IR version 4 and later). `path` has the places of the
+    nodes around it; it begins with the number of a function, -1 for the graph.
+    """
+
+    body: Any
+    opsets: Mapping[str, int]
+    parent: Scope | None = None
+    title: str = ""
+    overridable: bool = False
+    path: tuple[int, ...] = ()
+
+    def inside(self, at: int) -> Iterator[Scope]:
+        """Yield the scopes of the graphs that the node at a place holds."""
+        node = self.body.node[at]
+        for k, (name, body) in enumerate(bodies(node)):
+            title = f'{name} of {node.op_type} "{title_of(node)}"'
+            yield Scope(body, self.opsets, self, title, path=(*self.path, at, k))
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is the body of a function, which has no initializers."""
+        return not hasattr(self.body, "initializer")
+
+    @property
+    def outermost(self) -> Scope:
+        """The model's graph or the function that the scope is in."""
+        return self if self.parent is None else self.parent.outermost
+
+    @cached_property
+    def initializers(self) -> dict[str, Any]:
+        """The scope's own initializers that are constants."""
+        if self.is_function:
+            return {}
+        defaults = {i.name for i in self.body.input} if self.overridable else set()
+        return {t.name: t for t in self.body.initializer if t.name not in defaults}
+
+    @cached_property
+    def producers(self) -> dict[str, Any]:
+        """The scope's own nodes by their outputs."""
+        return {o: n for n in self.body.node for o in n.output if o}
+
+    @cached_property
+    def entries(self) -> frozenset[str]:
+        """The names that come from outside: inputs, and initializers that may be replaced."""
+        given = self.body.input
+        return frozenset(given if self.is_function else (i.name for i in given))
+
+    def owner(self, name: str) -> Scope | None:
+        """Return the scope that gives a name its value; None where no scope does."""
+        here = name in self.producers or name in self.initializers or name in self.entries
+        return self if here else self.parent and self.parent.owner(name)
+
+    def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
+        """Return the initializers and nodes that a constant comes from; None for what is none."""
+        owner = self.owner(name)
+        if owner is None:
+            return None
+        if name in owner.initializers:
+            return [owner.initializers[name]], []
+        node = owner.producers.get(name)
+        if node is None or node.domain not in STANDARD:
+            return None
+        if node.op_type == "Constant":
+            return None if any(a.ref_attr_name for a in node.attribute) else ([], [node])
+        if node.op_type not in CONSTANT_STEPS:
+            return None
+        tensors: list[Any] = []
+        nodes: list[Any] = []
+        for i in filter(None, node.input):
+            found = owner.constant(i)
+            if found is None:
+                return None
+            tensors += found[0]
+            nodes += found[1]
+        return tensors, [*nodes, node]
+
+
+def scopes(model: Any) -> Iterator[Scope]:
+    """Yield every scope of a ModelProto, the outer ones first."""
+    opsets = _opsets(model.opset_import)
+    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
+    for k, function in enumerate(model.functions):
+        known = opsets | _opsets(function.opset_import)
+        yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
+
+
+def _opsets(imports: Any) -> dict[str, int]:
+    return {"" if i.domain in STANDARD else i.domain: int(i.version) for i in imports}
+
+
+def _within(scope: Scope) -> Iterator[Scope]:
+    yield scope
+    for at in range(len(scope.body.node)):
+        for inner in scope.inside(at):
+            yield from _within(inner)
+
+
+def bodies(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the graphs that a node holds, with the names of their attributes."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.name, a.g
+        for at, body in enumerate(a.graphs):
+            yield f"{a.name}[{at}]", body
+
+
+def first_output(node: Any) -> str:
+    """Return the name of a node's first output that has one."""
+    return next((str(o) for o in node.output if o), "")
+
+
+def title_of(node: Any) -> str:
+    """Return what people call a node: its name, else its first output."""
+    return str(node.name or first_output(node) or node.op_type)
+
+
+def tensors_of(body: Any) -> Iterator[Any]:
+    """Yield every TensorProto of a scope's own initializers and attributes."""
+    if hasattr(body, "initializer"):
+        yield from body.initializer
+        for sparse in body.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in body.node:
+        for a in node.attribute:
+            if a.HasField("t"):
+                yield a.t
+            yield from a.tensors
+            for sparse in (a.sparse_tensor, *a.sparse_tensors):
+                if a.HasField("sparse_tensor") or a.sparse_tensors:
+                    yield from (sparse.values, sparse.indices)
+
+
+def uses(outermost: Any) -> Counter[str]:
+    """Return how often each name is read in a graph or function and all graphs inside it."""
+    out: Counter[str] = Counter()
+    todo = [outermost]
+    while todo:
+        body = todo.pop()
+        is_graph = hasattr(body, "initializer")
+        out.update(o.name if is_graph else o for o in body.output)
+        for node in body.node:
+            out.update(i for i in node.input if i)
+            todo += (inner for _, inner in bodies(node))
+        for note in body.quantization_annotation if is_graph else ():
+            out.update(entry.value for entry in note.quant_parameter_tensor_names)
+    return out
+
+
+def names(outermost: Any) -> set[str]:
+    """Return every name of a tensor or node in a graph or function and all graphs inside it."""
+    out: set[str] = set()
+    todo = [outermost]
+    while todo:
+        body = todo.pop()
+        if hasattr(body, "initializer"):
+            groups = (body.input, body.output, body.initializer, body.value_info)
+            out.update(v.name for group in groups for v in group)
+            out.update(s.values.name for s in body.sparse_initializer)
+        else:
+            out.update((*body.input, *body.output))
+        for node in body.node:
+            out.update((node.name, *node.input, *node.output))
+            todo += (inner for _, inner in bodies(node))
+    return out

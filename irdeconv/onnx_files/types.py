@@ -1,0 +1,212 @@
+"""What is known of the tensors of an ONNX model: element types and shapes, by scope and name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv import progress
+from irdeconv.errors import misused
+from irdeconv.importers.onnx_tensors import onnx_module
+from irdeconv.onnx_files.container import OnnxFile
+from irdeconv.onnx_files.scopes import Scope, bodies, scopes
+from irdeconv.spec import Shape
+
+Path = tuple[int, ...]
+KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
+
+
+@dataclass
+class Types:
+    """TypeProto.Tensor by scope and name: inferred from the inputs, or with declared shapes."""
+
+    inferred: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    declared: dict[Path, dict[str, Any]] = field(default_factory=dict)
+
+    def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
+        """Return what is known of a tensor, and whether that rests on a declaration."""
+        at = scope.owner(name)
+        if at is None:
+            return None, False
+        sure = self.inferred.get(at.path, {}).get(name)
+        said = self.declared.get(at.path, {}).get(name)
+        better = said is not None and _known(said) > _known(sure)
+        return (said, True) if better else (sure, False)
+
+
+def _known(tensor: Any) -> tuple[int, int]:
+    """Return how much is known, to compare: the rank, then the number of exact dimensions."""
+    if tensor is None:
+        return -1, 0
+    exact = sum(d.HasField("dim_value") for d in tensor.shape.dim)
+    return int(tensor.HasField("shape")), exact
+
+
+def infer_types(model: Any, every: Sequence[Scope]) -> Types:
+    """Infer the types in a model's scopes by ONNX's rules, without and with its declarations.
+
+    A declaration is what `value_info` says of a tensor; behind operations that ONNX does not know
+    there is nothing else. Data of tensors is not read, except of small ones.
+    """
+    out = Types()
+    with progress.stage("inferring shapes", total=2) as step:
+        for kept, into in ((False, out.inferred), (True, out.declared)):
+            bare = _skeleton(model, declarations=kept)
+            _record(model, every, _inferred(bare), into)
+            step()
+    return out
+
+
+def _inferred(bare: Any) -> Any:
+    """Return a model with inferred types; as it is where ONNX's inference breaks off."""
+    inference = onnx_module("onnx.shape_inference")
+    try:
+        return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=True)
+    except (inference.InferenceError, ValueError, RuntimeError):
+        return bare
+
+
+def _record(
+    model: Any, every: Sequence[Scope], typed: Any, into: dict[Path, dict[str, Any]]
+) -> None:
+    """Note the types of graphs, then those of functions by what all their calls agree on."""
+    for scope, found in zip(every, scopes(typed), strict=True):
+        if not scope.is_function:
+            into[scope.path] = _typed(found.body)
+    functions = {(s.body.domain, s.body.name): s for s in every if s.is_function}
+    calls: dict[tuple[str, str], list[list[Any]]] = {}
+    for scope in (s for s in every if s.path in into):
+        _calls(scope.body.node, into[scope.path], functions, calls)
+    done: set[tuple[str, str]] = set()
+    while ready := [k for k in calls if k not in done]:
+        for key in ready:
+            done.add(key)
+            known = _typed_function(model, functions[key].body, calls[key])
+            into[functions[key].path] = known
+            _calls(functions[key].body.node, known, functions, calls)
+
+
+def _typed(graph: Any) -> dict[str, Any]:
+    known = {
+        i.name: i.type.tensor_type
+        for group in (graph.value_info, graph.output, graph.input)
+        for i in group
+        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type
+    }
+    for t in graph.initializer:
+        known.setdefault(t.name, _of_tensor(t))
+    return known
+
+
+def _calls(
+    nodes: Any, known: Mapping[str, Any], functions: Mapping[tuple[str, str], Scope], calls: Any
+) -> None:
+    for node in nodes:
+        key = (node.domain, node.op_type)
+        if key in functions:
+            calls.setdefault(key, []).append([known.get(i) for i in node.input])
+
+
+def _typed_function(model: Any, function: Any, calls: list[list[Any]]) -> dict[str, Any]:
+    """Return the types in a function's body where every call gives its inputs the same ones."""
+    onnx = onnx_module()
+    alone = onnx.ModelProto(ir_version=model.ir_version)
+    alone.opset_import.extend(function.opset_import)
+    alone.graph.name = "body"
+    alone.graph.node.extend(_bare_node(n) for n in function.node)
+    for at, name in enumerate(function.input):
+        given = [c[at] if at < len(c) else None for c in calls]
+        item = alone.graph.input.add(name=name)
+        if given[0] is not None and all(g == given[0] for g in given):
+            item.type.tensor_type.CopyFrom(given[0])
+    return _typed(_inferred(alone).graph)
+
+
+def _of_tensor(tensor: Any) -> Any:
+    out = onnx_module().TypeProto.Tensor(elem_type=tensor.data_type)
+    out.shape.SetInParent()
+    for n in tensor.dims:
+        out.shape.dim.add(dim_value=n)
+    return out
+
+
+def _skeleton(model: Any, *, declarations: bool) -> Any:
+    """Return a copy of a model without the data of its large tensors."""
+    out = type(model)()
+    out.ir_version = model.ir_version
+    out.opset_import.extend(model.opset_import)
+    for function in model.functions:
+        bare = out.functions.add()
+        for name in ("input", "output", "attribute", "opset_import", "attribute_proto"):
+            getattr(bare, name).extend(getattr(function, name))
+        bare.name, bare.domain = function.name, function.domain
+        bare.node.extend(map(_bare_node, function.node))
+    _bare_graph(model.graph, out.graph, declarations=declarations)
+    return out
+
+
+def _bare_graph(graph: Any, out: Any, *, declarations: bool = True) -> Any:
+    out.name = graph.name or "graph"
+    out.input.extend(graph.input)
+    if declarations:
+        out.output.extend(graph.output)
+        out.value_info.extend(graph.value_info)
+    else:
+        _without_shapes(graph.output, out.output)
+    out.initializer.extend(map(_bare_tensor, graph.initializer))
+    out.node.extend(_bare_node(n, declarations=declarations) for n in graph.node)
+    return out
+
+
+def _without_shapes(declared: Any, out: Any) -> None:
+    """Name outputs with their element types only; a shape is a declaration like any other."""
+    for item in declared:
+        bare = out.add(name=item.name)
+        if item.type.HasField("tensor_type"):
+            bare.type.tensor_type.elem_type = item.type.tensor_type.elem_type
+        else:
+            bare.type.CopyFrom(item.type)
+
+
+def _bare_node(node: Any, *, declarations: bool = True) -> Any:
+    if not any(a.HasField("t") for a in node.attribute) and not any(bodies(node)):
+        return node
+    out = type(node)(op_type=node.op_type, domain=node.domain, name=node.name)
+    out.input.extend(node.input)
+    out.output.extend(node.output)
+    for a in node.attribute:
+        if a.HasField("g"):
+            bare = out.attribute.add(name=a.name, type=a.type)
+            _bare_graph(a.g, bare.g, declarations=declarations)
+        elif a.HasField("t"):
+            out.attribute.add(name=a.name, type=a.type).t.CopyFrom(_bare_tensor(a.t))
+        else:
+            out.attribute.add().CopyFrom(a)
+    return out
+
+
+def _bare_tensor(tensor: Any) -> Any:
+    if tensor.ByteSize() <= KEPT:
+        return tensor
+    out = type(tensor)(name=tensor.name, data_type=tensor.data_type)
+    out.dims.extend(tensor.dims)
+    out.data_location = out.EXTERNAL  # inference does not look for it
+    return out
+
+
+def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
+    """Give inputs other shapes, in place; UsageError for a name that no input has."""
+    items = {i.name: i for i in model.proto.graph.input}
+    for name, shape in shapes.items():
+        if name not in items:
+            known = ", ".join(f'"{n}"' for n in items)
+            raise misused(f'the model has no input "{name}"; it has {known}')
+        tensor = items[name].type.tensor_type
+        tensor.ClearField("shape")
+        if shape is not None:
+            tensor.shape.SetInParent()
+            for d in shape:
+                dim = tensor.shape.dim.add()
+                if isinstance(d, int):
+                    dim.dim_value = d

@@ -1,0 +1,285 @@
+"""Lower the deconvolutions of an ONNX model where they stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any
+
+from irdeconv import progress
+from irdeconv.errors import Collector, IrdeconvError, OpError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph
+from irdeconv.onnx_files.container import OnnxFile
+from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
+from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
+from irdeconv.onnx_files.types import Types, infer_types, set_shapes
+from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
+from irdeconv.onnx_lowering.names import Names
+from irdeconv.onnx_lowering.writer import NodeWriter
+from irdeconv.ops.channels import DepthToSpace
+from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
+from irdeconv.passes.lower_deconv import lower
+from irdeconv.passes.profile import Profile, load_profile
+from irdeconv.passes.records import LoweredLayer, LoweringReport
+from irdeconv.passes.rewrite import replace_node
+from irdeconv.passes.subpixel import spell_depth_to_space
+from irdeconv.plural import count
+from irdeconv.spec import Shape
+
+
+@dataclass(frozen=True)
+class LoweredOnnx:
+    """An ONNX model without deconvolutions, and what became of each; unpacks to proto and report.
+
+    `model` is what was given, changed in place; `added` are the tensors that are new.
+    """
+
+    model: OnnxFile
+    report: LoweringReport
+    added: tuple[Any, ...] = ()
+
+    @property
+    def proto(self) -> Any:
+        """The lowered model as an onnx.ModelProto."""
+        return self.model.proto
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.proto, self.report))
+
+    def __repr__(self) -> str:
+        done = sum(r.form is not None for r in self.report)
+        nodes = count(len(self.proto.graph.node), "node")
+        of = f"{done} of {count(len(self.report), 'deconvolution')} lowered"
+        return f"<LoweredOnnx {self.model.name}: {of}, {nodes}>"
+
+
+@dataclass(frozen=True)
+class _Choice:
+    form: str
+    profile: Profile
+    explain: bool
+    targeted: bool
+    semantics: Semantics
+
+
+@dataclass
+class _Replaced:
+    """What takes a node's place in a scope: nodes and tensors."""
+
+    at: int
+    nodes: list[Any]
+    tensors: list[Any]
+
+
+@dataclass
+class _Rewriting:
+    model: OnnxFile
+    types: Types
+    choice: _Choice
+    problems: Collector = field(default_factory=Collector)
+    layers: list[LoweredLayer] = field(default_factory=list)
+
+
+def lower_model(
+    model: OnnxFile,
+    form: str = FALLBACK,
+    target: str | PathLike[str] | Profile | None = None,
+    *,
+    explain_costs: bool = False,
+    shapes: Mapping[str, Shape | None] | None = None,
+    semantics: Semantics = "runtime",
+) -> LoweredOnnx:
+    """Lower every ConvTranspose of a model in place; all other nodes stay as they are.
+
+    Form, target and costs are as for a graph. `shapes` replaces the shapes of inputs, in the model
+    too. A layer that cannot be lowered stays, and the report says why. Raises UsageError for an
+    unknown form, target or input, InputError where external data is missing.
+    """
+    require_form(form)
+    choice = _Choice(form, load_profile(target), explain_costs, target is not None, semantics)
+    set_shapes(model, shapes or {})
+    every = list(scopes(model.proto))
+    state = _Rewriting(model, infer_types(model.proto, every), choice)
+    added = _change(_replacements(state, every))
+    explained = explain_costs or choice.targeted or form == AUTO
+    named = choice.profile.name if explained else None
+    report = LoweringReport(form, tuple(state.layers), tuple(state.problems.diagnostics), named)
+    return LoweredOnnx(model, report, tuple(added))
+
+
+def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
+    """Return what replaces nodes, by scope; nothing is changed yet."""
+    taken = {s: Names(names(s.body)) for s in every if s.parent is None}
+    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n)]
+    changes: dict[Scope, list[_Replaced]] = {}
+    with progress.stage("lowering", total=len(found)) as step:
+        for scope, at, node in found:
+            change = _one(state, scope, at, node, taken[scope.outermost])
+            if change is not None:
+                changes.setdefault(scope, []).append(change)
+            step(detail=title_of(node))
+    return changes
+
+
+def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
+    """Put replacements into the model, drop constants that nothing reads; returns new tensors."""
+    read = [(s, list(s.body.node[c.at].input)) for s, done in changes.items() for c in done]
+    for scope, done in changes.items():
+        _put(scope, done)
+    _drop(read)
+    added: list[Any] = []
+    for scope, done in changes.items():
+        added += _add_tensors(scope, [t for c in done for t in c.tensors])
+    return added
+
+
+def _counts(node: Any) -> bool:
+    """Whether a node belongs into the report: a deconvolution, known or not."""
+    return CONV_TRANSPOSE in node.op_type
+
+
+def _one(state: _Rewriting, scope: Scope, at: int, node: Any, taken: Names) -> _Replaced | None:
+    """Lower one node; None where it stays."""
+    title = title_of(node)
+    try:
+        if not is_deconvolution(node):
+            raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
+        row, graph = _lowered(state, scope, node)
+        writer = _written(state, scope, node, graph, taken)
+    except IrdeconvError as e:
+        _stays(state, node, e.diagnostics[0].message)
+        return None
+    except OpError as e:
+        _stays(state, node, str(e))
+        return None
+    where = f" ({scope.title})" if scope.title else ""
+    nodes = tuple(n.op_type for n in writer.nodes if n.op_type != "Constant")
+    state.layers.append(replace(row, name=f"{title}{where}", nodes=nodes))
+    return _Replaced(at, writer.nodes, writer.tensors)
+
+
+def _stays(state: _Rewriting, node: Any, reason: str) -> None:
+    title = title_of(node)
+    for prefix in (f'{node.op_type} "{title}": ', f"{node.op_type} "):
+        reason = reason.removeprefix(prefix)
+    state.layers.append(
+        LoweredLayer(
+            name=title,
+            type=node.op_type,
+            form=None,
+            reason=reason,
+            macs_direct=None,
+            macs_lowered=None,
+        )
+    )
+
+
+def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, Graph]:
+    """Lower a node in a graph of its own."""
+    choice = state.choice
+    known = inputs_of(state.model, scope, node, state.types)
+    made = piece(state.model, scope, [node], [node.output[0]], known)
+    source = graph_of(state.model, made, choice.semantics)
+    target = choice.profile if choice.targeted else None
+    low = lower(source, choice.form, target, explain_costs=choice.explain)
+    for d in low.report.diagnostics:
+        state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
+    if any(k.declared for k in known.values()):
+        state.problems.add(
+            "W204",
+            f'{node.op_type} "{title_of(node)}": the shape of its data is taken as declared',
+            layer=title_of(node),
+        )
+    return low.report.layers[0], low.graph
+
+
+def _written(state: _Rewriting, scope: Scope, node: Any, graph: Graph, taken: Names) -> NodeWriter:
+    """Return what replaces a node; its last node has the old node's name and output."""
+    for made in list(graph.nodes("DepthToSpace")):
+        if isinstance(made.op, DepthToSpace) and made.spec().rank != 4:
+            change = replace_node(graph, made, spell_depth_to_space)
+            if change.skipped:
+                raise OpError(change.skipped, code="E400")
+    base = title_of(node)
+    given = {n.id: n.tensor_names[0][0] for n in graph.parameters}
+    as_nodes = scope.is_function or scope.outermost.is_function or not _holds_constants(state)
+    writer = NodeWriter(graph, scope.opsets.get("", 0), taken, base, given, as_nodes)
+    result = writer.value(graph.inputs_of(graph.results[0].id)[0])
+    if not writer.nodes or writer.nodes[-1].output[0] != result:
+        result = writer.add("Identity", result)
+    last = writer.nodes[-1]
+    last.output[0] = node.output[0]
+    if CONV_TRANSPOSE not in node.name:
+        last.name = node.name
+    else:
+        last.name = taken.fresh(node.name.replace(CONV_TRANSPOSE, last.op_type))
+    last.doc_string = node.doc_string
+    last.metadata_props.extend(node.metadata_props)
+    return writer
+
+
+def _holds_constants(state: _Rewriting) -> bool:
+    """Whether initializers are constants by themselves; before IR version 4 they are inputs."""
+    return bool(state.model.proto.ir_version >= 4)
+
+
+def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
+    """Put new nodes in the places of old ones."""
+    nodes = scope.body.node
+    for change in sorted(done, key=lambda c: c.at, reverse=True):
+        del nodes[change.at]
+        for node in reversed(change.nodes):
+            nodes.insert(change.at, node)
+
+
+def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
+    """Remove constants, and what computed them, that nothing reads any more."""
+    counts: dict[Scope, Counter[str]] = {}
+    for scope, inputs in unused:
+        top = scope.outermost
+        if top not in counts:
+            counts[top] = uses(top.body)
+        todo = list(inputs[1:])
+        while todo:
+            name = todo.pop()
+            owner = scope.owner(name) if name else None
+            if owner is None or counts[top][name]:
+                continue
+            todo += _remove(owner, name, counts[top])
+
+
+def _remove(scope: Scope, name: str, counts: Counter[str]) -> list[str]:
+    """Remove the initializer or the nodes behind a name; returns what these have read."""
+    body = scope.body
+    if name in scope.initializers:
+        groups = [body.initializer, body.input, body.value_info]
+        for group in groups:
+            _delete(group, lambda item: item.name == name)
+        _delete(body.quantization_annotation, lambda item: item.tensor_name == name)
+        return []
+    found = scope.constant(name)
+    node = scope.producers.get(name)
+    if found is None or node is None or any(counts[o] for o in node.output):
+        return []
+    _delete(body.node, lambda item: name in item.output)
+    if not scope.is_function:
+        _delete(body.value_info, lambda item: item.name == name)
+    counts.subtract(i for i in node.input if i)
+    return [i for i in node.input if i]
+
+
+def _delete(items: Any, unwanted: Any) -> None:
+    for at in reversed([i for i, item in enumerate(items) if unwanted(item)]):
+        del items[at]
+
+
+def _add_tensors(scope: Scope, tensors: Sequence[Any]) -> list[Any]:
+    """Add initializers; returns them as they stand in the model."""
+    if not tensors:
+        return []
+    kept = scope.body.initializer
+    kept.extend(tensors)
+    return list(kept[len(kept) - len(tensors) :])

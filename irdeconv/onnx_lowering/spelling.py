@@ -1,0 +1,299 @@
+"""How each operation that a lowering emits is spelled in ONNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from irdeconv.errors import OpError
+from irdeconv.graph import Node, Value
+from irdeconv.importers.onnx_tensors import onnx_type
+from irdeconv.onnx_lowering.writer import RULES, TO_THE_END, NodeWriter, Rule
+from irdeconv.ops import core
+from irdeconv.ops.activation import Clamp
+from irdeconv.ops.basic import Const
+from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.movement import Concat
+from irdeconv.spec import Dim, dims, is_static
+
+Inputs = tuple[Value, ...]
+
+
+def spelling(*types: str) -> Callable[[Rule], Rule]:
+    """Register the spelling of operation types."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(types, rule))
+        return rule
+
+    return register
+
+
+def _plain(name: str) -> Rule:
+    return lambda w, node, inputs: w.add(name, *map(w.value, inputs))
+
+
+RULES |= {
+    ours: _plain(theirs)
+    for ours, theirs in (
+        ("ReLU", "Relu"),
+        ("Tanh", "Tanh"),
+        ("Sigmoid", "Sigmoid"),
+        ("PReLU", "PRelu"),
+        ("Subtract", "Sub"),
+        ("Multiply", "Mul"),
+        ("Divide", "Div"),
+        ("ShapeOf", "Shape"),
+    )
+}
+
+
+@spelling("FloorMod")
+def _mod(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    w.require(10, "remainders of sizes")
+    return w.add("Mod", *map(w.value, inputs))
+
+
+@spelling("Maximum")
+def _maximum(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return w.larger(*map(w.value, inputs))
+
+
+@spelling("Clamp")
+def _clamp(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    op, dtype = node.op, node.spec().dtype
+    assert isinstance(op, Clamp)
+    assert dtype is not None
+    if w.opset < 11:
+        return w.add("Clip", w.value(inputs[0]), min=float(op.min), max=float(op.max))
+    ends = (w.constant(np.array(v, dtype.container), dtype) for v in (op.min, op.max))
+    return w.add("Clip", w.value(inputs[0]), *ends)
+
+
+@spelling("HardSigmoid")
+def _hard_sigmoid(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    known = [w.graph.spec(v).known for v in inputs[1:]]
+    if known[0] is None or known[1] is None:
+        raise OpError("HardSigmoid of computed parameters has no spelling in ONNX", code="E402")
+    alpha, beta = (float(v.reshape(())) for v in known if v is not None)
+    return w.add("HardSigmoid", w.value(inputs[0]), alpha=alpha, beta=beta)
+
+
+@spelling("Convert")
+def _convert(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    assert isinstance(node.op, Convert)
+    return w.add("Cast", w.value(inputs[0]), to=onnx_type(node.op.destination_type))
+
+
+@spelling("Gather")
+def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    axis = w.known(inputs[2])
+    assert axis is not None
+    return w.add("Gather", w.value(inputs[0]), w.value(inputs[1]), axis=axis[0])
+
+
+@spelling("Concat")
+def _concat(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    assert isinstance(node.op, Concat)
+    return w.add("Concat", *map(w.value, inputs), axis=node.op.axis)
+
+
+@spelling("Transpose")
+def _transpose(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return w.add("Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ()))
+
+
+@spelling("Squeeze", "Unsqueeze")
+def _axes(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ())
+
+
+@spelling("Broadcast")
+def _broadcast(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    data = w.graph.spec(inputs[0])
+    if data.known is None or np.any(data.known != 0) or data.dtype is None:
+        raise OpError("a Broadcast of anything but zeros has no spelling here", code="E402")
+    return w.zeros(w.value(inputs[1]), data.dtype)
+
+
+@spelling("Slice")
+def _slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    lists = [w.known(v) for v in inputs[1:]]
+    start, stop, step, axes = (v for v in lists if v is not None)
+    return w.slice(w.value(inputs[0]), start, stop, axes, step)
+
+
+@spelling("Reshape")
+def _reshape(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    x, target = inputs
+    wanted = dims(w.graph.spec(target))
+    numbers = None if wanted is None else _with_one_open(wanted)
+    if numbers is not None:
+        return w.reshape(w.value(x), numbers)
+    return w.reshape_like(w.value(x), w.value(target))
+
+
+def _with_one_open(target: Sequence[Dim]) -> list[int] | None:
+    """Return sizes with -1 for a single one that is not known; None where there are more."""
+    numbers = [n if isinstance(n, int) else -1 for n in target]
+    return numbers if numbers.count(-1) < 2 and (0 not in numbers or -1 not in numbers) else None
+
+
+@spelling("DepthToSpace")
+def _depth_to_space(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    op = node.op
+    assert isinstance(op, DepthToSpace)
+    mode = {"blocks_first": "DCR", "depth_first": "CRD"}[op.mode]
+    more = {"mode": mode} if w.opset >= 11 else {}
+    return w.add("DepthToSpace", w.value(inputs[0]), blocksize=op.block_size, **more)
+
+
+@spelling("ZeroInsertion")
+def _zero_insertion(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    op = node.op
+    assert isinstance(op, core.ZeroInsertion)
+    y = spread(w, op, inputs[0])
+    surplus = _surplus(op)
+    return y if op.trailing else w.pad(y, [0] * len(surplus), [-n for n in surplus])
+
+
+def spread(w: NodeWriter, op: core.ZeroInsertion, x: Value) -> str:
+    """Put S-1 zeros behind every element: an axis behind each, padded, and merged again."""
+    shape, strides = w.graph.spec(x).shape, op.strides
+    spread_axes = [a for a, s in enumerate(strides) if s > 1]
+    behind = [3 + a + i for i, a in enumerate(spread_axes)]
+    apart = w.along("Unsqueeze", w.value(x), behind)
+    end = [0] * (2 + len(strides) + len(behind))
+    for at, a in zip(behind, spread_axes, strict=True):
+        end[at] = strides[a] - 1
+    padded = w.pad(apart, [0] * len(end), end)
+    factors = (1, 1, *strides)
+    target = None
+    if shape is not None:
+        target = _with_one_open([n * f for n, f in zip(shape, factors, strict=True)])
+    if target is not None:
+        return w.reshape(padded, target)
+    sizes = w.add("Mul", w.add("Shape", w.value(x)), w.constant(np.array(factors, np.int64)))
+    return w.reshape_like(padded, sizes)
+
+
+@spelling("Pad")
+def _pad(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    if w.known(inputs[1]) is not None and w.known(inputs[2]) is not None:
+        x, (begin, end) = _padded(w, inputs)
+        return w.pad(x, begin, end)
+    w.require(11, "pads that follow from sizes")
+    insertion = _inserted(w, inputs[0])
+    ends = [w.value(v) for v in inputs[1:]]
+    if insertion is None:
+        return w.add("Pad", w.value(inputs[0]), w.add("Concat", *ends, axis=0))
+    ends[1] = w.add("Sub", ends[1], w.constant(np.array(_surplus(insertion), np.int64)))
+    x = spread(w, insertion, w.graph.inputs_of(inputs[0].node)[0])
+    return w.add("Pad", x, w.add("Concat", *ends, axis=0))
+
+
+def _inserted(w: NodeWriter, x: Value) -> core.ZeroInsertion | None:
+    """Return the zero-insertion in front of a Pad that takes its surplus zeros off."""
+    op = w.graph.node(x.node).op
+    alone = isinstance(op, core.ZeroInsertion) and not op.trailing and w.only_user(x)
+    return op if alone and isinstance(op, core.ZeroInsertion) else None
+
+
+def _surplus(insertion: core.ZeroInsertion) -> tuple[int, ...]:
+    """Return the zeros behind the last element of every axis."""
+    return (0, 0, *(s - 1 for s in insertion.strides))
+
+
+def _padded(w: NodeWriter, inputs: Inputs) -> tuple[str, tuple[list[int], list[int]]]:
+    """Return what a Pad of numbers pads, and by how much at begin and end."""
+    begin, end = (list(w.known(v) or ()) for v in inputs[1:3])
+    insertion = _inserted(w, inputs[0])
+    if insertion is None:
+        return w.value(inputs[0]), (begin, end)
+    y = spread(w, insertion, w.graph.inputs_of(inputs[0].node)[0])
+    return y, (begin, [q - n for q, n in zip(end, _surplus(insertion), strict=True)])
+
+
+@spelling("Convolution", "GroupConvolution")
+def _convolution(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    return _convolve(w, node, inputs)
+
+
+@spelling("Add")
+def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
+    """Add; a bias behind a convolution becomes its third input."""
+    convolution = w.graph.node(inputs[0].node)
+    if isinstance(convolution.op, ConvolutionBase) and w.only_user(inputs[0]):
+        bias = _bias(w, inputs[1], node.spec().rank or 0)
+        if bias is not None:
+            return _convolve(w, convolution, w.graph.inputs_of(convolution.id), bias)
+    return w.add("Add", *map(w.value, inputs))
+
+
+def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
+    """Return the vector of a bias (1, M, 1, ...); None where it is something else."""
+    node = w.graph.node(value.node)
+    shape = w.graph.spec(value).shape
+    if shape is None or len(shape) != rank or any(n != 1 for n in (shape[0], *shape[2:])):
+        return None
+    if node.type == "Unsqueeze":
+        return w.value(w.graph.inputs_of(node.id)[0])
+    if isinstance(node.op, Const):
+        return w.constant(node.op.data.array().reshape(-1), node.op.element_type, "bias")
+    return None
+
+
+def _convolve(w: NodeWriter, node: Node, inputs: Inputs, *bias: str) -> str:
+    """Write a convolution with the Pad in front of it, where that only pads."""
+    op = node.op
+    assert isinstance(op, ConvolutionBase)
+    x, filter = inputs
+    name, pads = _window(w, x)
+    shape = w.graph.spec(filter).shape
+    more: dict[str, list[int]] = {"pads": pads} if any(pads) else {}
+    if any(d != 1 for d in op.dilations):
+        more["dilations"] = list(op.dilations)
+    if is_static(shape):
+        more["kernel_shape"] = list(shape[2 + op.grouped :])
+    if not op.grouped:
+        return w.add("Conv", name, w.value(filter), *bias, **more)
+    if shape is None or not isinstance(shape[0], int):
+        raise OpError("the number of groups is unknown", code="E402")
+    joined = _without_groups(w, filter)
+    return w.add("Conv", name, joined, *bias, group=shape[0], **more)
+
+
+def _window(w: NodeWriter, x: Value) -> tuple[str, list[int]]:
+    """Return what a convolution reads, and the pads that it can do by itself."""
+    pad = w.graph.node(x.node)
+    if pad.type != "Pad" or not w.only_user(x):
+        return w.value(x), []
+    inputs = w.graph.inputs_of(pad.id)
+    if w.known(inputs[1]) is None or w.known(inputs[2]) is None:
+        return w.value(x), []
+    name, (begin, end) = _padded(w, inputs)
+    if any((*begin[:2], *end[:2])) or min(*begin, *end) < 0:
+        return w.pad(name, begin, end), []
+    return name, begin[2:] + end[2:]
+
+
+def _without_groups(w: NodeWriter, filter: Value) -> str:
+    """(g, M/g, C/g, *K) -> (M, C/g, *K)"""
+    shape, op = w.graph.spec(filter).shape, w.graph.node(filter.node).op
+    assert shape is not None
+    if isinstance(op, Const):
+        array = op.data.array()
+        joined = array.reshape(math.prod(array.shape[:2]), *array.shape[2:])
+        return w.constant(joined, op.element_type)
+    first = math.prod(shape[:2]) if is_static(shape[:2]) else -1
+    rest = _with_one_open([first, *shape[2:]])
+    if rest is not None:
+        return w.reshape(w.value(filter), rest)
+    sizes = w.add("Shape", w.value(filter))
+    kernel = w.slice(sizes, [2], [TO_THE_END], [0])
+    target = w.add("Concat", w.constant(np.array([-1], np.int64)), kernel, axis=0)
+    return w.add("Reshape", w.value(filter), target)

@@ -1,0 +1,1 @@
+"""Proving that a lowered ONNX model is the original but for proved regions."""

@@ -1,0 +1,154 @@
+"""Certificates of a lowered ONNX model: regions proved as graphs, all else compared as it stands.
+
+Nothing of the rewriting is used. The two models are read from their files, what differs is found by
+comparing messages, and what took a deconvolution's place is imported like any other ONNX model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+
+from irdeconv import progress
+from irdeconv.errors import IrdeconvError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph
+from irdeconv.onnx_files.container import OnnxFile, load_file
+from irdeconv.onnx_files.pieces import graph_of, inputs_of, piece
+from irdeconv.onnx_files.scopes import scopes, title_of
+from irdeconv.onnx_files.types import Types, infer_types
+from irdeconv.verify.onnx_models.pairs import Pairs, RewrittenNode, pair
+from irdeconv.verify.proof.certificate import (
+    Certificate,
+    CheckReport,
+    LayerCheck,
+    certify,
+    check,
+    judged,
+    probe_layers,
+)
+
+
+@dataclass(frozen=True)
+class OnnxProof:
+    """Two models side by side, and each rewritten layer as two graphs; `failed` has the reasons."""
+
+    pairs: Pairs
+    layers: tuple[tuple[RewrittenNode, Graph | None, Graph | None, str | None], ...]
+
+    @property
+    def rest(self) -> CheckReport:
+        """What is the same besides the rewritten layers, and what is not."""
+        pairs = self.pairs
+        problems, kept = tuple(pairs.problems), tuple(pairs.kept)
+        return CheckReport(layers=(), problems=problems, kept=kept, others=pairs.others)
+
+
+def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -> OnnxProof:
+    """Find the rewritten layers of two models, of which the first one has the deconvolutions."""
+    pairs = pair(a, b)
+    types = infer_types(a.proto, list(scopes(a.proto))) if pairs.regions else Types()
+    layers: list[tuple[RewrittenNode, Graph | None, Graph | None, str | None]] = []
+    for region in pairs.regions:
+        try:
+            layers.append((region, *_graphs(a, b, region, types, semantics), None))
+        except IrdeconvError as e:
+            layers.append((region, None, None, e.diagnostics[0].message))
+    return OnnxProof(pairs, tuple(layers))
+
+
+def _graphs(
+    a: OnnxFile, b: OnnxFile, region: RewrittenNode, types: Types, semantics: Semantics
+) -> tuple[Graph, Graph]:
+    """Return a deconvolution and what took its place, with the same inputs."""
+    known = inputs_of(a, region.scope, region.node, types)
+    outputs = [region.node.output[0]]
+    source = piece(a, region.scope, [region.node], outputs, known)
+    lowered = piece(b, region.other, region.nodes, outputs, known)
+    return graph_of(a, source, semantics), graph_of(b, lowered, semantics)
+
+
+def certify_models(proof: OnnxProof) -> list[Certificate]:
+    """Return a certificate for every rewritten layer; one that is not proved has a reason."""
+    out = []
+    with progress.stage("certifying", total=len(proof.layers)) as step:
+        for region, source, lowered, failed in proof.layers:
+            title = title_of(region.node)
+            step(detail=title)
+            made = Certificate(layer=title, type=region.node.op_type, reason=failed)
+            if source is not None and lowered is not None:
+                made = _certificate(made, source, lowered)
+            where = f" ({region.scope.title})" if region.scope.title else ""
+            out.append(replace(made, layer=f"{title}{where}"))
+    return out
+
+
+def _certificate(blank: Certificate, source: Graph, lowered: Graph) -> Certificate:
+    """Certify one layer; its two graphs have nothing else that may differ."""
+    made = certify(source, lowered)
+    others = check(source, lowered).problems
+    if len(made) != 1:
+        return replace(blank, reason="it is not one deconvolution of the original")
+    if others:
+        return replace(made[0], holds_for=None, reason=others[0])
+    return made[0]
+
+
+def check_models(
+    proof: OnnxProof, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Return the verdict on a lowered model: each rewritten layer proved, all else the same.
+
+    With `certificates` there must be exactly one for each rewritten layer, which states what the
+    two models contain.
+    """
+    made = certify_models(proof)
+    rest = proof.rest
+    if rest.problems and not made and not rest.kept:
+        hint = "the first model has no deconvolution; the original comes first: are they swapped?"
+        rest = replace(rest, problems=(hint, *rest.problems))
+    return judged(made, certificates, rest)
+
+
+def check_onnx(
+    original: str | PathLike[str] | bytes,
+    lowered: str | PathLike[str] | bytes,
+    certificates: Sequence[Certificate] | None = None,
+    *,
+    semantics: Semantics = "runtime",
+) -> CheckReport:
+    """Prove a lowered ONNX file to be the original one: every deconvolution that was rewritten.
+
+    Both are paths or the bytes of files. All else must be the same, as it stands in the messages.
+    The report has `passed`, `layers` with what is proved of each, and `problems`. Raises InputError
+    for a bad file.
+
+    >>> from onnx import TensorProto, helper
+    >>> value, shapes = helper.make_tensor_value_info, {"x": [1, 3, 8, 8], "w": [3, 2, 2, 2]}
+    >>> inputs = [value(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    >>> node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2, 2])
+    >>> graph = helper.make_graph([node], "g", inputs, [value("y", TensorProto.FLOAT, None)])
+    >>> data = helper.make_model(graph).SerializeToString()
+    >>> print(check_onnx(data, data))
+    kept up: not rewritten
+    0 of 0 rewritten layers equal, 0 others unchanged
+    """
+    return check_models(
+        compare_models(load_file(original), load_file(lowered), semantics), certificates
+    )
+
+
+def probe_models(proof: OnnxProof, *, seed: int = 0) -> CheckReport:
+    """Evaluate every rewritten layer of both models modulo a prime on random data and compare."""
+    layers, bounds = [], [0.0]
+    for region, source, lowered, failed in proof.layers:
+        if source is None or lowered is None:
+            title, type = title_of(region.node), region.node.op_type
+            made = LayerCheck(layer=title, type=type, form="probe", proved=None, reason=failed)
+            layers.append(made)
+            continue
+        probed = probe_layers(source, lowered, seed=seed)
+        layers += probed.layers
+        bounds.append(probed.error_probability or 0.0)
+    return replace(proof.rest, layers=tuple(layers), error_probability=max(bounds))

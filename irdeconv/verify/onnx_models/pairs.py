@@ -1,0 +1,256 @@
+"""Two ONNX models side by side: what was rewritten, and what else differs.
+
+Everything is compared as it stands in the messages, element for element; only what took the place
+of a deconvolution may be new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from irdeconv.importers.onnx_tensors import onnx_module
+from irdeconv.onnx_files.container import OnnxFile, external_entry
+from irdeconv.onnx_files.pieces import is_deconvolution
+from irdeconv.onnx_files.scopes import Scope, bodies, first_output, names, scopes, title_of, uses
+from irdeconv.plural import count
+
+COMPARED_BYTES = 1 << 24  # bytes that are compared at once
+
+
+@dataclass(frozen=True)
+class RewrittenNode:
+    """A deconvolution of the first model, and the nodes of the second one in its place."""
+
+    scope: Scope
+    node: Any
+    other: Scope
+    nodes: tuple[Any, ...]
+
+
+@dataclass
+class Pairs:
+    """What was found: `others` counts the nodes that are the same in both."""
+
+    regions: list[RewrittenNode] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    others: int = 0
+
+
+def pair(a: OnnxFile, b: OnnxFile) -> Pairs:
+    """Compare two models; the first one has the deconvolutions."""
+    out = Pairs()
+    out.problems += _unlike("the model", a.proto, b.proto, ("graph", "functions"))
+    mine, theirs = ([s for s in scopes(m.proto) if s.parent is None] for m in (a, b))
+    by_key = {_key(s): s for s in theirs}
+    for scope in mine:
+        other = by_key.pop(_key(scope), None)
+        if other is None:
+            out.problems.append(f"{scope.title} is missing")
+            continue
+        _Outermost(a, b, out, frozenset(names(scope.body)), uses(other.body)).compare(scope, other)
+    out.problems += [f"{scope.title} is new" for scope in by_key.values()]
+    return out
+
+
+def _key(scope: Scope) -> tuple[str, ...]:
+    if not scope.is_function:
+        return ()
+    return scope.body.domain, scope.body.name, getattr(scope.body, "overload", "")
+
+
+@dataclass
+class _Outermost:
+    """Compares a graph or a function with all graphs inside it."""
+
+    a: OnnxFile
+    b: OnnxFile
+    out: Pairs
+    known: frozenset[str]  # every name of the first model
+    read: Mapping[str, int]  # every name that the second model reads
+
+    def compare(self, scope: Scope, other: Scope) -> None:
+        """Compare two scopes that stand for each other."""
+        apart = ("node", "initializer", "input", "value_info", "quantization_annotation")
+        title = scope.title or "the graph"
+        if scope.is_function:
+            self.out.problems += _unlike(title, scope.body, other.body, ("node",))
+        else:
+            self.out.problems += _unlike(title, scope.body, other.body, apart)
+            self._entries(scope, other)
+            self._tensors(scope, other)
+        self._nodes(scope, other)
+
+    def _report(self, scope: Scope, text: str) -> None:
+        self.out.problems.append(f"{scope.title}: {text}" if scope.title else text)
+
+    def _entries(self, scope: Scope, other: Scope) -> None:
+        """Compare inputs, declarations and quantization annotations, by name."""
+        gone = {n for n in scope.initializers if not self.read[n]}
+        gone |= {n for n in scope.producers if not self.read[n]} - set(other.producers)
+        for kind, key in (
+            ("input", "name"),
+            ("value_info", "name"),
+            ("quantization_annotation", "tensor_name"),
+        ):
+            pairs = [
+                [(getattr(i, key), _bytes(i)) for i in getattr(s.body, kind)]
+                for s in (scope, other)
+            ]
+            there = {name for name, _ in pairs[1]}
+            wanted = [p for p in pairs[0] if p[0] not in gone or p[0] in there]
+            if wanted != pairs[1]:
+                self._report(scope, f"its {kind} is not the same")
+
+    def _tensors(self, scope: Scope, other: Scope) -> None:
+        """Compare initializers, by name; what is not read any more may be missing."""
+        mine, theirs = ({t.name: t for t in s.body.initializer} for s in (scope, other))
+        for name, tensor in mine.items():
+            if name in theirs:
+                if not self._same_tensor(tensor, theirs[name]):
+                    self._report(scope, f'initializer "{name}" is another one')
+            elif self.read[name]:
+                self._report(scope, f'initializer "{name}" is missing')
+        for name in set(theirs) - set(mine):
+            if name in self.known:
+                self._report(scope, f'initializer "{name}" has the name of something else')
+
+    def _same_tensor(self, mine: Any, theirs: Any) -> bool:
+        files = self.a.file_of(mine), self.b.file_of(theirs)
+        if _bytes(mine) == _bytes(theirs) and (files == (None, None) or _same_part(mine, *files)):
+            return True
+        plain = [(t.name, t.data_type, tuple(t.dims)) for t in (mine, theirs)]
+        if plain[0] != plain[1]:
+            return False
+        helper = onnx_module("onnx.numpy_helper")
+        arrays = [helper.to_array(m.tensor(t)) for m, t in ((self.a, mine), (self.b, theirs))]
+        return bool(arrays[0].tobytes() == arrays[1].tobytes())
+
+    def _nodes(self, scope: Scope, other: Scope) -> None:
+        """Compare the nodes: each has its partner, or was rewritten; the rest is new."""
+        places = {o: i for i, n in enumerate(other.body.node) for o in n.output if o}
+        seen, last = set(), -1
+        for at, node in enumerate(scope.body.node):
+            place = places.get(first_output(node))
+            if place is None:
+                if any(self.read[o] for o in node.output if o) or not _is_constant(scope, node):
+                    self._report(scope, f"{_named(node)} is missing")
+                continue
+            if place < last:
+                self._report(scope, f"{_named(node)} stands at another place")
+            last = max(place, last)
+            seen |= self._node(scope, at, other, place)
+        for place, node in enumerate(other.body.node):
+            if place not in seen:
+                self._report(scope, f"{_named(node)} is new and belongs to no rewritten layer")
+
+    def _node(self, scope: Scope, at: int, other: Scope, place: int) -> set[int]:
+        """Compare two nodes; returns which nodes of the second scope belong to it."""
+        node, partner = scope.body.node[at], other.body.node[place]
+        same = _same_node(node, partner)
+        if is_deconvolution(node) and not same:
+            if list(partner.output) != [node.output[0]]:
+                self._report(scope, f"{_named(partner)} has other outputs than {_named(node)}")
+            inside = self._region(other, place)
+            nodes = tuple(other.body.node[i] for i in sorted(inside))
+            self.out.regions.append(RewrittenNode(scope, node, other, nodes))
+            return inside
+        if is_deconvolution(node):
+            self.out.kept.append(title_of(node))
+        elif same:
+            self.out.others += 1
+            for mine, theirs in zip(scope.inside(at), other.inside(place), strict=True):
+                self.compare(mine, theirs)
+        else:
+            self._report(scope, f"{_named(node)} is not the same")
+        return {place}
+
+    def _region(self, scope: Scope, last: int) -> set[int]:
+        """Return the nodes that compute a node's output from what the first model has as well."""
+        nodes = scope.body.node
+        places = {o: i for i, n in enumerate(nodes) for o in n.output if o not in self.known}
+        found, todo = {last}, [last]
+        while todo:
+            new = {places[i] for i in nodes[todo.pop()].input if i in places} - found
+            found |= new
+            todo += new
+        return found
+
+
+def _is_constant(scope: Scope, node: Any) -> bool:
+    return all(scope.constant(o) is not None for o in node.output if o)
+
+
+def _named(node: Any) -> str:
+    return f'{node.op_type} "{title_of(node)}"'
+
+
+def _bytes(message: Any) -> bytes:
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data
+
+
+def _same_node(a: Any, b: Any) -> bool:
+    """Whether two nodes are the same but for the graphs that they hold, which must pair."""
+    if not any(bodies(a)):
+        return _bytes(a) == _bytes(b)
+    shells = [_shell(n) for n in (a, b)]
+    return shells[0] == shells[1] and [n for n, _ in bodies(a)] == [n for n, _ in bodies(b)]
+
+
+def _shell(node: Any) -> list[Any]:
+    plain = [_bytes(a) for a in node.attribute if not a.HasField("g") and not a.graphs]
+    graphs = [(a.name, a.type, a.doc_string) for a in node.attribute if a.HasField("g") or a.graphs]
+    return [plain, graphs, *_fields(node, ("attribute",))]
+
+
+def _fields(message: Any, apart: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield every field of a message but some, unknown ones too, as it is compared."""
+    unknown = onnx_module("google.protobuf.unknown_fields")
+    for descriptor, value in message.ListFields():
+        if descriptor.name in apart:
+            continue
+        items = (
+            value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+        )
+        if items is None and hasattr(value, "__len__") and hasattr(value, "extend"):
+            items = value
+        parts = [value] if items is None else list(items)
+        texts = [_bytes(p) if hasattr(p, "SerializeToString") else p for p in parts]
+        yield (descriptor.name, texts)
+    for one in unknown.UnknownFieldSet(message):
+        yield (one.field_number, one.wire_type, str(one.data))
+
+
+def _unlike(title: str, a: Any, b: Any, apart: Sequence[str]) -> list[str]:
+    """Return what says that fields of two messages differ, at most one line."""
+    mine, theirs = (list(_fields(m, apart)) for m in (a, b))
+    if mine == theirs:
+        return []
+    unlike = [f for f in mine if f not in theirs] + [f for f in theirs if f not in mine]
+    wrong = dict.fromkeys(str(f[0]) for f in unlike)
+    return [f"{title}: {count(len(wrong), 'field')} not the same: {', '.join(wrong)}"]
+
+
+def _same_part(tensor: Any, a: Path | None, b: Path | None) -> bool:
+    """Whether two files hold the same bytes where a tensor lies."""
+    if a is None or b is None:
+        return False
+    if a.samefile(b):
+        return True
+    left = int(external_entry(tensor, "length") or max(a.stat().st_size, b.stat().st_size))
+    with open(a, "rb") as mine, open(b, "rb") as theirs:
+        for file in (mine, theirs):
+            file.seek(int(external_entry(tensor, "offset") or 0))
+        while left > 0:
+            size = min(left, COMPARED_BYTES)
+            part = mine.read(size)
+            if part != theirs.read(size):
+                return False
+            if not part:
+                break
+            left -= size
+    return True

@@ -1,0 +1,346 @@
+"""Lowering an ONNX file: only ConvTranspose nodes are replaced, all else stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import irdeconv as ird
+from irdeconv.onnx_files.scopes import scopes
+from support.onnx_deconvolutions import FORMS, Layer, checked, types
+
+UP = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2], "pads": [1] * 4})
+F32 = TensorProto.FLOAT
+
+
+def lowered(made: Any, form: str = "zero-insertion", **options: Any) -> Any:
+    """The lowered model, checked and proved against the original."""
+    data = made.SerializeToString()
+    low, report = ird.lower_onnx(data, form=form, **options)
+    assert all(r.form for r in report), [r.reason for r in report]
+    verdict = ird.check_onnx(data, low.SerializeToString())
+    assert verdict.passed, str(verdict)
+    assert len(verdict.layers) == len(report)
+    assert not any(n.op_type == "ConvTranspose" for s in scopes(low) for n in s.body.node)
+    return checked(low)
+
+
+def in_numpy(made: Any, feeds: dict[str, Any]) -> Any:
+    """What irdeconv computes of an ONNX model, in order and without lowering it."""
+    (out,) = ird.run(ird.convert(made.SerializeToString()), feeds, form=None).values()
+    return out
+
+
+# By hand ---------------------------------------------------------------------------------------
+
+
+def test_the_spelling_of_each_form() -> None:
+    expected = {
+        "zero-insertion": ["Unsqueeze", "Pad", "Reshape", "Conv", "Neg"],
+        "phases": ["Conv", "Conv", "Conv", "Conv", "Concat", "DepthToSpace", "Slice", "Neg"],
+        "stacked": ["Conv", "DepthToSpace", "Neg"],
+    }
+    plain = Layer(data=UP.data, filter=UP.filter, bias=True, attributes=UP.attributes)
+    found = {form: types(lowered(plain.model(), form)) for form in expected}
+    assert found["zero-insertion"] == expected["zero-insertion"]
+    assert found["phases"][:5] == expected["phases"][:5]
+    assert set(found["stacked"]) >= {"Conv", "DepthToSpace"}
+    four = Layer(data=(1, 4, 5, 6), filter=(4, 3, 2, 2), attributes={"strides": [2, 2]})
+    assert types(lowered(four.model(), "gemm")) == ["Conv", "DepthToSpace", "Add", "Neg"]
+
+
+def test_numbers_by_hand() -> None:
+    """1 2 spread by 2, with the taps 1 10 100: 1 10 102 20 200, 5 added."""
+    made = Layer(data=(1, 1, 2), filter=(1, 1, 3), attributes={"strides": [2]}).model()
+    values = {"w": [[[1, 10, 100]]], "b": [5]}
+    for tensor in made.graph.initializer:
+        array = np.array(values[tensor.name], np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for form in FORMS:
+        out = in_numpy(lowered(made, form), {"x": np.array([[[1, 2]]], np.float32)})
+        assert out.tolist() == [[[-6, -15, -107, -25, -205]]]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("opset", range(11, onnx.defs.onnx_opset_version() + 1))
+def test_every_operation_set(opset: int) -> None:
+    """The spelling suits the set (onnx's checker), is proved, and computes the same integers."""
+    same = {"strides": [2, 3], "auto_pad": "SAME_UPPER"}
+    # Pads that follow from the size at run time need arithmetic of shapes.
+    sized = {"strides": [2, 2], "output_shape": [10, 13]}
+    for attributes, form in ((same, "phases"), (sized, "zero-insertion")):
+        layer = Layer(
+            data=(2, 4, 5, 6),
+            filter=(4, 3, 3, 4),
+            open=(0, 2, 3),
+            computed=True,
+            opset=opset,
+            attributes=attributes,
+        )
+        made = layer.model()
+        low = lowered(made, form)
+        assert np.array_equal(in_numpy(made, layer.feeds), in_numpy(low, layer.feeds))
+
+
+# What stays ------------------------------------------------------------------------------------
+
+
+def test_everything_else_stays_byte_for_byte() -> None:
+    made = UP.model()
+    made.producer_name, made.doc_string = "somebody", "about"
+    made.metadata_props.add(key="key", value="value")
+    made.opset_import.add(domain="my.domain", version=3)
+    made.graph.node.add(op_type="Blur", domain="my.domain", input=["z"], output=["q"], name="blur")
+    made.graph.output.add(name="q")
+    made.graph.value_info.add().CopyFrom(UP.info("y", [1, 3, 10, 12]))
+    note = made.graph.quantization_annotation.add(tensor_name="z")
+    note.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
+    made.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "scale"))
+    made.graph.node[0].doc_string = "the layer"
+    made = onnx.ModelProto.FromString(made.SerializeToString() + b"\xfa\x7d\x03abc")  # field 2015
+    original = made.SerializeToString()
+    low = ird.lower_onnx(original).proto
+    verdict = ird.check_onnx(original, low.SerializeToString())
+    assert verdict.passed
+    assert verdict.others == 2
+    kept = {n.name: n.SerializeToString() for n in low.graph.node}
+    for node in made.graph.node[1:]:
+        assert kept[node.name] == node.SerializeToString()
+    for name in ("input", "output", "value_info", "quantization_annotation"):
+        assert list(getattr(low.graph, name)) == list(getattr(made.graph, name))
+    assert low.graph.initializer[0].name == "scale"
+    assert b"\xfa\x7d\x03abc" in low.SerializeToString()
+    assert [p.value for p in low.metadata_props] == ["value"]
+    last = next(n for n in low.graph.node if n.output[0] == "y")
+    assert (last.doc_string, last.name) == ("the layer", "up/Conv")
+
+
+def test_shared_weights_stay_for_their_other_readers() -> None:
+    made = UP.model()
+    made.graph.node.add(op_type="Identity", input=["w"], output=["v"], name="copy")
+    made.graph.output.append(UP.info("v", UP.filter))
+    low = lowered(made)
+    assert "w" in {t.name for t in low.graph.initializer}
+    assert "b" not in {t.name for t in lowered(UP.model()).graph.initializer} - {"b"}
+
+
+def test_two_layers_share_a_filter() -> None:
+    made = UP.model()
+    second = made.graph.node.add()
+    second.CopyFrom(made.graph.node[0])
+    second.name, second.output[0] = "again", "y2"
+    made.graph.output.append(UP.info("y2", [None] * 4))
+    low = lowered(made)
+    assert "w" not in {t.name for t in low.graph.initializer}
+    names = [n.name for n in low.graph.node]
+    assert len(set(names)) == len(names)
+
+
+def test_initializers_that_are_inputs_are_constants_before_ir_version_4() -> None:
+    old = Layer(
+        data=UP.data, filter=UP.filter, attributes=UP.attributes, listed=True, ir=3, opset=11
+    )
+    low = lowered(old.model())
+    assert [i.name for i in low.graph.input] == ["x"]
+    # Later they are defaults, which a caller may replace: the filter is turned at run time.
+    new = Layer(data=UP.data, filter=UP.filter, attributes=UP.attributes, listed=True)
+    low = lowered(new.model())
+    assert [i.name for i in low.graph.input] == ["x", "w", "b"]
+    assert "Slice" in types(low)
+
+
+@pytest.mark.parametrize("way", ["Constant", "Identity", "Transpose"])
+def test_constants_behind_nodes(way: str) -> None:
+    made = UP.model()
+    w = made.graph.initializer[0]
+    node = helper.make_node(way, ["w0"], ["w"], "weights")
+    if way == "Constant":
+        node = helper.make_node(way, [], ["w"], "weights", value=w)
+        del made.graph.initializer[0]
+    else:
+        w.name = "w0"
+        if way == "Transpose":
+            node.attribute.append(helper.make_attribute("perm", [0, 1, 3, 2]))
+    made.graph.node.insert(0, node)
+    low = lowered(made)
+    assert types(low) == ["Unsqueeze", "Pad", "Reshape", "Conv", "Neg"]
+
+
+def test_quantized_weights_stay_quantized() -> None:
+    made = UP.model()
+    made.graph.initializer[0].CopyFrom(
+        numpy_helper.from_array(UP.weights["w"].astype(np.int8), "q")
+    )
+    made.graph.initializer.append(numpy_helper.from_array(np.float32(0.5), "scale"))
+    made.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], "dq"))
+    low = lowered(made)
+    assert types(low)[0] == "DequantizeLinear"
+    assert "q" in {t.name for t in low.graph.initializer}
+
+
+# Graphs inside ---------------------------------------------------------------------------------
+
+
+def test_bodies_of_nodes() -> None:
+    """A deconvolution in a branch of an If, its filter and data from outside."""
+    made = UP.model()
+    up = made.graph.node[0]
+    branches = {}
+    for name in ("then_branch", "else_branch"):
+        inner = onnx.NodeProto()
+        inner.CopyFrom(up)
+        inner.output[0], inner.name = f"{name}_y", "up"
+        branches[name] = helper.make_graph([inner], name, [], [UP.info(f"{name}_y", None)])
+    made.graph.node[0].CopyFrom(helper.make_node("If", ["c"], ["y"], "choice", **branches))
+    made.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    report = ird.lower_onnx(made.SerializeToString()).report
+    assert [r.name for r in report] == [f'up ({b} of If "choice")' for b in sorted(branches)]
+    low = lowered(made)
+    assert {t.name for t in low.graph.initializer} == set()
+    assert all(len(s.body.initializer) for s in scopes(low) if s.parent is not None)
+
+
+def test_functions() -> None:
+    """A deconvolution in a function, whose filter is an argument."""
+    made = UP.model()
+    up = onnx.NodeProto()
+    up.CopyFrom(made.graph.node[0])
+    made.graph.node[0].op_type, made.graph.node[0].domain = "Up", "mine"
+    del made.graph.node[0].attribute[:]
+    opset = [helper.make_opsetid("", 17)]
+    made.functions.append(helper.make_function("mine", "Up", ["x", "w", "b"], ["y"], [up], opset))
+    made.opset_import.add(domain="mine", version=1)
+    low = lowered(made)
+    assert "ConvTranspose" not in {n.op_type for n in low.functions[0].node}
+    assert "Constant" in {n.op_type for n in low.functions[0].node}
+    assert list(low.graph.node) == list(made.graph.node)
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+
+def test_declared_shapes_behind_unknown_operations() -> None:
+    made = UP.model()
+    made.opset_import.add(domain="my.domain", version=1)
+    made.graph.node.insert(0, helper.make_node("Blur", ["x"], ["x1"], "blur", domain="my.domain"))
+    made.graph.node[1].input[0] = "x1"
+    made.graph.value_info.append(UP.info("x1", UP.data))
+    low = ird.lower_onnx(made.SerializeToString())
+    assert [d.code for d in low.report.diagnostics] == ["W204"]
+    assert "as declared" in low.report.diagnostics[0].message
+    assert low.report.layers[0].macs_direct == 5 * 6 * 4 * 3 * 16
+    # Without a declaration the filter tells rank and channels, and sizes are computed.
+    del made.graph.value_info[:]
+    low = ird.lower_onnx(made.SerializeToString())
+    assert low.report.layers[0].form == "zero-insertion"
+    assert "Shape" in types(low.proto)
+    assert ird.check_onnx(made.SerializeToString(), low.proto.SerializeToString()).passed
+
+
+def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
+    made = UP.model()
+    made.graph.input.append(onnx.ValueInfoProto(name="v"))
+    made.graph.input[-1].type.tensor_type.elem_type = F32
+    made.graph.node.add(op_type="ConvTranspose", input=["y", "v"], output=["q"], name="odd")
+    made.graph.output.append(UP.info("q", None))
+    data = made.SerializeToString()
+    low = ird.lower_onnx(data)
+    assert [(r.name, r.form) for r in low.report] == [
+        ("up/ConvTranspose", "zero-insertion"),
+        ("odd", "zero-insertion"),
+    ]  # the rank of y is known
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    made.graph.node[-1].input[0] = "x"
+    data = made.SerializeToString()
+    low = ird.lower_onnx(data)
+    assert [r.form for r in low.report] == ["zero-insertion", None]
+    assert "rank" in str(low.report.layers[1].reason)
+    verdict = ird.check_onnx(data, low.proto.SerializeToString())
+    assert verdict.passed
+    assert verdict.kept == ("odd",)
+
+
+def test_shapes_are_given() -> None:
+    layer = Layer(data=UP.data, filter=UP.filter, open=(0, 2, 3), attributes=UP.attributes)
+    low = lowered_with(layer.model(), {"x": [1, 4, 5, 6]})
+    assert "Shape" not in types(low)
+    assert [d.dim_value for d in low.graph.input[0].type.tensor_type.shape.dim] == [1, 4, 5, 6]
+    with pytest.raises(ird.UsageError, match='no input "q"'):
+        ird.lower_onnx(layer.model().SerializeToString(), shapes={"q": [1]})
+
+
+def lowered_with(made: Any, shapes: dict[str, Any]) -> Any:
+    return checked(ird.lower_onnx(made.SerializeToString(), shapes=shapes).proto)
+
+
+def test_older_operation_sets_name_the_one_that_is_needed() -> None:
+    plain = Layer(data=UP.data, filter=UP.filter, opset=10, attributes=UP.attributes)
+    assert types(lowered(plain.model())) == ["Unsqueeze", "Pad", "Reshape", "Conv", "Neg"]
+    sized = {"strides": [2, 2], "output_shape": [10, 13]}
+    layer = Layer(data=UP.data, filter=UP.filter, opset=10, open=(2,), attributes=sized)
+    (row,) = ird.lower_onnx(layer.model().SerializeToString()).report
+    assert row.form is None
+    assert row.reason == "pads that follow from sizes need operation set 11; the model has 10"
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+def external(folder: Path) -> Path:
+    """A model whose filter and a large table lie in another file."""
+    made = Layer(data=(1, 8, 5, 6), filter=(8, 8, 4, 4), attributes=UP.attributes).model()
+    table = np.arange(4096, dtype=np.float32)
+    made.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    made.graph.node.add(op_type="Identity", input=["table"], output=["t"], name="t")
+    made.graph.output.append(UP.info("t", [4096]))
+    path = folder / "net.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="net.data", size_threshold=100)
+    return path
+
+
+def test_external_data_stays_external(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    before = (tmp_path / "net.data").read_bytes()
+    out = tmp_path / "low.onnx"
+    ird.lower_onnx(path, out)
+    assert (tmp_path / "net.data").read_bytes() == before
+    assert ird.check_onnx(path, out).passed
+    proto = onnx.load(out, load_external_data=False)
+    places = {t.name: t.external_data[0].value for t in proto.graph.initializer if t.external_data}
+    assert places == {"table": "net.data", "up/ConvTranspose/filter": "low.onnx.data"}
+    checked(onnx.load(out))
+
+
+def test_external_data_is_copied_into_another_folder(tmp_path: Path) -> None:
+    path, other = external(tmp_path), tmp_path / "other"
+    other.mkdir()
+    ird.lower_onnx(path, other / "low.onnx")
+    assert sorted(p.name for p in other.iterdir()) == ["low.onnx", "low.onnx.data", "net.data"]
+    assert ird.check_onnx(path, other / "low.onnx").passed
+    checked(onnx.load(other / "low.onnx"))
+    (other / "net.data").write_bytes(b"something else")
+    with pytest.raises(ird.UsageError, match="exists already"):
+        ird.lower_onnx(path, other / "new.onnx")
+    assert (other / "net.data").read_bytes() == b"something else"
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    (tmp_path / "net.data").unlink()
+    (row,) = ird.lower_onnx(path).report
+    assert row.form is None
+    assert "net.data" in str(row.reason)
+
+
+def test_what_is_no_onnx(tmp_path: Path) -> None:
+    with pytest.raises(ird.InputError, match="not an ONNX model"):
+        ird.lower_onnx(b"\x00\x01nothing")
+    with pytest.raises(ird.FileAccessError):
+        ird.lower_onnx(tmp_path / "missing.onnx")
+    with pytest.raises(ird.UsageError, match="an ONNX model is written to"):
+        ird.lower_onnx(UP.model().SerializeToString(), tmp_path / "out.xml")
