@@ -10,9 +10,11 @@ The public names are loaded on first use, so that importing the package costs ne
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # importing it from typing would take longer than all the rest here
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from irdeconv.api import (
         bench,
         compare,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         lower,
         raise_,
         read,
+        rename,
         run,
         validate,
         write,
@@ -78,6 +81,7 @@ __all__ = [
     "parse",
     "raise_",
     "read",
+    "rename",
     "run",
     "validate",
     "write",

@@ -40,6 +40,7 @@ from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
 from irdeconv.public.editing import extract as extract
+from irdeconv.public.editing import rename as rename
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan

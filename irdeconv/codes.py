@@ -195,6 +195,7 @@ CODES: dict[str, Code] = {
         "there is no such piece to cut out",
         "inspect lists the layers in their order",
     ),
+    "E508": Code("a new name cannot be given", "choose a name that nothing else has"),
     # E6xx: limits
     "E600": Code(
         "the file is larger than the limit",

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 
 from irdeconv.codes import CODES
 from irdeconv.source import Location
+from irdeconv.wrapping import WIDTH
 
 Severity = Literal["error", "warning", "note"]
-_LINE = 80  # characters
 
 
 def severity_of(code: str) -> Severity:
@@ -54,17 +54,18 @@ class Diagnostic:
         where = f"{self.location}: " if self.location else ""
         return f"{where}{self.severity}[{self.code}]: {self.message}"
 
-    def render(self) -> str:
+    def render(self, width: int = WIDTH) -> str:
         """Return the diagnostic with its source line, a caret, notes and the hint.
 
-        A mistake in the command line is one line, where that is short.
+        The source line is clipped to a width. A mistake in the command line is one line, where that
+        is short.
         """
         lines = [str(self)]
         short = f"{self}; {self.hint}"
-        if self.code == "E700" and self.hint and len(short) <= _LINE:
+        if self.code == "E700" and self.hint and len(short) <= width:
             return short
         if self.location is not None:
-            lines += self.location.snippet()
+            lines += self.location.snippet(width)
         for note in self.notes:
             where = f" ({note.location})" if note.location else ""
             lines.append(f"   = note: {note.message}{where}")

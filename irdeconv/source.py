@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
-SNIPPET_WIDTH = 100
+from irdeconv.wrapping import WIDTH
+
+MARK = "..."  # what stands for the rest of a line
 
 
 class Anchor(NamedTuple):
@@ -233,17 +235,25 @@ class Location:
         where = self.position
         return f"{self.file}:{where[0]}:{where[1]}" if where else self.file
 
-    def snippet(self) -> list[str]:
-        """Return the source line and a caret line under the column (empty where unknown)."""
+    def snippet(self, width: int = WIDTH) -> list[str]:
+        """Return the source line and a caret line under the column (empty where unknown).
+
+        Of a line that is too long the part around the column is shown, `...` at its ends.
+        """
         where = self.position
         text = self.source.line(where[0]) if where else None
         if where is None or text is None:
             return []
         line, column = where
-        text = text.replace("\t", " ")
-        first = max(0, column - SNIPPET_WIDTH // 2) if column > SNIPPET_WIDTH - 20 else 0
-        shown = text[first : first + SNIPPET_WIDTH].rstrip()
-        left, right = "..." if first else "", "..." if len(text) > first + SNIPPET_WIDTH else ""
-        caret = " " * (len(left) + column - 1 - first) + "^"
         gutter = len(str(line)) + 3
-        return [f"{line:>{gutter}} | {left}{shown}{right}", f"{'':>{gutter}} | {caret}"]
+        text = text.replace("\t", " ").rstrip()
+        room = max(width - gutter - 3, 2 * len(MARK) + 1)
+        first, last = 0, len(text)
+        if last > room:
+            first = min(max(0, column - 1 - room // 2), last - room)
+            last = first + room
+        left = MARK if first else ""
+        right = MARK if last < len(text) else ""
+        shown = left + text[first + len(left) : last - len(right)] + right
+        caret = " " * (column - 1 - first) + "^"
+        return [f"{line:>{gutter}} | {shown}", f"{'':>{gutter}} | {caret}"]

@@ -59,6 +59,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [i for i in items if "update" in getattr(i, "fixturenames", ())]
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every message stand on one line, so that tests find its words side by side."""
+    monkeypatch.setenv("COLUMNS", "9999")
+
+
+@pytest.fixture
+def pipe(wide: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print as into a pipe: 80 columns, no colours, whatever the tests are started from."""
+    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     """Whether expected outputs are to be rewritten."""

@@ -57,6 +57,7 @@ PUBLIC = [
     "parse",
     "raise_",
     "read",
+    "rename",
     "run",
     "validate",
     "write",

@@ -55,6 +55,7 @@ def run(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.usefixtures("pipe")
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_golden(
     file: Path,

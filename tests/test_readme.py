@@ -40,7 +40,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     shutil.copytree(ROOT / "ir_samples", folder / "ir_samples")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("NO_COLOR", "1")
+        for name in ("COLUMNS", "FORCE_COLOR"):
+            patch.delenv(name, raising=False)
         return {command: run(patch, command) for command in tour()}
 
 

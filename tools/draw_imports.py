@@ -29,8 +29,8 @@ WIDTH = 98
 
 # The rooms of files that stand directly in irdeconv/; other files there are rooms of their own.
 FILES = {
-    "places": "codes errors source",
-    "tensors": "attributes dtypes extras plural spec suggest",
+    "places": "access codes errors source suggest",
+    "tensors": "attributes dtypes extras plural spec",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "api": "__init__ api",
 }

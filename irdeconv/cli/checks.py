@@ -6,10 +6,14 @@ import argparse
 import errno
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from irdeconv.errors import Diagnostic, misused, no_access
+from irdeconv.suggest import did_you_mean
 
+PEERS = ("openvino",)  # what OTHER may be instead of a file
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 
@@ -19,13 +23,17 @@ def check_options(args: argparse.Namespace) -> None:
     The verbs need not think of it: an option is checked where a verb has it.
     """
     options = {name: value for name, value in vars(args).items() if value is not None}
+    require_given(options)
     if options.get("no_weights") and "weights" in options:
         raise misused("--no-weights and --weights exclude each other", "leave one out")
+    for name in ("file", "lowered", "other"):
+        if name in options:
+            _check_model(options[name], options)
     for name in ("weights", "lowered_weights", "other_weights"):
-        if options.get(name) not in (None, RANDOM) and not Path(options[name]).exists():
-            reason = os.strerror(errno.ENOENT)
-            message = f"cannot read the weights file {options[name]}: {reason}"
-            raise no_access(Diagnostic("E100", "error", message), errno.ENOENT, options[name])
+        if options.get(name) not in (None, RANDOM):
+            _check_weights(options[name])
+    if "output" in options:
+        require_suffix(options["output"], options.get("output_suffixes", ()))
     if options.get("shape"):
         from irdeconv.cli.model import parse_shapes
 
@@ -42,6 +50,83 @@ def check_options(args: argparse.Namespace) -> None:
         _check_measurements(Path(options["tune"]))
     if "dump_dir" in options:
         require_folder(Path(options["dump_dir"]))
+
+
+def require_given(options: Mapping[str, Any]) -> None:
+    """Refuse an empty text where a file or a name is meant: a variable of the shell is unset."""
+    for name in ("file", "lowered", "other", "output", "weights", "target", "certify", "layer"):
+        if options.get(name) == "":
+            what = name.upper() if name in ("file", "lowered", "other", "layer") else f"--{name}"
+            raise misused(f"{what} is empty", "is a variable of the shell unset?")
+
+
+def _check_model(file: str, options: Mapping[str, Any]) -> None:
+    """Refuse a model that is not there, or that is known to be something else."""
+    from irdeconv.access import missing, unreadable
+
+    system, colon, rest = file.partition(":")
+    if colon and system in PEERS:
+        file = rest
+    if file in ("-", *PEERS) or file.endswith((".npz", ".npy")):
+        return
+    path = Path(file)
+    if path.is_dir():
+        reason = os.strerror(errno.EISDIR)
+        raise unreadable(file, OSError(errno.EISDIR, reason))
+    if not path.exists():
+        others = (options.get(k) for k in ("values", "other", "layer"))
+        words = [w for o in others for w in (o if isinstance(o, list) else [o]) if w]
+        model = next((w for w in words if Path(w).is_file()), None)
+        if model is not None and file == options.get("file"):
+            message = f'there is no file "{file}": the model stands first'
+            raise misused(message, f'write "{model}" before it')
+        near = did_you_mean(file, PEERS) if file != options.get("file") else None
+        if near:
+            raise misused(f'"{file}" is neither a file nor {" or ".join(PEERS)}', near)
+        raise missing(file)
+    if path.is_file():
+        _check_kind(file)
+
+
+def _check_kind(file: str) -> None:
+    """Refuse a file that begins like something else than a model."""
+    from irdeconv.access import unreadable
+    from irdeconv.errors import InputError
+    from irdeconv.io.kinds import BEGIN, kind_of
+
+    try:
+        with open(file, "rb") as opened:
+            kind = kind_of(opened.read(BEGIN), file)
+    except OSError as e:
+        raise unreadable(file, e) from None
+    if kind.foreign:
+        message = f"{file} is {kind.name}, no model"
+        raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
+
+
+def _check_weights(file: str) -> None:
+    from irdeconv.access import missing
+
+    if file == "-":
+        raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
+    if not Path(file).exists():
+        raise missing(file, "the weights file ")
+    if file.endswith((".xml", ".onnx")):
+        hint = "name its .bin; without --weights it is the one beside the .xml"
+        raise misused(f"--weights {file} is a model, not its weights", hint)
+
+
+def require_suffix(output: str, suffixes: Sequence[str]) -> None:
+    """Refuse an output whose suffix is none of those that are meant, if some are."""
+    path = Path(output)
+    if not suffixes or output == "-" or output.endswith("/") or path.suffix in suffixes:
+        return
+    if path.exists() and not path.is_file():
+        return  # a folder or a device: that is said of it
+    what = "an IR is written as .xml, with its .bin beside it"
+    if suffixes != (".xml",):
+        what = f"it is written as {' or '.join(suffixes)}"
+    raise misused(f"-o {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
 
 
 def _check_measurements(path: Path) -> None:

@@ -146,10 +146,9 @@ def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Arra
 
 
 def _text(result: Comparison, console: Console, *, everything: bool) -> None:
-    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.diagnostics import print_diagnostics
 
-    for d in result.diagnostics:
-        console.error(*parts(d))
+    print_diagnostics(console, result.diagnostics)
     for line in result.lines(everything=everything):
         console.text((line, "" if line.startswith("ok") else "red"))
     console.text((result.verdict, "bold green" if result.passed else "bold red"))

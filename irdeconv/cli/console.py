@@ -1,23 +1,27 @@
-"""Where commands write: results to stdout, logs to stderr, colours only on a terminal."""
+"""Where commands write: results to stdout, logs to stderr, both as wide as the terminal is."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TextIO
 
-from irdeconv.wrapping import printable
+from irdeconv.wrapping import WIDTH, Break, breaks, printable
 
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
+
+NARROWEST = 20  # columns: who says less does not know
 
 
 class Console:
     """Writes one command's results and logs.
 
-    `format` is the value of `--format`. A pipe that the reader has closed is not an error: what
-    follows is dropped and the exit code stays that of the answer.
+    `format` is the value of `--format`, `color` of `--color`. Lines that are too long are broken at
+    spaces. A pipe that the reader has closed is not an error: what follows is dropped and the exit
+    code stays that of the answer.
     """
 
     def __init__(
@@ -27,15 +31,27 @@ class Console:
         out: TextIO | None = None,
         err: TextIO | None = None,
         quiet: bool = False,
+        color: str = "auto",
     ) -> None:
         self.format = format
         self.quiet = quiet
+        self.color = color
         # Started with a closed descriptor, Python has no stream at all.
         self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         self.err = err or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         for stream in (self.out, self.err):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+
+    @property
+    def width(self) -> int:
+        """The columns that a line of the result may take."""
+        return self.log_width if self.format == "ir" else width_of(self.out)
+
+    @property
+    def log_width(self) -> int:
+        """The columns that a line of the logs may take."""
+        return width_of(self.err)
 
     @property
     def wants_json(self) -> bool:
@@ -47,7 +63,7 @@ class Console:
         if self.format == "ir":
             self.log(*parts)
         else:
-            self._write(self.out, self._join(self.out, parts) + "\n")
+            self._show(self.out, parts)
 
     def json(self, verb: str, content: Mapping[str, Any]) -> None:
         """Write the result as JSON with its schema; NaN and infinities become strings."""
@@ -65,41 +81,76 @@ class Console:
 
     def error(self, *parts: Part) -> None:
         """Write one line to stderr, also with `--quiet`."""
-        self._write(self.err, self._join(self.err, parts) + "\n")
+        self._show(self.err, parts)
 
-    def _join(self, stream: TextIO, parts: tuple[Part, ...]) -> str:
-        coloured = has_colour(stream)
-        out = []
-        for part in parts:
-            text, style = (part, "") if isinstance(part, str) else part
-            text = printable(text)
-            out.append(paint(text, style) if style and coloured else text)
-        return "".join(out)
+    def _show(self, stream: TextIO, parts: tuple[Part, ...]) -> None:
+        """Write parts and a newline."""
+        pairs = ((p, "") if isinstance(p, str) else p for p in parts)
+        styled = [(printable(text), style) for text, style in pairs]
+        cuts = breaks("".join(text for text, _ in styled), width_of(stream))
+        pieces = list(_broken(styled, cuts))
+        if any(style for _, style in pieces) and has_colour(stream, self.color):
+            from irdeconv.cli.screen import Screen
+
+            with _closing_quietly(stream):
+                Screen(stream).show(pieces)
+        else:
+            self._write(stream, "".join(text for text, _ in pieces) + "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
-        try:
+        with _closing_quietly(stream):
             stream.write(text)
             stream.flush()
-        except BrokenPipeError:
-            discard(stream)
-        except OSError:
-            discard(stream)
-            raise
 
 
-def has_colour(stream: TextIO) -> bool:
-    """Whether colours may be used: a capable terminal, and NO_COLOR is unset or empty."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+def _broken(parts: list[tuple[str, str]], cuts: list[Break]) -> Iterator[tuple[str, str]]:
+    """Yield styled text with the breaks of the whole text in it."""
+    start = 0
+    for text, style in parts:
+        end, at = start + len(text), start
+        for cut in cuts:
+            if start <= cut.start < end:
+                yield text[at - start : cut.start - start], style
+                yield "\n" + " " * cut.indent, ""
+            if start < cut.end <= end or start <= cut.start < end:
+                at = max(at, min(cut.end, end))
+        yield text[at - start :], style
+        start = end
+
+
+@contextmanager
+def _closing_quietly(stream: TextIO) -> Iterator[None]:
+    """Send the rest of a stream to nowhere once it cannot be written; a closed pipe is quiet."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard(stream)
+    except OSError:
+        discard(stream)
+        raise
+
+
+def width_of(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream goes to: COLUMNS, its own, or 80."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isascii() and asked.isdecimal() and len(asked) < 6:
+        return max(int(asked), NARROWEST) if int(asked) else WIDTH
+    try:
+        wide = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal, no file
+        return WIDTH
+    return max(wide, NARROWEST) if wide else WIDTH
+
+
+def has_colour(stream: TextIO, color: str = "auto") -> bool:
+    """Whether colours may be used: as --color says, else NO_COLOR, FORCE_COLOR, a terminal."""
+    if color != "auto":
+        return color == "always"
+    if os.environ.get("NO_COLOR"):
         return False
-    return stream.isatty()
-
-
-def paint(text: str, style: str) -> str:
-    """Return the text with the ANSI codes of a style."""
-    from rich.color import ColorSystem
-    from rich.style import Style
-
-    return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def discard(stream: TextIO) -> None:

@@ -39,7 +39,7 @@ def configure(parser: OptionParser) -> None:
     add_seed(parser, "random weights")
     add_shapes(parser)
     add_semantics(parser)
-    add_output(parser, "write the IR here (.xml, .bin beside it)", required=True)
+    add_output(parser, "write the IR here (.xml, .bin beside it)", ".xml", required=True)
     add_format(parser)
 
 
@@ -84,14 +84,13 @@ def _protect(args: argparse.Namespace, sources: Iterable[str | Path | None]) -> 
 
 
 def _text(file: str, done: Imported, console: Console) -> None:
-    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import print_ends
     from irdeconv.inspection.table import table
 
-    for d in done.diagnostics:
-        console.error(*parts(d))
+    print_diagnostics(console, done.diagnostics)
     rows = [(kind, str(number)) for kind, number in sorted(done.kinds.items())]
-    console.text(table(("node type", "count"), rows, ("count",)))
+    console.text(table(("node type", "count"), rows, ("count",), width=console.width))
     print_ends(done.graph, console)
     nodes = count(sum(done.kinds.values()), "node")
     console.text(f"{file}: {done.format}: {nodes} became {count(len(done.graph), 'layer')}")

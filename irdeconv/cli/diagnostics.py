@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from irdeconv import __version__
 from irdeconv.codes import CODES
+from irdeconv.wrapping import WIDTH
 
 if TYPE_CHECKING:
     from irdeconv.cli.console import Console, Part
@@ -23,9 +24,9 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parts(diagnostic: Diagnostic) -> list[Part]:
-    """Return the rendered diagnostic as styled parts."""
-    head, _, rest = diagnostic.render().partition("\n")
+def parts(diagnostic: Diagnostic, width: int = WIDTH) -> list[Part]:
+    """Return the rendered diagnostic as styled parts; the source line is clipped to a width."""
+    head, _, rest = diagnostic.render(width).partition("\n")
     found = _HEAD.search(head)
     out: list[Part] = [head]
     if found:
@@ -37,14 +38,19 @@ def parts(diagnostic: Diagnostic) -> list[Part]:
     return out
 
 
+def print_diagnostics(console: Console, diagnostics: Iterable[Diagnostic]) -> None:
+    """Write diagnostics to stderr, also with `--quiet`."""
+    for diagnostic in diagnostics:
+        console.error(*parts(diagnostic, console.log_width))
+
+
 def report_error(verb: str, console: Console, error: IrdeconvError) -> int:
     """Print what an exception carries and return its exit code; JSON goes to stdout as well."""
     code = code_of(error.diagnostics) or error.exit_code
     if console.wants_json:
         found = [d.to_dict() for d in error.diagnostics]
         console.json(verb, {"error": str(error), "exit_code": code, "diagnostics": found})
-    for d in error.diagnostics:
-        console.error(*parts(d))
+    print_diagnostics(console, error.diagnostics)
     return code
 
 

@@ -26,7 +26,7 @@ def configure(parser: OptionParser) -> None:
     add_model(parser, structure=True)
     add_shapes(parser)
     parser.add_argument("--all", action="store_true", help="list constants, too")
-    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)")
+    add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)", ".xml")
     add_format(parser)
 
 
@@ -99,7 +99,7 @@ def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everyth
     shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "declared", "inferred", "status")
     cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
-    console.text(table(head, cells, ("id",)))
+    console.text(table(head, cells, ("id",), width=console.width))
     tally = {s: sum(r["status"] == s for r in rows) for s in STATES}
     print_ends(graph, console)
     states = ", ".join(f"{v} {k}" for k, v in tally.items() if v)

@@ -56,15 +56,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
-    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import inferred
     from irdeconv.errors import InferenceError
 
     try:
         return inferred(graph, args.shape)
     except InferenceError as e:
-        for d in e.diagnostics:
-            console.error(*parts(d))
+        print_diagnostics(console, e.diagnostics)
         console.error("shapes are shown as declared")
         return graph
 

@@ -59,12 +59,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
-    from irdeconv.cli.diagnostics import parts
+    from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.inspection.report import ratio
     from irdeconv.inspection.table import number, table
 
-    for d in report.diagnostics:
-        console.error(*parts(d))
+    print_diagnostics(console, report.diagnostics)
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
         return
@@ -81,12 +80,12 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
         )
         for r in report
     ]
-    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio")))
+    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio"), width=console.width))
     for r in report:
         if r.form and r.reason:
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
     if args.explain_costs:
-        console.text(f"\n{_costs(report)}\n")
+        console.text(f"\n{_costs(report, console.width)}\n")
     console.text(f"{args.file}: {_verdict(report)}; {size}")
 
 
@@ -101,7 +100,7 @@ def _verdict(report: LoweringReport) -> str:
     return f"{count(len(done), 'deconvolution')} of {len(report)} lowered as {how}"
 
 
-def _costs(report: LoweringReport) -> str:
+def _costs(report: LoweringReport, width: int) -> str:
     """Return a table with a row per deconvolution and form."""
     from irdeconv.inspection.table import number, scaled, table
 
@@ -122,4 +121,4 @@ def _costs(report: LoweringReport) -> str:
     assumed = any(c.assumed for r in report for c in r.costs)
     note = ["unknown sizes count as 1 (batch) and 32 (space)"] if assumed else []
     head = ("deconvolution", "form", *numbers, "")
-    return "\n".join([table(head, rows, numbers), *refusals, *note])
+    return "\n".join([table(head, rows, numbers, width=width), *refusals, *note])

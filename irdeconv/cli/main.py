@@ -16,6 +16,7 @@ from types import ModuleType
 from irdeconv import __version__
 from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
+from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import OptionParser
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
 
@@ -32,6 +33,7 @@ VERBS = {
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
+    "rename": "give layers, inputs, outputs and other tensors new names",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
 }
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     except KeyboardInterrupt:
-        return 130
+        return EXIT_CODE
 
 
 def _run(args: list[str]) -> int:
@@ -83,6 +85,12 @@ def _parser(verb: str) -> tuple[OptionParser, ModuleType]:
     module = import_module(f"irdeconv.cli.{name}")
     parser = OptionParser(f"irdeconv {verb}", module.__doc__, _verbs_with)
     module.configure(parser)
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours: on a terminal, NO_COLOR and FORCE_COLOR being minded (auto), or as said",
+    )
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
     return parser, module
@@ -100,12 +108,14 @@ def _run_verb(verb: str, args: list[str]) -> int:
             raise unknown_verb(args, VERBS)
         parser, module = _parser(verb)
         options = parser.parse(args[1:])
-        console = Console(options.format, quiet=options.quiet)
+        console = Console(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
         return int(module.run(options, console))
     except SystemExit as e:  # --help
         return e.code if isinstance(e.code, int) else 2
     except Exception as e:
+        if PROCESS.since is not None:  # what an import made of the interruption
+            return EXIT_CODE
         if debug:
             traceback.print_exc()
         return _report(verb if verb in VERBS else "error", console, e)

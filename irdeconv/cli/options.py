@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
+from irdeconv.wrapping import wrap
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -60,6 +61,17 @@ def measurements(text: str) -> str:
     return text
 
 
+class HelpText(argparse.HelpFormatter):
+    """Fills paragraphs to the width of the terminal; indented ones stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = (
+            p if "\n " in f"\n{p}" else wrap(" ".join(p.split("\n")), width, 0)
+            for p in text.strip().split("\n\n")
+        )
+        return "\n\n".join(paragraphs)
+
+
 class OptionParser(argparse.ArgumentParser):
     """An ArgumentParser without abbreviations; what it cannot parse is a UsageError.
 
@@ -76,7 +88,7 @@ class OptionParser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpText,
         )
         self._others = others
         self._args: Sequence[str] = ()
@@ -231,7 +243,7 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     `adjective` names the new IR, `layers` says which ones are proved.
     """
     add_shapes(parser)
-    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)")
+    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)", ".xml")
     parser.add_argument(
         "--certify",
         nargs="?",
@@ -242,8 +254,9 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
     add_format(parser, "ir")
 
 
-def add_output(parser: OptionParser, help: str, *, required: bool = False) -> None:
-    """Add -o and --force."""
+def add_output(parser: OptionParser, help: str, *suffixes: str, required: bool = False) -> None:
+    """Add -o and --force; `check_options` refuses other `suffixes`, if any are given."""
+    parser.set_defaults(output_suffixes=suffixes)
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help)
     parser.add_argument("--force", action="store_true", help="let -o overwrite an input file")
 

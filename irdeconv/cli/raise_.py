@@ -76,7 +76,9 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
             )
             for r in done
         ]
-        console.text(table(head, rows, ("MACs before", "raised MACs", "ratio")))
+        console.text(
+            table(head, rows, ("MACs before", "raised MACs", "ratio"), width=console.width)
+        )
     for r in report:
         if not r.pattern:
             console.text(f"{r.name}: {r.type} stays: {r.reason}")

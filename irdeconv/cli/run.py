@@ -155,7 +155,8 @@ def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: 
         values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
         more = " ..." if outputs[name].size > len(few) else ""
         rows.append([name, f["element_type"], str(f["shape"]), *stats, values + more])
-    console.text(table(head, rows, ("min", "max", "mean")))
+    right = ("min", "max", "mean")
+    console.text(table(head, rows, right, names=("output",), width=console.width))
     for name, f in facts.items():
         if f.get("non_finite"):
             console.text((f"{name}: {f['non_finite']} values are not finite", "yellow"))

@@ -67,7 +67,7 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
 
     for file, diagnostics in found.items():
         for d in diagnostics:
-            console.text(*parts(d))
+            console.text(*parts(d, console.width))
         errors, warnings = tally(diagnostics)
         good = valid(diagnostics, args.strict)
         verdict = ("valid", "bold green") if good else ("invalid", "bold red")

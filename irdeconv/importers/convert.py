@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Diagnostic, misused, no_access
+from irdeconv.access import unreadable
+from irdeconv.errors import misused
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
 from irdeconv.source import Location, SourceFile
@@ -58,5 +59,4 @@ def _begin(path: str) -> bytes:
             return file.read(64)
     except OSError as e:
         place = Location(SourceFile(path, b""))
-        message = f"cannot read {path}: {e.strerror or e}"
-        raise no_access(Diagnostic("E100", "error", message, place), e.errno, path) from None
+        raise unreadable(path, e, location=place) from None

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.access import unreadable
 from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import Diagnostic, UsageError, misused, no_access
+from irdeconv.errors import UsageError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
@@ -101,9 +102,7 @@ def _arrays(path: str | PathLike[str]) -> dict[str, Array]:
     except UsageError:
         raise
     except (OSError, ValueError, zipfile.BadZipFile) as e:
-        message = f"cannot read the weights {path}: {e}"
-        number = e.errno if isinstance(e, OSError) else None
-        raise no_access(Diagnostic("E100", "error", message), number, path) from None
+        raise unreadable(path, e, "the weights ") from None
 
 
 @dataclass

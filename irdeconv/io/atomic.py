@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
 
-from irdeconv.errors import Diagnostic, FileAccessError, no_access
+from irdeconv.access import unwritable
+from irdeconv.errors import FileAccessError
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,14 @@ class Files:
     """New files that take their places together; see `together`."""
 
     opened: list[Replacement] = field(default_factory=list)
+    names: list[Path] = field(default_factory=list)
 
     def open(self, target: Path) -> Replacement:
         """Open a file in the target's folder; OSError where that cannot be written."""
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".irdeconv-")
-        made = Replacement(target, Path(name), os.fdopen(handle, "wb"))
+        name = _beside(target)
+        self.names.append(name)  # before it exists, so that no interruption leaves it behind
+        made = Replacement(target, name, name.open("xb"))
         self.opened.append(made)
-        made.name.chmod(0o666 & ~_umask())  # mkstemp lets only the owner read
         return made
 
     def write(self, target: Path, data: bytes) -> None:
@@ -69,7 +71,9 @@ class Files:
         with ExitStack() as undo:
             for one in self.opened:
                 with failures(one.target):
-                    undo.enter_context(_Former(one.target))
+                    former = _Former(one.target)
+                    undo.push(former.restore)
+                    former.keep()
                     os.replace(one.name, one.target)
 
 
@@ -78,29 +82,27 @@ class _Former:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        self.kept: Path | None = None
         self.status = _status(target)
+        self.name = _beside(target)
+        self.kept = False
+
+    def keep(self) -> None:
+        """Give what stands there a second name."""
         if self.status is not None:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=".irdeconv-")
-            os.close(handle)
-            os.unlink(name)
             # Some file systems know no links, and not everybody's file may be linked.
             with suppress(OSError, NotImplementedError):
-                os.link(target, name, follow_symlinks=False)
-                self.kept = Path(name)
+                os.link(self.target, self.name, follow_symlinks=False)
+                self.kept = True
 
-    def __enter__(self) -> None:
-        """Nothing is done before something fails."""
-
-    def __exit__(self, error: type[BaseException] | None, *more: object) -> None:
+    def restore(self, error: type[BaseException] | None, *more: object) -> None:
+        """Put it back on an error, and drop its second name."""
         replaced = _status(self.target) != self.status
         with suppress(OSError):
-            if error is not None and replaced and self.kept is not None:
-                os.replace(self.kept, self.target)
+            if error is not None and replaced and self.kept:
+                os.replace(self.name, self.target)
             elif error is not None and replaced and self.status is None:
                 self.target.unlink()
-            if self.kept is not None:
-                self.kept.unlink(missing_ok=True)
+            self.name.unlink(missing_ok=True)
 
 
 def _status(path: Path) -> tuple[int, int] | None:
@@ -125,7 +127,8 @@ def together() -> Iterator[Files]:
         for one in files.opened:
             with suppress(OSError):  # what is not finished is not wanted
                 one.file.close()
-            one.name.unlink(missing_ok=True)
+        for name in files.names:
+            name.unlink(missing_ok=True)
 
 
 def write_file(target: Path, data: bytes) -> None:
@@ -142,7 +145,7 @@ def failures(path: Path) -> Iterator[None]:
     except FileAccessError:
         raise
     except OSError as e:
-        raise _refused(path, e.errno, e.strerror or str(e)) from e
+        raise unwritable(path, e.errno, e.strerror or str(e)) from e
 
 
 def require_writable(target: Path) -> None:
@@ -159,15 +162,9 @@ def require_writable(target: Path) -> None:
         problem = EACCES
     else:
         return
-    raise _refused(target, problem, os.strerror(problem))
+    raise unwritable(target, problem, os.strerror(problem))
 
 
-def _refused(path: Path, number: int | None, reason: str) -> FileAccessError:
-    found = Diagnostic("E701", "error", f"{path} cannot be written: {reason}")
-    return no_access(found, number, path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _beside(target: Path) -> Path:
+    """Return a name in the target's folder that no file has."""
+    return target.parent / f".irdeconv-{secrets.token_hex(8)}"

@@ -77,7 +77,7 @@ _ZIPS = (
 # An ONNX model begins with its ir_version, then producer, graph or operation sets.
 _ONNX_BEGIN = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x2a\x32\x3a\x42\x72]", re.DOTALL)
 _SUFFIXES = {
-    ".bin": Kind("weights", "name the model's .xml; --weights {} says where its weights are"),
+    ".bin": Kind("a weights file", "name the model's .xml; this may be its --weights"),
     ".blob": Kind("a compiled model", "name the .xml that it was compiled of"),
     ".pb": Kind("a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
     ".pt": Kind("a PyTorch file", "export it: torch.onnx.export"),

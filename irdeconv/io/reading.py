@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
+from irdeconv.access import reason_of, unreadable
 from irdeconv.errors import Collector, InputError, IrdeconvError, misused, no_access
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
@@ -44,10 +45,10 @@ class Loaded(Collector):
 
     def add_denied(self, path: str, what: str, location: Location, error: Exception) -> None:
         """Record a file that cannot be opened (E100)."""
-        reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        self.add("E100", f"cannot read {what}{path}: {reason}", location=location)
+        found = unreadable(path, error, what, location)
+        self.diagnostics += found.diagnostics
         if isinstance(error, OSError):
-            self.denied = OSError(error.errno, error.strerror or reason, path)
+            self.denied = OSError(error.errno, reason_of(error), path)
 
     def error(self) -> IrdeconvError:
         """Return what to raise for these diagnostics."""

@@ -78,7 +78,7 @@ def _outside(size: int, context: Context) -> None:
     kind = kind_of(bytes(context.weights.read(0, min(size, BEGIN))), path)
     if not size:
         message, hint = f"{path} is empty", kind.mend
-    elif (kind.foreign or kind.format) and kind.name != "weights":
+    elif (kind.foreign or kind.format) and kind.name != "a weights file":
         message, hint = f"{path} is {kind.name}, not weights", kind.mend
     else:
         need = f'Const "{layer.name}" lies at {start} to {stop}'

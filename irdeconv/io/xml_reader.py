@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import Any
 
@@ -29,7 +30,7 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
         )
         return None
     prolog = scan_prolog(source, out)
-    if prolog is None or not _is_net(prolog, source, out):
+    if prolog is None or not _is_net(prolog, source, out) or _is_old(prolog, source, out):
         return None
     stream = _Stream(source, out, limits)
     try:
@@ -50,6 +51,18 @@ def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
     if spaces:
         out.add("E103", "an IR has no XML namespace", location=place.at(spaces[0]))
         return False
+    return True
+
+
+def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
+    """Report a version that is written in other words throughout; whether it is one."""
+    version = prolog.attributes.get("version", "").strip()
+    if not re.fullmatch("[1-9]", version):
+        return False
+    place = Location(source, Anchor()).at("version")
+    message = f"this is an IR of version {version}; irdeconv, as OpenVINO, reads 10 and 11"
+    hint = "convert the original model again: ovc MODEL, or mo of openvino-dev==2023.3 for Caffe"
+    out.add("E103", message, location=place, hint=hint)
     return True
 
 

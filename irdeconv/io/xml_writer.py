@@ -75,9 +75,9 @@ def require_model_path(path: Path) -> None:
     Neither file may be a folder or a device, and their folder has to be writable.
     """
     require_writable(path)  # so that it has a name
-    if path.suffix == ".bin":
-        message = f"{path} would be overwritten by its own weights; name an .xml file"
-        raise misused(message)
+    if path.suffix != ".xml" and (path.is_file() or not path.exists()):
+        message = f"{path}: an IR is written as .xml, with its .bin beside it"
+        raise misused(message, f"name it {path.with_suffix('.xml')}")
     for target in (path, path.with_suffix(".bin")):
         require_writable(target)
         if target.exists() and not target.is_file():

@@ -14,7 +14,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Collector, Diagnostic, UsageError, misused, no_access
+from irdeconv.access import unreadable
+from irdeconv.errors import Collector, UsageError, misused
 from irdeconv.suggest import did_you_mean
 
 DEFAULT_TARGET = "generic"
@@ -91,9 +92,7 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
     try:
         content = Path(text).read_text("utf-8")
     except OSError as e:
-        reason = e.strerror or str(e)
-        found = Diagnostic("E100", "error", f"cannot read {text}: {reason}")
-        raise no_access(found, e.errno, text) from e
+        raise unreadable(text, e) from e
     except UnicodeDecodeError as e:
         raise misused(f"{text}: not TOML: {e}") from e
     return parse_profile(content, Path(text).stem, text)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from irdeconv.editing import extract as _extract
+from irdeconv.editing.extract import extract as _extract
+from irdeconv.editing.rename import Substitution
+from irdeconv.editing.rename import rename as _rename
 from irdeconv.graph import Graph
 from irdeconv.models import ModelLike, graph_of
 
@@ -33,6 +36,28 @@ def extract(
     (['pool2', 'pool1'], ['up2'])
     """
     return _extract(graph_of(model), _texts(from_), _texts(to), _texts(add))
+
+
+def rename(
+    model: ModelLike,
+    names: Mapping[str, str] | None = None,
+    *,
+    pattern: tuple[str, str] | None = None,
+) -> Graph:
+    """Return a copy of a model in which layers and tensors have other names.
+
+    `names` maps old names to new ones, all at the same time. An old name means the layer and the
+    tensor that have it, `layer:OLD` and `tensor:OLD` one of them; inputs and outputs are tensors.
+    `pattern` is a regular expression and a replacement, applied to all other names as `re.sub`
+    does. Raises UsageError for an old name that nothing has (E503) and for new ones that are empty
+    or would stand for two things (E508), and what `read` raises.
+
+    >>> model = ird.rename("ir_samples/openvino/segmentation_head.xml", {"image": "photo"})
+    >>> model.inputs
+    ['photo']
+    """
+    substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
+    return _rename(graph_of(model), names, substitutions).graph
 
 
 def _texts(given: str | Sequence[str]) -> Sequence[str]:

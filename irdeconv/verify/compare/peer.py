@@ -12,14 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from irdeconv.errors import Diagnostic, UnsupportedError, no_access
+from irdeconv.access import missing
+from irdeconv.errors import Diagnostic, UnsupportedError
 from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
@@ -138,8 +138,7 @@ class OpenVinoPartner(Partner):
     def _read(self) -> Any:
         """Read the model with the shapes of the inputs."""
         if not self.file.exists():
-            message = f"cannot read {self.file}: No such file or directory"
-            raise no_access(Diagnostic("E100", "error", message), ENOENT, self.file)
+            raise missing(self.file)
         try:
             model = self._core.read_model(str(self.file), str(self.weights or ""))
             shapes = {}

@@ -1,0 +1,56 @@
+"""Ctrl-C in the process of the command: exit code 130 and no traceback, whenever it comes."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+EXIT_CODE = 130
+GRACE = 1.0  # seconds in which files are removed; who asks again after that wants to be gone
+
+
+class Interruption:
+    """Raises KeyboardInterrupt once, lets the work be tidied up, then leaves at once.
+
+    Where that exception is lost, because it was raised in a destructor, a callback of the importer
+    or a C function that cannot fail, Python prints it and goes on; here it is raised again.
+    """
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.lost = False
+        self.over = False
+
+    def watch(self) -> None:
+        """Take over SIGINT, unless who started the process has it ignored, as nohup does."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self.handle)
+            sys.unraisablehook = self.unraisable
+
+    def finished(self) -> None:
+        """Nothing is left to be tidied up: the next Ctrl-C ends the process."""
+        self.over = True
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Answer SIGINT."""
+        now = time.monotonic()
+        if self.over or (self.since is not None and now - self.since > GRACE):
+            os._exit(EXIT_CODE)
+        if self.since is None or self.lost:
+            self.since, self.lost = now, False
+            raise KeyboardInterrupt
+
+    def unraisable(self, problem: sys.UnraisableHookArgs) -> None:
+        """Raise a lost KeyboardInterrupt again; print other problems as usual."""
+        if problem.exc_type is KeyboardInterrupt:
+            self.lost = True
+            _thread.interrupt_main()
+        else:
+            sys.__unraisablehook__(problem)
+
+
+PROCESS = Interruption()

@@ -1,0 +1,42 @@
+"""Terminals by way of rich: its colour systems, Windows' consoles."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from rich.console import Console as RichConsole
+from rich.text import Text
+
+
+class Screen(RichConsole):
+    """A console of rich that shows text as it is: markup, emoji and numbers in it are foreign.
+
+    Colours are wanted, says who makes one. The cursor stays visible, so that it need not be brought
+    back when the process is killed.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+        super().__init__(
+            file=stream,
+            color_system="standard" if dumb else "auto",
+            force_terminal=True,
+            no_color=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def show(self, pieces: list[tuple[str, str]]) -> None:
+        """Write styled text and a newline."""
+        self.print(Text.assemble(*pieces))
+
+    def show_cursor(self, show: bool = True) -> bool:
+        """Leave the cursor alone."""
+        return False
+
+    def on_broken_pipe(self) -> None:
+        """Let whoever writes know, instead of ending the process."""
+        raise

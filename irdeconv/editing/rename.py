@@ -1,0 +1,168 @@
+"""Give layers and tensors other names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from irdeconv.errors import Collector, UsageError
+from irdeconv.graph import Graph, Node
+from irdeconv.suggest import did_you_mean
+
+Kind = Literal["layer", "tensor"]
+KINDS: tuple[Kind, Kind] = ("layer", "tensor")
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """One name that has become another."""
+
+    kind: Kind
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """A regular expression, and what takes the place of its matches: of the first or of all."""
+
+    pattern: re.Pattern[str]
+    replacement: str
+    everywhere: bool = False
+
+    def __call__(self, name: str) -> str:
+        """Return the name after the substitution."""
+        return self.pattern.sub(self.replacement, name, count=0 if self.everywhere else 1)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """The graph with other names, and what has changed: each name once."""
+
+    graph: Graph
+    changes: tuple[Renaming, ...]
+
+
+@dataclass
+class _Names:
+    """The new names by the old ones, of layers and of tensors."""
+
+    layer: dict[str, str] = field(default_factory=dict)
+    tensor: dict[str, str] = field(default_factory=dict)
+
+    def of(self, kind: Kind) -> dict[str, str]:
+        return self.layer if kind == "layer" else self.tensor
+
+
+def rename(
+    graph: Graph,
+    names: Mapping[str, str] | None = None,
+    substitutions: Iterable[Substitution] = (),
+    kinds: Iterable[Kind] = KINDS,
+) -> Renamed:
+    """Return a copy in which layers and tensors have other names.
+
+    `names` maps old names to new ones, all at the same time, so that names may be exchanged; an old
+    name means the layer and the tensor that have it, `layer:OLD` and `tensor:OLD` one of them.
+    `substitutions` apply in turn to all names that `names` has not, those of `kinds`. What lies in
+    bodies keeps its names. Raises UsageError for an old name that nothing has (E503), and for new
+    ones that are empty or would belong to two layers or tensors (E508).
+    """
+    out, problems = graph.copy(), Collector()
+    known = {"layer": _layers(out), "tensor": _tensors(out)}
+    found = _exact(names or {}, known, problems)
+    for kind in kinds:
+        for old in known[kind]:
+            new = old
+            for substitution in substitutions:
+                new = substitution(new)
+            if new != old:
+                found.of(kind).setdefault(old, new)
+    _check(out, known, found, problems)
+    if problems.errors:
+        raise UsageError(problems.diagnostics)
+    for node in out.nodes():
+        _apply(node, found)
+    changes = [Renaming(k, old, new) for k in KINDS for old, new in found.of(k).items()]
+    return Renamed(out, tuple(changes))
+
+
+def _layers(graph: Graph) -> Counter[str]:
+    return Counter(n.name for n in graph.nodes())
+
+
+def _tensors(graph: Graph) -> Counter[str]:
+    """Return the tensor names, with how many tensors have each."""
+    return Counter(t for n in graph.nodes() for names in n.tensor_names for t in set(names))
+
+
+def _exact(
+    names: Mapping[str, str], known: Mapping[str, Counter[str]], problems: Collector
+) -> _Names:
+    out = _Names()
+    for text, new in names.items():
+        kinds = [kind for kind in KINDS if text in known[kind]]
+        old = text
+        if not kinds:
+            prefix, _, old = text.partition(":")
+            kinds = [kind for kind in KINDS if kind == prefix and old in known[kind]]
+        for kind in kinds:
+            if new != old:
+                out.of(kind)[old] = new
+        if not kinds:
+            every = [*known["layer"], *known["tensor"]]
+            message = f'the model has no layer or tensor "{text}"'
+            problems.add("E503", message, hint=did_you_mean(text, every))
+    return out
+
+
+def _check(
+    graph: Graph, known: Mapping[str, Counter[str]], found: _Names, problems: Collector
+) -> None:
+    """Report new names that are empty, hold control characters, or stand for two things."""
+    for kind in KINDS:
+        names = found.of(kind)
+        before, after = known[kind], Counter[str]()
+        for old, times in before.items():
+            after[names.get(old, old)] += times
+        for new in dict.fromkeys(names.values()):
+            named = _few([old for old in before if names.get(old, old) == new])
+            if not new or not new.isprintable():
+                problems.add("E508", f"{kind} {named}: {new!a} is no name")
+            elif after[new] > 1 and not _one_tensor(graph, kind, new, names):
+                message = f'{after[new]} {kind}s would be called "{new}": {named}'
+                problems.add("E508", message)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f'"{name}"' for name in names[:3]) + more
+
+
+def _one_tensor(graph: Graph, kind: Kind, new: str, names: Mapping[str, str]) -> bool:
+    """Whether all tensor names that become `new` are those of the same tensor."""
+    if kind == "layer":
+        return False
+    tensors = [
+        port
+        for node in graph.nodes()
+        for port in node.tensor_names
+        if any(names.get(name, name) == new for name in port)
+    ]
+    return len(tensors) == 1
+
+
+def _apply(node: Node, found: _Names) -> None:
+    node.name = found.layer.get(node.name, node.name)
+    if found.tensor:
+        node.tensor_names = tuple(
+            tuple(dict.fromkeys(found.tensor.get(t, t) for t in names))
+            for names in node.tensor_names
+        )
+        node.extra = tuple(
+            (key, found.tensor.get(text, text) if key == "output_names" else text)
+            for key, text in node.extra
+        )
