@@ -47,7 +47,7 @@ class Renamed:
 
 
 @dataclass
-class _Names:
+class _NewNames:
     """The new names by the old ones, of layers and of tensors."""
 
     layer: dict[str, str] = field(default_factory=dict)
@@ -101,8 +101,8 @@ def _tensors(graph: Graph) -> Counter[str]:
 
 def _exact(
     names: Mapping[str, str], known: Mapping[str, Counter[str]], problems: Collector
-) -> _Names:
-    out = _Names()
+) -> _NewNames:
+    out = _NewNames()
     for text, new in names.items():
         kinds = [kind for kind in KINDS if text in known[kind]]
         old = text
@@ -120,7 +120,7 @@ def _exact(
 
 
 def _check(
-    graph: Graph, known: Mapping[str, Counter[str]], found: _Names, problems: Collector
+    graph: Graph, known: Mapping[str, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
     """Report new names that are empty, hold control characters, or stand for two things."""
     for kind in KINDS:
@@ -155,7 +155,7 @@ def _one_tensor(graph: Graph, kind: Kind, new: str, names: Mapping[str, str]) ->
     return len(tensors) == 1
 
 
-def _apply(node: Node, found: _Names) -> None:
+def _apply(node: Node, found: _NewNames) -> None:
     node.name = found.layer.get(node.name, node.name)
     if found.tensor:
         node.tensor_names = tuple(
