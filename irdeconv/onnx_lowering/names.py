@@ -1,4 +1,4 @@
-"""Names for what a rewriting adds: none of them is used in the model yet."""
+"""FreshNames for what a rewriting adds: none of them is used in the model yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Names:
+class FreshNames:
     """The names of a graph or function with all graphs inside it."""
 
     taken: set[str]

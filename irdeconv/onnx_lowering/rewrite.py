@@ -17,7 +17,7 @@ from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_d
 from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
-from irdeconv.onnx_lowering.names import Names
+from irdeconv.onnx_lowering.names import FreshNames
 from irdeconv.onnx_lowering.writer import NodeWriter
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
@@ -112,7 +112,7 @@ def lower_model(
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
     """Return what replaces nodes, by scope; nothing is changed yet."""
-    taken = {s: Names(names(s.body)) for s in every if s.parent is None}
+    taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
     found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n)]
     changes: dict[Scope, list[_Replaced]] = {}
     with progress.stage("lowering", total=len(found)) as step:
@@ -141,7 +141,9 @@ def _counts(node: Any) -> bool:
     return CONV_TRANSPOSE in node.op_type
 
 
-def _one(state: _Rewriting, scope: Scope, at: int, node: Any, taken: Names) -> _Replaced | None:
+def _one(
+    state: _Rewriting, scope: Scope, at: int, node: Any, taken: FreshNames
+) -> _Replaced | None:
     """Lower one node; None where it stays."""
     title = title_of(node)
     try:
@@ -196,7 +198,9 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
     return low.report.layers[0], low.graph
 
 
-def _written(state: _Rewriting, scope: Scope, node: Any, graph: Graph, taken: Names) -> NodeWriter:
+def _written(
+    state: _Rewriting, scope: Scope, node: Any, graph: Graph, taken: FreshNames
+) -> NodeWriter:
     """Return what replaces a node; its last node has the old node's name and output."""
     for made in list(graph.nodes("DepthToSpace")):
         if isinstance(made.op, DepthToSpace) and made.spec().rank != 4:

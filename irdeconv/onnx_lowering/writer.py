@@ -12,7 +12,7 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.importers.onnx_tensors import onnx_module, onnx_type
-from irdeconv.onnx_lowering.names import Names
+from irdeconv.onnx_lowering.names import FreshNames
 from irdeconv.ops.basic import Const
 from irdeconv.spec import Array, ints
 
@@ -29,7 +29,7 @@ class NodeWriter:
 
     graph: Graph
     opset: int
-    names: Names
+    names: FreshNames
     base: str
     given: dict[int, str]
     as_nodes: bool = False
