@@ -232,10 +232,22 @@ class Graph:
 
     def cycle(self) -> list[str]:
         """Return the names along one cycle; empty where there is none."""
-        try:
-            return [self.node(u).name for u, *_ in nx.find_cycle(self._g)]
-        except nx.NetworkXNoCycle:
+        waiting = {n: len(producers) for n, producers in self._g.pred.items()}
+        ready = [n for n, count in waiting.items() if not count]
+        for node in ready:  # grows on the way
+            for user in self._g.succ[node]:
+                waiting[user] -= 1
+                if not waiting[user]:
+                    ready.append(user)
+        left = waiting.keys() - set(ready)
+        if not left:
             return []
+        # Each of these has a producer among them: walking back comes round.
+        at, walked = min(left), dict[int, int]()
+        while at not in walked:
+            walked[at] = len(walked)
+            at = min(self._g.pred[at].keys() & left)
+        return [self.node(n).name for n in reversed(list(walked)[walked[at] :])]
 
     def live(self) -> set[int]:
         """Return the ids of the nodes that a Result or a node with side effects needs."""
@@ -270,7 +282,7 @@ class Graph:
             raise _broken(f"node {ident} exists already")
         self._next = max(self._next, ident + 1)
         node = Node(ident, op, name, location, origins, specs=specs)
-        self._g.add_node(ident, node=node)
+        self._g.add_node(ident, node=node, fed=len(inputs))
         for port, v in enumerate(inputs):
             self._g.add_edge(v.node, ident, key=(v.port, port))
         return node
@@ -279,9 +291,11 @@ class Graph:
         """Connect a value to the next free input port of a node."""
         if value.node not in self._g or node not in self._g:
             raise _broken(f"edge {value} -> {node} names a node that does not exist")
-        if port != self._g.in_degree(node):
+        data = self._g.nodes[node]
+        if port != data["fed"]:  # in_degree would count the edges of a wide Concat each time
             raise _broken(f'input ports of "{self.node(node).name}" must stay dense: {port}')
         self._g.add_edge(value.node, node, key=(value.port, port))
+        data["fed"] += 1
 
     def set_input(self, node: int, port: int, value: Value) -> None:
         """Replace the producer of one input."""
@@ -303,7 +317,7 @@ class Graph:
 
     def remove(self, node: int) -> None:
         """Remove a node that nothing uses."""
-        if self._g.out_degree(node):
+        if self._g.succ[node]:
             raise _broken(f'"{self.node(node).name}" is still used')
         self._g.remove_node(node)
 
@@ -311,7 +325,7 @@ class Graph:
         """Return an independent graph; operations and constants are immutable and shared."""
         out = Graph(replace(self.info))
         for n in self.nodes():
-            out._g.add_node(n.id, node=replace(n))
+            out._g.add_node(n.id, node=replace(n), fed=self._g.nodes[n.id]["fed"])
         out._g.add_edges_from((u, v, k) for u, v, k in self._g.edges(keys=True))
         out._next = self._next
         return out
