@@ -24,6 +24,7 @@ from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
+from irdeconv.inspection.select import Order
 from irdeconv.io.atomic import Files
 from irdeconv.io.limits import Limits
 from irdeconv.io.xml_writer import stage_ir, write_ir
@@ -342,9 +343,31 @@ def _stored(
     return SavedPartner.open(plan.graph, Path(b))
 
 
-def inspect(graph: Graph, lowered: Lowered | Graph | None = None) -> Inspection:
-    """Return a printable table of the layers; `lowered` adds the deconvolutions after lowering."""
-    return _inspect(graph, lowered.graph if isinstance(lowered, Lowered) else lowered)
+def inspect(
+    graph: Graph,
+    lowered: Lowered | Graph | None = None,
+    *,
+    only: str | Sequence[str] = (),
+    sort: Order | None = None,
+) -> Inspection:
+    """Return a printable table of the layers; `lowered` adds the deconvolutions after lowering.
+
+    `only` shows layers of a type or whose name fits a pattern (`*`, `?`, `[a-z]`), `sort` ("macs",
+    "bytes" or "params") the largest first. Raises UsageError where no layer fits.
+
+    >>> import irdeconv as ird
+    >>> text = '''graph 1 "net" {
+    ...   %0 "x" = opset1.Parameter() {shape = [1, 3, 8, 8], element_type = f32}
+    ...   %1 "half" = opset1.MaxPool(%0) {strides = [2, 2], kernel = [2, 2]}
+    ...   %2 "y" = opset1.Result(%1)
+    ... }'''
+    >>> net = ird.inspect(ird.infer(ird.parse(text)), only="MaxPool")
+    >>> [layer] = net.shown
+    >>> layer.inputs[0].name, str(layer.outputs[0].spec)
+    ('x', 'f32[1,3,4,4]')
+    """
+    other = lowered.graph if isinstance(lowered, Lowered) else lowered
+    return _inspect(graph, other, only=[only] if isinstance(only, str) else only, sort=sort)
 
 
 def explain(

@@ -57,8 +57,13 @@ def test_layers_and_totals() -> None:
     i = ird.inspect(ird.infer(net()))
     rows = {r.name: r for r in i.layers}
     up = rows["net up"]
-    assert up.inputs == ("[2,3,6,4]", "[3,4,3,2]")
-    assert (up.outputs, up.element_types) == (("[2,4,11,8]",), ("f32",))
+    assert [(i.name, str(i.spec)) for i in up.inputs] == [
+        ("x", "f32[2,3,6,4]"),
+        ("w", "f32[3,4,3,2]"),
+    ]
+    [out] = up.outputs
+    assert str(out.spec) == "f32[2,4,11,8]"
+    assert [(c.name, c.port) for c in out.consumers] == [("grouped", 0)]
     # The weights behind the Convert belong to the deconvolution, in the bytes that are stored.
     assert (up.parameters, up.bytes, up.deconvolution) == (72, 144, True)
     assert (rows["w"].parameters, rows["w"].constant) == (0, True)
@@ -127,8 +132,10 @@ def test_before_and_after_lowering() -> None:
 
 def test_json_keys() -> None:
     d = ird.inspect(ird.infer(net())).to_dict()
-    assert d["schema"] == "irdeconv/inspect/1"
-    assert set(d) == {"schema", "name", "totals", "layers", "summary", "deconvolutions"}
+    assert d["schema"] == "irdeconv/inspect/2"
+    assert set(d) == set(
+        "schema name ir_version file inputs outputs totals layers summary deconvolutions".split()
+    )
     assert set(d["layers"][0]) >= {"id", "name", "type", "version", "inputs", "outputs", "macs"}
     assert set(d["deconvolutions"][0]) >= {"pads_begin", "output", "macs_zero_insertion"}
 
@@ -170,7 +177,7 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        if tag != "meta":
+        if tag not in ("meta", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -187,7 +194,12 @@ def test_html_is_self_contained_and_escaped() -> None:
     page.close()
     assert page.open == []
     assert "script" not in page.tags
-    assert not {k for k, _ in page.attributes} & {"src", "href", "onload", "onclick"}
+    assert not {k for k, _ in page.attributes} & {"src", "onload", "onclick"}
+    assert all((v or "").startswith("#layer-") for k, v in page.attributes if k == "href")
+    ids = [v for k, v in page.attributes if k == "id"]
+    assert sorted({(v or "")[1:] for k, v in page.attributes if k == "href"}) == sorted(
+        map(str, ids)
+    )
     assert "<script>alert(1)</script>" in page.text
     assert "default-src 'none'; style-src 'unsafe-inline'" in [v for _, v in page.attributes]
 

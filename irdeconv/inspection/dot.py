@@ -24,12 +24,11 @@ def dot(graph: Graph, layers: Sequence[LayerFacts]) -> str:
         '  edge [fontname="Helvetica" fontsize=8];',
     ]
     lines += [f"  n{r.id} [{_style(r)}label={label(r.name, r.type)}];" for r in layers]
-    for node in graph.nodes():
-        for port, value in enumerate(graph.inputs_of(node.id)):
-            spec = graph.spec(value)
-            where = f"{value.port} -> {port}" if value.port or port else ""
-            text = f"{spec} {where}".rstrip()
-            lines.append(f"  n{value.node} -> n{node.id} [label={quoted(text)}];")
+    for r in layers:
+        for port, i in enumerate(r.inputs):
+            where = f"{i.port} -> {port}" if i.port or port else ""
+            text = f"{i.spec} {where}".rstrip()
+            lines.append(f"  n{i.producer} -> n{r.id} [label={quoted(text)}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 

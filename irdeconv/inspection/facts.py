@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from irdeconv.graph import Graph
-from irdeconv.inspection.layers import DeconvolutionFacts, LayerFacts
+from irdeconv.inspection.deconvolutions import DeconvolutionFacts
+from irdeconv.inspection.layers import LayerFacts
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,14 @@ class Totals:
 
 @dataclass(frozen=True)
 class Facts:
-    """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph."""
+    """A graph's layers and deconvolutions; `lowered` is the same for the lowered graph.
+
+    `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
+    """
 
     graph: Graph
     layers: tuple[LayerFacts, ...]
+    shown: tuple[LayerFacts, ...]
     deconvolutions: tuple[DeconvolutionFacts, ...]
     lowered: Facts | None = None
 
@@ -55,9 +60,9 @@ class Facts:
 
     @property
     def summary(self) -> list[TypeSummary]:
-        """One row per operation type, the most MACs first; constants are not listed."""
+        """One row per operation type that is shown, the most MACs first; constants are left out."""
         by_type: dict[str, list[LayerFacts]] = {}
-        for r in self.layers:
+        for r in self.shown:
             if not r.constant:
                 by_type.setdefault(r.type, []).append(r)
         rows = [

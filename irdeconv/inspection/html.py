@@ -7,6 +7,7 @@ from html import escape
 
 from irdeconv import __version__
 from irdeconv.inspection.facts import Facts
+from irdeconv.inspection.layers import LayerFacts, OutputFacts
 from irdeconv.inspection.table import number, scaled, share
 
 _STYLE = """
@@ -23,9 +24,13 @@ th { position: sticky; top: 0; background: Canvas; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td { overflow-wrap: anywhere; } tr:hover td { background: var(--soft); }
 tr.d td:first-child { border-left: 3px solid var(--mark); } tr.c { opacity: .6; }
+tr:target { background: var(--soft); outline: 1px solid var(--mark); }
+td small { display: block; opacity: .7; } td a { color: inherit; }
 .bar { background: linear-gradient(var(--mark), var(--mark)) no-repeat left / var(--w) 2px; }
 footer { margin-top: 2rem; opacity: .6; }
 """
+
+UNFOLDED = 8  # inputs or readers that are shown at once
 
 # Nothing on the page may load or run anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -42,7 +47,7 @@ def page(facts: Facts) -> str:
         body += ["<h2>Deconvolutions</h2>", _deconvolutions(facts)]
     body += ["<h2>Layers</h2>", _layers(facts)]
     if facts.lowered is not None:
-        body += ["<h2>Layers after lowering</h2>", _layers(facts.lowered)]
+        body += ["<h2>Layers after lowering</h2>", _layers(facts.lowered, "lowered")]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -91,19 +96,62 @@ def _deconvolutions(facts: Facts) -> str:
     return _table((*head, "pads end", "output", "#direct MACs", "#zero-insertion MACs"), rows)
 
 
-def _layers(facts: Facts) -> str:
-    rows = []
-    for r in facts.layers:
-        kind = ' class="d"' if r.deconvolution else ' class="c"' if r.constant else ""
-        outputs = (f"{t}{s}" for t, s in zip(r.element_types, r.outputs, strict=True))
-        texts = (str(r.id), r.name, r.type, r.version, " ".join(r.inputs), " ".join(outputs))
-        cells = [_cell(t) for t in texts]
-        cells += [
-            _cell(number(v) if v != 0 else "", n=True) for v in (r.parameters, r.bytes, r.macs)
-        ]
-        rows.append(f"<tr{kind}>{''.join(cells)}</tr>")
-    head = ("id", "name", "type", "version", "inputs", "outputs", "#parameters", "#bytes", "#MACs")
-    return _table(head, rows)
+def _layers(facts: Facts, prefix: str = "layer") -> str:
+    linked = {r.id for r in facts.shown}
+    rows = [_layer(r, _Links(prefix, linked)) for r in facts.shown]
+    head = ("id", "name", "type", "attributes", "inputs", "outputs")
+    return _table((*head, "#parameters", "#bytes", "#MACs"), rows)
+
+
+class _Links:
+    """Names of layers, linked to their rows where they have one."""
+
+    def __init__(self, prefix: str, ids: set[int]) -> None:
+        self._prefix = prefix
+        self._ids = ids
+
+    def anchor(self, id: int) -> str:
+        return f"{self._prefix}-{id}"
+
+    def name(self, id: int, name: str, port: int) -> str:
+        text = escape(f"{id} {name}" + (f":{port}" if port else ""))
+        return f'<a href="#{self.anchor(id)}">{text}</a>' if id in self._ids else text
+
+
+def _layer(r: LayerFacts, links: _Links) -> str:
+    kind = ' class="d"' if r.deconvolution else ' class="c"' if r.constant else ""
+    place = f"{r.file}:{r.line}" if r.line is not None else r.file or ""
+    made = f"made of {', '.join(r.origins)}" if r.origins else ""
+    attributes = " ".join(f"{k}={v}" for k, v in r.attributes.items())
+    inputs = [f"{links.name(i.producer, i.name, i.port)} {escape(str(i.spec))}" for i in r.inputs]
+    cells = [
+        _cell(str(r.id)),
+        f"<td>{escape(r.name)}{_small(made)}{_small(place)}</td>",
+        f"<td>{escape(r.type)}{_small(r.version)}</td>",
+        _cell(attributes),
+        f"<td>{_folded(inputs)}</td>",
+        f"<td>{'<br>'.join(_output(o, links) for o in r.outputs)}</td>",
+        *(_cell(number(v) if v != 0 else "", n=True) for v in (r.parameters, r.bytes, r.macs)),
+    ]
+    return f'<tr id="{links.anchor(r.id)}"{kind}>{"".join(cells)}</tr>'
+
+
+def _output(o: OutputFacts, links: _Links) -> str:
+    readers = _folded([links.name(c.id, c.name, c.port) for c in o.consumers])
+    names = _small(", ".join(o.tensor_names))
+    return escape(str(o.spec)) + names + (f"<small>to</small> {readers}" if readers else "")
+
+
+def _small(text: str) -> str:
+    return f"<small>{escape(text)}</small>" if text else ""
+
+
+def _folded(items: Sequence[str]) -> str:
+    """Return the items on lines of their own; many can be unfolded by a click."""
+    text = "<br>".join(items)
+    if len(items) <= UNFOLDED:
+        return text
+    return f"<details><summary>{number(len(items))} layers</summary>{text}</details>"
 
 
 def _cell(text: str, *, n: bool = False) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from irdeconv.graph import Graph
+from irdeconv.inspection.deconvolutions import deconvolutions
+from irdeconv.inspection.document import document, to_json
 from irdeconv.inspection.dot import dot
 from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.html import page
-from irdeconv.inspection.layers import deconvolutions, layers
+from irdeconv.inspection.layers import layers
+from irdeconv.inspection.listing import Listing, comment
+from irdeconv.inspection.select import Order, matching, ordered, unmatched
 from irdeconv.inspection.table import flat, number, scaled, table
 from irdeconv.inspection.table import share as percentage
-
-INSPECTION_SCHEMA = "irdeconv/inspect/1"
+from irdeconv.plural import count
+from irdeconv.wrapping import wrap
 
 
 @dataclass(frozen=True)
@@ -26,41 +31,32 @@ class Inspection(Facts):
         return self.to_text()
 
     def to_text(self, *, constants: bool = False) -> str:
-        """Return plain tables: layers, types, deconvolutions, and before and after lowering."""
-        parts = [self._title(), self._layer_table(constants), self._summary_table()]
+        """Return plain text: layers, types, deconvolutions, and before and after lowering.
+
+        Constants stand in the rows of their readers; with `constants`, or where nothing else is
+        shown, they have rows of their own.
+        """
+        rows = [r for r in self.shown if not r.constant]
+        listed = self.shown if constants or not rows else rows
+        listing = Listing(self.graph, listed, constants=constants)
+        parts = [self._title(len(listed)), str(listing), self._summary_table()]
         if self.deconvolutions:
             parts.append(self._deconvolution_table())
         if self.lowered is not None:
             parts.append(self._before_after())
         return "\n\n".join(parts)
 
-    def _title(self) -> str:
+    def _title(self, listed: int) -> str:
         t = self.totals
         hidden = sum(r.constant for r in self.layers)
-        return (
+        narrowed = len(self.shown) < t.layers
+        return wrap(
             f"{flat(self.graph.info.name)}: {t.layers} layers ({hidden} constant), "
             f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
-            f"{scaled(t.macs, 'MAC')}" + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
+            f"{scaled(t.macs, 'MAC')}"
+            + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
+            + (f"; shown: {count(listed, 'layer')}" if narrowed else "")
         )
-
-    def _layer_table(self, constants: bool) -> str:
-        head = ("id", "name", "type", "version", "inputs", "output", "parameters", "bytes", "MACs")
-        rows = [
-            (
-                str(r.id),
-                r.name,
-                ("* " if r.deconvolution else "") + r.type,
-                r.version,
-                " ".join(r.inputs),
-                " ".join(f"{t}{s}" for t, s in zip(r.element_types, r.outputs, strict=True)),
-                number(r.parameters) if r.parameters else "",
-                number(r.bytes) if r.bytes else "",
-                number(r.macs) if r.macs != 0 else "",
-            )
-            for r in self.layers
-            if constants or not r.constant
-        ]
-        return table(head, rows, ("id", "parameters", "bytes", "MACs"))
 
     def _summary_table(self) -> str:
         total = self.totals.macs
@@ -82,10 +78,11 @@ class Inspection(Facts):
     def _deconvolution_table(self) -> str:
         right = ("direct MACs", "zero-insertion MACs", "ratio")
         resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
-        head = ("deconvolution", *resolved, *right)
+        head = ("deconvolution", "type", *resolved, *right)
         rows = [
             (
-                f"{d.name} ({d.type})",
+                d.name,
+                d.type,
                 f"{d.channels_in or '?'}->{d.channels_out or '?'}",
                 *(v or "?" for v in (d.groups, d.kernel, d.strides, d.dilations)),
                 f"{d.pads_begin or '?'} / {d.pads_end or '?'}",
@@ -110,18 +107,19 @@ class Inspection(Facts):
         return table(("lowering", "before", "after", "ratio"), rows, right)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/inspect/1`); unknown numbers are null."""
-        out: dict[str, Any] = {
-            "schema": INSPECTION_SCHEMA,
-            "name": self.graph.info.name,
-            "totals": asdict(self.totals),
-            "layers": [asdict(r) for r in self.layers],
-            "summary": [asdict(r) for r in self.summary],
-            "deconvolutions": [asdict(d) for d in self.deconvolutions],
-        }
-        if self.lowered is not None:
-            out["lowered"] = self.lowered.to_dict()
-        return out
+        """Return the JSON form (`irdeconv/inspect/2`, docs/inspect.md); unknown numbers are null.
+
+        It has all of the graph but the values of constants, unless `only` left layers out.
+        """
+        return document(self)
+
+    def to_json(self) -> str:
+        """Return the JSON text, a layer on a line."""
+        return to_json(self.to_dict()) + "\n"
+
+    def comments(self) -> dict[int, str]:
+        """Return a line for each layer: where its data come from and go to, its place in a file."""
+        return {r.id: comment(r) for r in self.layers}
 
     def to_dot(self) -> str:
         """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges."""
@@ -137,10 +135,48 @@ def ratio(a: int | None, b: int | None) -> str:
     return f"{a / b:.2f}x" if a is not None and b else ""
 
 
-def inspect(graph: Graph, lowered: Graph | None = None) -> Inspection:
+def inspect(
+    graph: Graph,
+    lowered: Graph | None = None,
+    *,
+    only: Iterable[str] = (),
+    sort: Order | None = None,
+) -> Inspection:
     """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
 
-    With `lowered` it also compares before and after.
+    With `lowered` it also compares before and after. `only` are types and patterns of names; in the
+    lowered graph they stand also for what was made of such layers. Raises UsageError for one that
+    fits nothing, and for an unknown `sort`.
     """
-    other = None if lowered is None else inspect(lowered)
-    return Inspection(graph, tuple(layers(graph)), tuple(deconvolutions(graph)), other)
+    whole = _whole(graph)
+    other = None if lowered is None else _whole(lowered)
+    only = tuple(only)
+    if only:
+        fits = matching(whole.layers, only)
+        ids = set().union(*fits.values())
+        if other is not None:
+            fits_lowered = matching(other.layers, only)
+            fits = {text: fits[text] | fits_lowered[text] for text in only}
+            names = {r.name for r in whole.layers if r.id in ids}
+            made = {r.id for r in other.layers if not names.isdisjoint(r.origins)}
+            other = _narrowed(other, made.union(*fits_lowered.values()))
+        for text in only:
+            if not fits[text]:
+                raise unmatched(text, whole.layers)
+        whole = _narrowed(whole, ids)
+    if other is not None:
+        other = replace(other, shown=tuple(ordered(other.shown, sort)))
+    return replace(whole, shown=tuple(ordered(whole.shown, sort)), lowered=other)
+
+
+def _whole(graph: Graph) -> Inspection:
+    found = tuple(layers(graph))
+    return Inspection(graph, found, found, tuple(deconvolutions(graph)))
+
+
+def _narrowed(whole: Inspection, ids: set[int]) -> Inspection:
+    return replace(
+        whole,
+        shown=tuple(r for r in whole.layers if r.id in ids),
+        deconvolutions=tuple(d for d in whole.deconvolutions if d.id in ids),
+    )

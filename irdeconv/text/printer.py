@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from irdeconv.constant import ConstantData
@@ -30,25 +30,35 @@ KEPT = (
 ELIDED = 1 << 16
 
 
-def dump(graph: Graph, *, elide: int | None = ELIDED) -> str:
+def dump(
+    graph: Graph,
+    *,
+    elide: int | None = ELIDED,
+    comments: Mapping[int, str] | None = None,
+) -> str:
     """Return the graph as text; `parse` gives it back, without the data of elided constants.
 
     Every node stands behind its inputs, otherwise in the order of the ids.
     Constants of up to 16 elements are readable, larger ones base64 of their `.bin` bytes. Of those
     with more bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all.
+    `comments` are lines without a line break that stand above nodes, by id.
     """
-    return _Printer(elide).graph(graph)
+    return _Printer(elide, comments or {}).graph(graph)
 
 
 class _Printer:
-    def __init__(self, elide: int | None) -> None:
+    def __init__(self, elide: int | None, comments: Mapping[int, str]) -> None:
         self.elide = elide
+        self.comments = comments
 
     def graph(self, graph: Graph) -> str:
         info = graph.info
         kept = {k: getattr(info, k) for k in ("ir_version", "rt_info", "file", "extra")}
         lines = [f"graph 1 {quote(info.name)}{self.kept(kept)} {{"]
-        lines += [f"  {self.node(graph, n)}" for n in graph.reading_order()]
+        for n in graph.reading_order():
+            if n.id in self.comments:
+                lines.append(f"  // {self.comments[n.id]}")
+            lines.append(f"  {self.node(graph, n)}")
         return "\n".join([*lines, "}"]) + "\n"
 
     def node(self, graph: Graph, node: Node) -> str:
