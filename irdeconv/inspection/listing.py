@@ -13,7 +13,7 @@ from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.spec import Spec, format_shape
 from irdeconv.wrapping import WIDTH, columns, wrap
 
-FOLDED = 2  # by how much a reference that does not fit on its line stands further in
+DEEPER = 2  # by how much a reference that does not fit on its line stands further in
 READERS = 8  # of an output that are named
 PRODUCERS = 32  # of a layer that are named
 VALUES = 8  # elements of a constant that are shown
@@ -70,7 +70,7 @@ class Listing:
 
     def _filled(self, term: str, items: Sequence[str], comma: str = ",") -> Iterator[str]:
         """Yield lines with the term and the items; one that fits on a line is not broken."""
-        folded = self._indent + " " * FOLDED
+        folded = self._indent + " " * DEEPER
         line = self._indent + term
         for n, item in enumerate(items):
             text = item if n == len(items) - 1 else item + comma
