@@ -3,12 +3,13 @@
 All other layers must be the same in both. With --certificate the certificates of `lower --certify`
 must state what the two models contain. With --probe both are also evaluated modulo a prime on
 random data. Two ONNX models are compared as they are, node for node. Exit code 1 where anything is
-not proved.
+not proved, or there is nothing to prove.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
@@ -38,10 +39,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.errors import misused
 
     if args.file == args.lowered == "-":
-        raise misused("stdin holds one model; name a file for the other")
+        raise misused("stdin holds one model", "name a file for the other")
+    if Path(args.file).resolve() == Path(args.lowered).resolve():
+        message = f"{args.lowered} is the original itself, where a lowered model is meant"
+        raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
     report, probed = check_files(args) if onnx else _check_graphs(args)
-    passed = report.passed and (probed is None or probed.passed)
+    passed = bool(report.layers) and report.passed and (probed is None or probed.passed)
     if console.wants_json:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": passed}
         content["proof"] = report.to_dict()
@@ -49,6 +53,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.json("check-certificate", content)
     else:
         _text(report, probed, console)
+        if not report.layers and not report.problems:
+            console.text((_nothing(args, report), "red"))
     return 0 if passed else 1
 
 
@@ -62,6 +68,14 @@ def _check_graphs(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | 
     lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
     probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
     return check(source, lowered, certificates), probed
+
+
+def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
+    """Say that there was nothing to prove, which proves nothing, and what was expected."""
+    what = f"{args.file} has no deconvolutions"
+    if report.kept:
+        what = f"{args.lowered} has the deconvolutions of {args.file} as they are"
+    return f"FAIL nothing to prove: {what}; LOWERED is what lower -o writes"
 
 
 def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:

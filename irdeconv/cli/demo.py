@@ -46,9 +46,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         require_folder(Path(args.output))
     chosen = _choose(args.samples)
     if args.list:
-        for name, path in chosen.items():
-            console.text(f"{name}  {path}")
-        return 0
+        return _list(chosen, console)
     with _folder(args.output) as folder:
         results = []
         for name, path in chosen.items():
@@ -74,6 +72,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if args.output:
             console.log(f"the lowered IRs are in {args.output}")
     return 0 if passed else 1
+
+
+def _list(chosen: dict[str, Path], console: Console) -> int:
+    if console.wants_json:
+        listed = [{"name": name, "file": str(path)} for name, path in chosen.items()]
+        console.json("demo", {"samples": listed})
+    else:
+        for name, path in chosen.items():
+            console.text(f"{name}  {path}")
+    return 0
 
 
 def _choose(names: list[str]) -> dict[str, Path]:

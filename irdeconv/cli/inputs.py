@@ -16,7 +16,8 @@ from irdeconv.errors import Diagnostic, LimitError, misused
 from irdeconv.extras import ExtraError, extra
 from irdeconv.graph import Graph
 from irdeconv.plural import count
-from irdeconv.spec import Array, Spec, is_static
+from irdeconv.runtime.feeds import Binder
+from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.suggest import did_you_mean
 
 Generator = Callable[[np.random.Generator, tuple[int, ...], ElementType], Array]
@@ -62,7 +63,7 @@ def gather(
 ) -> dict[str, Array]:
     """Return the value of every input; inputs that no item names are random numbers.
 
-    Raises UsageError for unknown names, values that do not fit and open shapes, LimitError where
+    Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError where
     the inputs alone take more than `limit` bytes.
     """
     _require_room(graph, limit)
@@ -80,6 +81,7 @@ def gather(
             out[name] = generate(value, node.spec(), seed, index, name)
         else:
             out[name] = typed(value, node.spec())
+    Binder.of(graph).bind(out)
     return out
 
 
@@ -100,12 +102,20 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     if not is_static(spec.shape) or spec.dtype is None:
         raise misused(
             f'input "{name}" is {spec}: its shape is open',
-            f"--shape '{name}[...]' with exact dimensions",
+            f"make it exact, such as --shape '{name}{_example(spec.shape)}'",
         )
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
     rng = np.random.default_rng([seed, index])
     return GENERATORS[kind](rng, spec.shape, spec.dtype).astype(spec.dtype.container)
+
+
+def _example(shape: Shape | None) -> str:
+    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
+    if shape is None:
+        return "[1,3,8,8]"
+    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
+    return format_shape(sizes)
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:

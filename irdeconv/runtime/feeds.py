@@ -84,6 +84,7 @@ def _fit(node: Node, value: Any, found: Collector) -> Array:
                 f'input "{node.name}" is {spec.dtype}, but an array of {array.dtype} was '
                 "given, and converting it would change values",
                 layer=node.name,
+                hint=f"round it as you want it: array.astype({spec.dtype.container})",
             )
             return array
         array = converted
@@ -93,8 +94,19 @@ def _fit(node: Node, value: Any, found: Collector) -> Array:
             f'input "{node.name}" has shape {format_shape(spec.shape)}, but an array of '
             f"shape {format_shape(array.shape)} was given",
             layer=node.name,
+            hint=_refit(node.name, array.shape, spec.shape),
         )
     return array
+
+
+def _refit(name: str, given: tuple[int, ...], shape: Shape | None) -> str:
+    """Return what helps with an array of another shape."""
+    if shape is not None and len(given) == len(shape):
+        wanted = format_shape(given)
+        return f"reshape the model: --shape '{name}{wanted}', infer(graph, {{'{name}': {wanted}}})"
+    if shape is not None and len(given) == len(shape) - 1:
+        return "array[None] adds an axis in front, for the batch"
+    return "transpose or reshape the array"
 
 
 def _convert(array: Array, dtype: ElementType) -> Array | None:

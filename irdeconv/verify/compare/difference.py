@@ -94,15 +94,25 @@ class TensorDifference:
         kind = f"; {self.kind}" if self.kind else ""
         if self.shape_a != self.shape_b:
             return f"{mark} {self.name}: shapes {list(self.shape_a)} and {list(self.shape_b)}{kind}"
-        head = f"{mark} {self.name} {list(self.shape_a)}: max |a-b| {self.max_abs:.3g}"
-        if self.worst is not None and self.max_abs:
-            ulps = "" if self.ulps is None else f" ({self.ulps} ulp)"
-            head += f" at {list(self.worst)}{ulps}, max rel {self.max_rel:.3g}"
-        own = f"{self.own:.3g}"
-        if self.own and self.own_at is not None and self.own_at != self.worst:
+        own = f"own error {self.own:.3g}"
+        if self.own and self.own_at is not None:
             own += f" at {list(self.own_at)}"
-        allowed = "" if self.rule == "exact" else f"allowed {self.tolerance:.3g} = "
-        return f"{head}; own {own}, {allowed}{self.rule}{kind}"
+        limit = f"{self.tolerance:.3g}" if self.tolerance or self.rule != "exact" else "none"
+        rule = "" if self.rule == "exact" else f" = {self.rule}"
+        allowed = f"allowed {limit}{rule}" if self.passed else f"only {limit}{rule} allowed"
+        return f"{mark} {self.name} {list(self.shape_a)}: {own}, {allowed}{kind}{self._total}"
+
+    @property
+    def _total(self) -> str:
+        """What is said of the whole difference, where there is one."""
+        if self.worst is None or not self.max_abs:
+            return ""
+        steps = "" if self.ulps is None else f"{self.ulps} ulp, "
+        if self.own == self.max_abs and self.own_at == self.worst:
+            return f"; {steps}max rel {self.max_rel:.3g}"
+        earlier = "; earlier layers differ" if self.passed and self.own < self.max_abs else ""
+        most = f"|a-b| up to {self.max_abs:.3g} at {list(self.worst)}"
+        return f"{earlier}; {most}, {steps}max rel {self.max_rel:.3g}"
 
 
 def difference(
