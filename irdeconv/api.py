@@ -42,6 +42,7 @@ from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
 from irdeconv.public.editing import extract as extract
 from irdeconv.public.editing import rename as rename
+from irdeconv.public.reducing import reduce as reduce
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan

@@ -196,6 +196,10 @@ CODES: dict[str, Code] = {
         "inspect lists the layers in their order",
     ),
     "E508": Code("a new name cannot be given", "choose a name that nothing else has"),
+    "E509": Code(
+        "there is nothing to reduce",
+        "the check has to fail on the model itself",
+    ),
     # E6xx: limits
     "E600": Code(
         "the file is larger than the limit",

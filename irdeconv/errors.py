@@ -187,6 +187,12 @@ class ExecutionError(IrdeconvError, RuntimeError):
     exit_code = 1
 
 
+class NothingToReduceError(IrdeconvError, ValueError):
+    """The fault that `reduce` looks for does not show in the model."""
+
+    exit_code = 1
+
+
 class LimitError(IrdeconvError, MemoryError):
     """A size, count or memory limit is exceeded."""
 

@@ -59,6 +59,7 @@ LEVELS = (
         "proving, comparing, showing, explaining, timing",
     ),
     ("models", "whatever is given becomes a graph"),
+    ("reducing", "what a failing model can do without"),
     ("public", "the public functions by what they are for"),
     ("api", "the public names"),
     ("cli __main__", "verbs, exit codes"),

@@ -31,6 +31,7 @@ VERBS = {
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
     "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
+    "reduce": "shrink a model that fails to the few layers and sizes that the failure takes",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",

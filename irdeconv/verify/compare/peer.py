@@ -56,10 +56,11 @@ def openvino() -> Any:
     try:
         return extra("openvino", "Core", "Model", "PartialShape", "opset8")
     except ExtraError as e:
-        raise _refused(f"comparing with OpenVINO needs the package openvino, which {e}") from e
+        raise refused(f"comparing with OpenVINO needs the package openvino, which {e}") from e
 
 
-def _refused(message: str, hint: str | None = None) -> UnsupportedError:
+def refused(message: str, hint: str | None = None) -> UnsupportedError:
+    """Return the error of what OpenVINO does not do (E506)."""
     return UnsupportedError(Diagnostic("E506", "error", message, hint=hint))
 
 
@@ -88,7 +89,7 @@ class OpenVinoPartner(Partner):
         try:
             self._core = self._ov.Core()
         except RuntimeError as e:
-            raise _refused(f"OpenVINO does not start: {_first_line(e)}") from e
+            raise refused(f"OpenVINO does not start: {_first_line(e)}") from e
         # A written ZeroInsertion ends in a Reshape of its name that has more zeros at the end.
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
@@ -151,7 +152,7 @@ class OpenVinoPartner(Partner):
             raise
         except RuntimeError as e:
             message = f"OpenVINO does not read {self.file}: {_first_line(e)}"
-            raise _refused(message, STANDARD) from None
+            raise refused(message, STANDARD) from None
         return model
 
     def _bound(self, model: Any) -> list[tuple[Any, Array]]:
@@ -159,7 +160,7 @@ class OpenVinoPartner(Partner):
         ports = list(model.inputs)
         if len(ports) != len(self.inputs):
             count = f"{len(ports)} inputs, the first model {len(self.inputs)}"
-            raise _refused(f"{self.file} has {count} in OpenVINO")
+            raise refused(f"{self.file} has {count} in OpenVINO")
         named = [n for p in ports for n in self.inputs if n in {*p.names, p.node.friendly_name}]
         names = named if sorted(named) == sorted(self.inputs) else list(self.inputs)
         return [(p, self.inputs[n]) for p, n in zip(ports, names, strict=True)]
@@ -225,7 +226,7 @@ class OpenVinoPartner(Partner):
             outputs = compiled([a for _, a in feeds])
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
-            raise _refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
+            raise refused(f"OpenVINO does not execute {self.file}: {_first_line(e)}") from None
 
 
 def _type(output: Any) -> str:

@@ -1,0 +1,223 @@
+"""Shrink a model that shows a fault to the few layers, sizes and numbers that it takes.
+
+--check 'COMMAND {}' runs COMMAND on ever smaller candidates, without a shell:
+{} is the candidate's .xml with the .bin beside it, {inputs} an .npz of its
+inputs. Exit code 0 means that all is well, 125 that the command cannot tell, as
+for git bisect run. Any other code, or a signal, is the fault: from then on the
+one that the whole model gives, or what --fails-with names, so that another
+failure is not mistaken for it.
+
+--compare openvino looks for other numbers in OpenVINO than here, --compare
+OTHER.xml for a second model whose layers have the same names and compute
+something else; --verb for an error of irdeconv's own.
+
+What is left stands in -o FILE.xml, its .bin and an .npz of its inputs, with
+--compare OTHER.xml the other side in FILE_other.xml. Ctrl-C ends the search and
+keeps the best so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_inputs,
+    add_model,
+    add_output,
+    add_shapes,
+    real,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.graph import Graph
+    from irdeconv.reducing.reduce import Task
+    from irdeconv.reducing.shrink import Reduced
+
+PEER = "openvino"
+WIDTH = 80
+LINES = 40  # of a text form that is printed
+WORTH_SAYING = 10  # seconds
+
+
+def configure(parser: OptionParser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--check", metavar="COMMAND", help="a command that fails on the model")
+    how.add_argument("--compare", metavar="OTHER", help="openvino, or a second model")
+    how.add_argument("--verb", metavar="VERB", help="lower, raise, run or write raises an error")
+    parser.add_argument(
+        "--fails-with",
+        metavar="TEXT|CODE",
+        help="the failure that counts: an exit code, a signal (SIGSEGV), timeout, any (any code "
+        "but 0 and 125), or a text that the command prints",
+    )
+    parser.add_argument("--other-weights", metavar="FILE", help="the second model's .bin")
+    add_inputs(parser)
+    add_shapes(parser)
+    parser.add_argument(
+        "--tolerance",
+        type=real(0),
+        help="of --compare: allowed difference relative to a tensor's largest value (default: "
+        "what rounding explains)",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=real(0.1, 1e6),
+        default=300.0,
+        help="of one run of the command (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--max-checks", metavar="N", type=whole(1, 10**9), help="stop after N checks"
+    )
+    parser.add_argument("--time", metavar="SECONDS", type=real(0, 1e9), help="stop after this time")
+    add_output(parser, "write the small model here (.xml, .bin and .npz)", required=True)
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Reduce and write; the exit code is 130 where the search was interrupted."""
+    from irdeconv import api
+    from irdeconv.cli.inputs import gather
+    from irdeconv.cli.model import inferred, read
+    from irdeconv.io.atomic import together
+    from irdeconv.reducing.files import stage_candidate
+    from irdeconv.reducing.reduce import reduce_model
+
+    out = Path(args.output)
+    _protect(args, out)
+    task = _task(args)
+    task.require_sense()
+    graph = read(args)
+    inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
+    done = reduce_model(api.infer(graph), inputs, _with_second(args, task))
+    with together() as files:
+        written = [str(p) for p in stage_candidate(done.candidate, out, files)]
+    console.log(f"wrote {', '.join(written)}")
+    command = _command(args, out)
+    if console.wants_json:
+        ends = {"file": args.file, "output": written, "command": command}
+        console.json("reduce", {**ends, **done.to_dict(), "diagnostics": []})
+    else:
+        _text(done, command, console)
+    return 130 if done.stopped == "interrupted" else 0
+
+
+def _protect(args: argparse.Namespace, out: Path) -> None:
+    """Refuse outputs that cannot be written, or that are read."""
+    from irdeconv.cli.model import protect
+    from irdeconv.reducing.files import other_path
+
+    is_pair = args.compare not in (None, PEER)
+    sources = (args.file, args.weights, args.other_weights, args.compare if is_pair else None)
+    for path in (out, other_path(out))[: 1 + is_pair]:
+        protect(str(path), sources, force=args.force, model=True)
+    protect(str(out.with_suffix(".npz")), sources, force=args.force)
+
+
+def _task(args: argparse.Namespace) -> Task:
+    """Return the task; a second model, which is not read yet, is an empty graph."""
+    from irdeconv.graph import Graph
+    from irdeconv.reducing.reduce import Task
+
+    return Task(
+        check=args.check,
+        compare=args.compare if args.compare in (None, PEER) else Graph(),
+        verb=args.verb,
+        fails_with=args.fails_with,
+        timeout=args.timeout,
+        tolerance=args.tolerance,
+        max_checks=args.max_checks,
+        seconds=args.time,
+        file=Path(args.file) if args.file.endswith(".xml") else None,
+    )
+
+
+def _with_second(args: argparse.Namespace, task: Task) -> Task:
+    """Read the model of --compare OTHER.xml."""
+    from irdeconv import api
+    from irdeconv.cli.model import read_file
+
+    if task.compare in (None, PEER):
+        return task
+    other = read_file(args.compare, args.other_weights, args.semantics)
+    return replace(task, compare=api.infer(other))
+
+
+def _command(args: argparse.Namespace, out: Path) -> str:
+    """Return the command that shows the fault in what is left."""
+    from irdeconv.reducing.commands import filled
+    from irdeconv.reducing.files import other_path
+
+    inputs = str(out.with_suffix(".npz"))
+    if args.check is not None:
+        return shlex.join(filled(shlex.split(args.check), out))
+    if args.verb == "write":
+        return shlex.join(["irdeconv", "lower", str(out), "-o", "written.xml"])
+    if args.verb is not None:
+        return shlex.join(["irdeconv", args.verb, str(out)])
+    other = PEER if args.compare == PEER else str(other_path(out))
+    return shlex.join(["irdeconv", "compare", str(out), other, "-i", inputs])
+
+
+def _text(done: Reduced, command: str, console: Console) -> None:
+    """Write what is left, what it took, and the model itself where it is small."""
+    rows = {
+        "layers": f"{done.before.layers:,} -> {done.after.layers:,}: "
+        + ", ".join(f'{n.type} "{n.name}"' for n in done.layers),
+        "constants": f"{done.before.constant_bytes:,} -> {done.after.constant_bytes:,} bytes",
+        "found": done.found,
+        "checks": _effort(done),
+    }
+    if done.stopped is not None:
+        rows["stopped"] = f"{done.stopped}; there may be a smaller one"
+    for name, text in rows.items():
+        console.text("\n".join(_wrapped(f"{name:<10} {text}", 11)))
+    console.text(" \\\n".join(_wrapped(f"see it     {command}", 15, WIDTH - 2)))
+    short = _short_text(done.graph)
+    if short is not None:
+        console.text("the whole model, for a report (every verb reads it as a .ird file):")
+        console.text(short)
+
+
+def _effort(done: Reduced) -> str:
+    effort = f"{done.checks:,}"
+    if done.seconds >= WORTH_SAYING:
+        effort += f" in {done.seconds:.0f} s"
+    if done.undecided:
+        effort += f", {done.undecided:,} of them undecided"
+    return effort
+
+
+def _short_text(graph: Graph) -> str | None:
+    """Return the text form where it fits on a page."""
+    from irdeconv.text import dump
+
+    lines = [part for line in dump(graph, elide=None).splitlines() for part in _wrapped(line, 6)]
+    fits = len(lines) <= LINES and max(map(len, lines)) <= WIDTH
+    return "\n".join(lines) if fits else None
+
+
+def _wrapped(line: str, indent: int, width: int = WIDTH) -> list[str]:
+    """Break a line at its spaces, but not inside of names in quotes."""
+    quoted = re.sub(r'"[^"]*"', lambda m: m.group().replace(" ", "\0"), line)
+    parts = textwrap.wrap(
+        quoted,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+    return [part.replace("\0", " ") for part in parts]

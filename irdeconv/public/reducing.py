@@ -1,0 +1,61 @@
+"""Shrinking a model that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from irdeconv.graph import Graph
+from irdeconv.models import ModelLike, graph_of
+from irdeconv.passes.lower_deconv import inferred
+from irdeconv.reducing.reduce import PEER, TIMEOUT, Task, reduce_model
+from irdeconv.reducing.shrink import Reduced, guessed_feeds
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.spec import Array
+
+
+def reduce(
+    model: ModelLike,
+    check: str | Callable[[Graph, dict[str, Array]], Any] | None = None,
+    inputs: Feeds | None = None,
+    *,
+    compare: ModelLike | None = None,
+    verb: str | None = None,
+    fails_with: str | None = None,
+    timeout: float = TIMEOUT,
+    tolerance: float | None = None,
+    max_checks: int | None = None,
+    seconds: float | None = None,
+) -> Reduced:
+    """Shrink a model as long as a fault shows: to few layers, small sizes, simple numbers.
+
+    The fault is one of: `check(graph, inputs)` is true, `check` is a command that fails on a file
+    (`{}`, as `irdeconv reduce --check` describes it, with `fails_with` and a `timeout` in seconds),
+    `compare` is "openvino" or a second model that computes something else by more than rounding or
+    `tolerance` explains, `verb` ("lower", "raise", "run", "write") raises an error. A check that
+    raises says nothing of its candidate. `inputs` are random by default, where sizes are open the
+    smallest. The search ends after `max_checks` checks, after `seconds`, or on Ctrl-C.
+    Raises NothingToReduceError where the model itself shows no fault, UsageError for arguments that
+    do not go together, and what `check` raises for the model itself.
+
+    >>> model = "ir_samples/openvino/segmentation_head.xml"
+    >>> small = ird.reduce(model, lambda graph, inputs: any(graph.nodes("Sigmoid")))
+    >>> print(small)
+    12 layers -> 1: Sigmoid "mask"
+    >>> {name: array.shape for name, array in small.inputs.items()}
+    {'head/relu': (1, 1, 1, 1)}
+    """
+    graph = inferred(graph_of(model))
+    other = compare if compare is None or compare == PEER else inferred(graph_of(compare))
+    task = Task(
+        check=check,
+        compare=other,
+        verb=verb,
+        fails_with=fails_with,
+        timeout=timeout,
+        tolerance=tolerance,
+        max_checks=max_checks,
+        seconds=seconds,
+    )
+    feeds = guessed_feeds(graph, 0) if inputs is None else inputs
+    return reduce_model(graph, feeds, task)

@@ -1,0 +1,248 @@
+"""Checks that run something: a command on the candidate's files, or a function in this process."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from irdeconv.errors import IrdeconvError, misused
+from irdeconv.graph import Graph
+from irdeconv.reducing.candidate import Candidate
+from irdeconv.reducing.files import write_candidate
+from irdeconv.reducing.search import Outcome
+from irdeconv.spec import Array
+
+MODEL, INPUTS = "{}", "{inputs}"
+SKIP = 125  # of a command: it cannot tell, as for `git bisect run`
+READ_BYTES = 1 << 20  # of what a command prints; the end counts
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did: its exit code (negative: the signal that ended it), what it printed.
+
+    `code` is None where it had to be stopped after `--timeout`.
+    """
+
+    code: int | None
+    printed: str
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        if self.code is None:
+            return "ran into the timeout"
+        if self.code < 0:
+            return f"was ended by {signal_name(-self.code)}"
+        return f"returned {self.code}"
+
+    @property
+    def last_line(self) -> str:
+        """The last line that it printed."""
+        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which failure is looked for: an exit code, a timeout, a text in what is printed.
+
+    Parsed from `--fails-with`: a number, a signal such as SIGSEGV, `timeout`, `any` (every code but
+    0 and 125), or else a text.
+    """
+
+    text: str
+
+    def matches(self, ran: Ran) -> bool:
+        """Whether a command failed in this way."""
+        if self.text == "timeout":
+            return ran.code is None
+        if ran.code is None:
+            return False
+        if self.text == "any":
+            return ran.code not in (0, SKIP)
+        if re.fullmatch(r"-?\d{1,5}", self.text):
+            return ran.code == int(self.text)
+        number = getattr(signal, self.text, None) if self.text.startswith("SIG") else None
+        if number is not None:
+            # A shell reports a signal as 128 + its number.
+            return ran.code in (-number, 128 + number)
+        return self.text in ran.printed
+
+    @staticmethod
+    def like(ran: Ran) -> Wanted:
+        """Return the failure that a run has shown."""
+        if ran.code is None:
+            return Wanted("timeout")
+        return Wanted(signal_name(-ran.code) if ran.code < 0 else str(ran.code))
+
+
+def signal_name(number: int) -> str:
+    """Return SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def parse_command(text: str) -> list[str]:
+    """Split a command as a shell does; UsageError where it cannot be run on a candidate."""
+    try:
+        words = shlex.split(text)
+    except ValueError as e:
+        raise misused(f"--check: {e}") from None
+    if not words:
+        raise misused("--check is empty", "write a command, {} standing for the model's .xml")
+    if not any(MODEL in w for w in words):
+        raise misused(f"--check {text}: it has no {{}}", "{} stands for the model's .xml")
+    if shutil.which(words[0]) is None:
+        found = "is not executable" if Path(words[0]).exists() else "is not found"
+        raise misused(f"--check: the command {words[0]} {found}", "name it with its folder")
+    return words
+
+
+@dataclass
+class CommandCheck:
+    """Runs a command on a candidate's files; `wanted` says which failure counts (None: any).
+
+    `timeout` is in seconds. Each candidate lies in a folder of its own, which is removed
+    afterwards; the command runs in the folder in which irdeconv runs.
+    """
+
+    words: list[str]
+    timeout: float
+    wanted: Wanted | None = None
+    last: Ran | None = None
+    names: tuple[str, ...] = ()
+
+    def __call__(self, candidate: Candidate) -> Outcome:
+        """Write the candidate and run the command."""
+        with TemporaryDirectory(prefix="irdeconv-") as folder:
+            path = Path(folder, "model.xml")
+            try:
+                write_candidate(candidate, path)
+            except IrdeconvError as e:
+                return Outcome(
+                    False, f"it cannot be written: {e.diagnostics[0].message}", valid=False
+                )
+            return self.run(path, candidate)
+
+    def run(self, path: Path, candidate: Candidate) -> Outcome:
+        """Run the command on a file whose inputs, if there are any, lie beside it."""
+        ran = self.last = execute(filled(self.words, path), self.timeout)
+        wanted = self.wanted or Wanted("any")
+        fails = wanted.matches(ran)
+        said = f"the command {ran.ended}"
+        said += f": {ran.last_line}" if ran.last_line else ""
+        suspects = _mentioned(ran.printed, candidate) if fails else ()
+        return Outcome(fails, said, suspects, valid=ran.code != SKIP)
+
+
+def filled(words: list[str], path: Path) -> list[str]:
+    """Return a command for one model, whose inputs lie beside it."""
+    inputs = str(path.with_suffix(".npz"))
+    return [w.replace(INPUTS, inputs).replace(MODEL, str(path)) for w in words]
+
+
+def execute(words: list[str], timeout: float) -> Ran:
+    """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        printed = Path(folder, "printed")
+        with printed.open("wb") as out:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                _end(process)
+        with printed.open("rb") as file:
+            file.seek(max(printed.stat().st_size - READ_BYTES, 0))
+            return Ran(code, file.read().decode("utf-8", "replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def _mentioned(text: str, candidate: Candidate) -> tuple[str, ...]:
+    """Return the layers whose names a text has as words, the last mentioned first."""
+    words = set(re.findall(r"[^\s\"'`,;()\[\]{}<>=]+", text))
+    words |= {w.strip(":.") for w in words}
+    places = {n.name: text.rfind(n.name) for n in candidate.layers if n.name in words}
+    return tuple(sorted(places, key=lambda name: -places[name]))
+
+
+@dataclass
+class CallCheck:
+    """Calls a function with the candidate's graph and inputs; true says that the fault shows.
+
+    Where it raises the candidate says nothing, once the whole model has been `seen` to fail.
+    """
+
+    function: Callable[[Graph, dict[str, Array]], Any]
+    seen: bool = False
+
+    def __call__(self, candidate: Candidate) -> Outcome:
+        """Call the function."""
+        try:
+            fails = bool(self.function(candidate.graph.copy(), dict(candidate.feeds)))
+        except Exception as e:
+            if not self.seen:
+                raise
+            return Outcome(False, f"the check raised {type(e).__name__}: {e}", valid=False)
+        return Outcome(fails, "the check says so" if fails else "the check says no")
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error as a kind of failure: its class and the codes of its diagnostics."""
+
+    type: str
+    codes: frozenset[str]
+
+
+@dataclass
+class VerbCheck:
+    """A function of irdeconv raises on a candidate what it raised on the original."""
+
+    function: Callable[[Candidate], Any]
+    wanted: Raised | None = None
+
+    def __call__(self, candidate: Candidate) -> Outcome:
+        """Call the function; the first error seen is the one that is looked for."""
+        try:
+            self.function(candidate)
+        except Exception as e:
+            seen = Raised(type(e).__name__, frozenset(_codes(e)))
+            self.wanted = self.wanted or seen
+            first = str(e).splitlines()[0] if str(e) else ""
+            layers = tuple(d.layer for d in getattr(e, "diagnostics", ()) if d.layer)
+            return Outcome(seen == self.wanted, f"{seen.type}: {first}", layers)
+        return Outcome(False, "it works")
+
+
+def _codes(error: Exception) -> Iterable[str]:
+    return (d.code for d in getattr(error, "diagnostics", ()))

@@ -1,0 +1,124 @@
+"""Break copies of real networks in one place each and let `reduce` find it.
+
+    python tools/plant_faults.py net.xml ...              2 faults in each network, chosen by --seed
+    python tools/plant_faults.py net.xml --each 5 --blind
+    python tools/plant_faults.py net.xml --list           the faults that can be planted there
+
+A fault is a mistake of compilers and converters: a pad on the wrong side, a kernel that is not
+flipped, channels in another order, another epsilon. The broken copy is the second model of
+`reduce --compare`. With --blind the search sees less: a check that only says whether the outputs of
+a candidate differ when a backend makes this mistake in this layer. It has found a fault where at
+most 3 layers are left and the broken one is among them. Faults that change no output are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from faults import Fault, faults
+
+import irdeconv as ird
+from irdeconv.graph import Graph
+
+MOST_LAYERS = 3
+
+
+def outputs_differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether outputs differ by more than a thousandth of the largest value."""
+    for x, y in zip(a.values(), b.values(), strict=True):
+        if x.shape != y.shape:
+            return True
+        scale = float(np.max(np.abs(x), initial=0)) if x.dtype.kind == "f" else 0.0
+        with np.errstate(invalid="ignore"):
+            if not np.allclose(x, y, rtol=1e-4, atol=1e-3 * scale, equal_nan=True):
+                return True
+    return False
+
+
+def blind_check(fault: Fault) -> Callable[[Graph, dict[str, Any]], bool]:
+    """Return a check that knows only whether outputs are wrong."""
+
+    def check(graph: Graph, inputs: dict[str, Any]) -> bool:
+        broken = fault.planted(graph)
+        if broken is None:
+            return False
+        sides = (ird.run(g, inputs, form=None, fuse=False) for g in (graph, broken))
+        return outputs_differ(*sides)
+
+    return check
+
+
+def chosen(graph: Graph, number: int, seed: int) -> list[Fault]:
+    """Return faults in random order, one of each kind before a second one of any."""
+    rng = np.random.default_rng(seed)
+    found = list(faults(graph))
+    rng.shuffle(found)  # type: ignore[arg-type]
+    order: dict[str, int] = {}
+    rank = []
+    for fault in found:
+        order[fault.kind] = order.get(fault.kind, -1) + 1
+        rank.append(order[fault.kind])
+    return [f for _, f in sorted(zip(rank, found, strict=True), key=lambda pair: pair[0])][:number]
+
+
+def main() -> int:
+    """Plant, reduce, print a row each; 1 where a fault was not found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", metavar="FILE", type=Path)
+    parser.add_argument("--each", type=int, default=2, help="faults per network (default: 2)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--blind", action="store_true", help="look at outputs only")
+    parser.add_argument("--list", action="store_true", help="list the faults and plant none")
+    args = parser.parse_args()
+    missed = 0
+    print(f"{'network':<22} {'fault':<17} {'layers':>9} {'checks':>6} {'s':>6}  found")
+    for number, path in enumerate(args.models):
+        graph = ird.infer(ird.read(path))
+        name = path.parent.name if path.stem == "model" else path.stem
+        if args.list:
+            for fault in faults(graph):
+                print(f"{name:<22} {fault.kind:<17} {fault.type} {fault.layer}")
+            continue
+        missed += _tried(graph, name, args, args.seed + number)
+    return 1 if missed else 0
+
+
+def _tried(graph: Graph, name: str, args: Any, seed: int) -> int:
+    """Plant faults until `--each` of them showed; return how many of those were not found."""
+    shown = missed = 0
+    for fault in chosen(graph, 5 * args.each, seed):
+        broken = fault.planted(graph)
+        if shown == args.each or broken is None:
+            continue
+        start = time.perf_counter()
+        try:
+            if args.blind:
+                done = ird.reduce(graph, blind_check(fault))
+            else:
+                done = ird.reduce(graph, compare=broken)
+        except ird.NothingToReduceError:
+            continue
+        shown += 1
+        left = [n.name for n in done.layers]
+        found = len(left) <= MOST_LAYERS and (fault.layer in left or fault.kind == "layer_dropped")
+        missed += not found
+        layers = f"{done.before.layers} -> {done.after.layers}"
+        spent = time.perf_counter() - start
+        mark = "yes" if found else f"NO: {fault.layer} is not in {left[:4]}"
+        print(
+            f"{name:<22} {fault.kind:<17} {layers:>9} {done.checks:>6} {spent:>6.1f}  {mark}",
+            flush=True,
+        )
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
