@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.cli.main import main
-from irdeconv.reducing.candidate import Candidate
+from irdeconv.reducing.variant import Variant
 from support.networks import network
 
 SCRIPT = """
@@ -47,7 +47,7 @@ if 'name="w2"' in text: sys.exit("error in conv2: no weights")
     assert reduce("--check", check, "--fails-with", "no weights") == 0
     small = ird.infer(ird.read("small.xml"))
     assert [n.name for n in small.nodes() if n.type == "Convolution"] == ["conv2"]
-    assert len(Candidate((small,), {}).layers) == 1
+    assert len(Variant((small,), {}).layers) == 1
     out = capsys.readouterr()
     assert 'layers     9 -> 1: Convolution "conv2"' in out.out
     assert "error in conv2: no weights" in out.out

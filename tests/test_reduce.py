@@ -13,11 +13,11 @@ from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
 from irdeconv.reducing import by_sizes
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.commands import Ran, Wanted
 from irdeconv.reducing.cutting import Knife
 from irdeconv.reducing.search import Exhausted, Outcome, Search, first_failing, minimized
-from irdeconv.reducing.shrink import candidate_of, shrink
+from irdeconv.reducing.shrink import shrink, variant_of
+from irdeconv.reducing.variant import Variant
 from irdeconv.spec import Spec
 from support.layers import constant, parameter, result
 from support.networks import LAYERS, image, network
@@ -56,11 +56,11 @@ def test_ddmin_leaves_exactly_the_culprits(culprits: set[int]) -> None:
 def test_what_was_seen_is_not_checked_again_and_limits_hold() -> None:
     checked = []
 
-    def check(candidate: Candidate) -> Outcome:
-        checked.append(len(candidate.layers))
+    def check(variant: Variant) -> Outcome:
+        checked.append(len(variant.layers))
         return Outcome(True, "")
 
-    base = candidate_of([network()], {"x": image()})
+    base = variant_of([network()], {"x": image()})
     search = Search(check, base, Outcome(True, ""), max_checks=2)
     knife = Knife(base)
     for _ in range(3):
@@ -85,7 +85,7 @@ def test_pieces_compute_what_the_whole_computes(begin: int) -> None:
     whole = ird.infer(network())
     tensors: dict[str, tuple[np.ndarray, ...]] = {}
     ird.run(whole, [image()], form=None, trace=lambda n, arrays: tensors.update({n.name: arrays}))
-    knife = Knife(candidate_of([whole], [image()]))
+    knife = Knife(variant_of([whole], [image()]))
     assert knife.names(knife.units) == UNITS
     for end in range(begin + 1, len(UNITS) + 1):
         piece = knife.piece(knife.units[begin:end])
@@ -113,7 +113,7 @@ def test_shapes_flow_in_as_constants() -> None:
       %9 "y" = opset1.Result(%8)
     }""")
     x = np.arange(2 * 3 * 5 * 4, dtype=np.float32).reshape(2, 3, 5, 4)
-    knife = Knife(candidate_of([g], [x]))
+    knife = Knife(variant_of([g], [x]))
     piece = knife.piece(knife.named(["flat"]))
     assert piece is not None
     assert [n.name for n in piece.graph.parameters] == ["relu"]
@@ -140,22 +140,22 @@ def test_weights_that_are_computed_of_constants_stay_constants() -> None:
 def test_both_sides_are_cut_at_the_same_places() -> None:
     """A lowered layer is several nodes on one side only; they belong to the layer."""
     whole = ird.infer(network())
-    base = candidate_of([whole, ird.lower(whole).graph], [image()])
+    base = variant_of([whole, ird.lower(whole).graph], [image()])
     knife = Knife(base)
     piece = knife.piece(knife.named(["up"]))
     assert piece is not None
     a, b = piece.graphs
-    assert [n.type for n in Candidate((a,), {}).layers] == ["ConvolutionBackpropData"]
-    assert [n.type for n in Candidate((b,), {}).layers] == ["ZeroInsertion", "Pad", "Convolution"]
+    assert [n.type for n in Variant((a,), {}).layers] == ["ConvolutionBackpropData"]
+    assert [n.type for n in Variant((b,), {}).layers] == ["ZeroInsertion", "Pad", "Convolution"]
     ya, yb = (list(ird.run(g, piece.feeds, form=None).values()) for g in (a, b))
     np.testing.assert_allclose(ya[0], yb[0], rtol=1e-5, atol=1e-5)
 
 
 def test_sizes_shrink_together() -> None:
-    base = candidate_of([network()], {"x": image()})
+    base = variant_of([network()], {"x": image()})
     piece = Knife(base).piece(Knife(base).named(["conv2"]))
     assert piece is not None
-    small = by_sizes.resized(piece, by_sizes.Resize(16, 2))  # the channels of data and filter
+    small = by_sizes.resized(piece, by_sizes.SizeChange(16, 2))  # the channels of data and filter
     assert small is not None
     assert {n.name: n.spec().shape for n in small.graph.nodes() if n.type != "Result"} == {
         "relu1": (1, 2, 12, 12),
@@ -163,7 +163,7 @@ def test_sizes_shrink_together() -> None:
         "conv2": (1, 24, 12, 12),
     }
     np.testing.assert_array_equal(small.feeds["relu1"], piece.feeds["relu1"][:, :2])
-    assert by_sizes.resized(piece, by_sizes.Resize(16, 2, inputs_only=True)) is None
+    assert by_sizes.resized(piece, by_sizes.SizeChange(16, 2, inputs_only=True)) is None
 
 
 # Checks ---------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_function_as_a_check() -> None:
 
     def check(graph: Graph, inputs: dict[str, np.ndarray]) -> bool:
         assert list(inputs) == [n.name for n in graph.parameters]
-        ird.run(graph, inputs, form=None)  # every candidate is valid
+        ird.run(graph, inputs, form=None)  # every variant is valid
         return {("relu1", "ReLU"), ("split", "Split")} <= {(n.name, n.type) for n in graph.nodes()}
 
     small = ird.reduce(network(), check)
@@ -206,14 +206,14 @@ def test_errors_of_a_function() -> None:
 def test_an_interruption_keeps_the_best() -> None:
     calls = 0
 
-    def check(candidate: Candidate) -> Outcome:
+    def check(variant: Variant) -> Outcome:
         nonlocal calls
         calls += 1
         if calls == 4:
             raise KeyboardInterrupt
-        return Outcome(any(n.name == "conv2" for n in candidate.layers), "conv2 is there")
+        return Outcome(any(n.name == "conv2" for n in variant.layers), "conv2 is there")
 
-    base = candidate_of([network()], {"x": image()})
+    base = variant_of([network()], {"x": image()})
     done = shrink(base, check, Outcome(True, "conv2 is there"))
     assert done.stopped == "interrupted"
     assert 1 < len(done.layers) < 9
@@ -295,7 +295,7 @@ def test_which_failure_counts(wanted: str, ran: Ran, expected: bool) -> None:
 
 
 def test_the_array_of_a_constant_is_not_changed() -> None:
-    """Candidates share data with the caller's graph."""
+    """Variants share data with the caller's graph."""
     g = network()
     before = {n.name: np.array(n.op.data.array()) for n in g.nodes("Const")}
     ird.reduce(g, lambda graph, inputs: any(graph.nodes("ConvolutionBackpropData")))

@@ -7,7 +7,7 @@
 A fault is a mistake of compilers and converters: a pad on the wrong side, a kernel that is not
 flipped, channels in another order, another epsilon. The broken copy is the second model of
 `reduce --compare`. With --blind the search sees less: a check that only says whether the outputs of
-a candidate differ when a backend makes this mistake in this layer. It has found a fault where at
+a variant differ when a backend makes this mistake in this layer. It has found a fault where at
 most 3 layers are left and the broken one is among them. Faults that change no output are left out.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.graph import Graph, Node
-from irdeconv.reducing.candidate import is_valid
+from irdeconv.reducing.variant import is_valid
 
 MOST_LAYERS = 3
 Plant = Callable[[Graph, Node], bool]  # changes a copy in place; False where it does not apply
@@ -117,7 +117,7 @@ def chosen(graph: Graph, number: int, seed: int) -> list[Fault]:
     """Return faults in random order, one of each kind before a second one of any."""
     rng = np.random.default_rng(seed)
     found = list(faults(graph))
-    rng.shuffle(found)  # type: ignore[arg-type]
+    rng.shuffle(found)
     order: dict[str, int] = {}
     rank = []
     for fault in found:

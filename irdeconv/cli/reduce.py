@@ -1,7 +1,7 @@
 """Shrink a model that shows a fault to the few layers, sizes and numbers that it takes.
 
---check 'COMMAND {}' runs COMMAND on ever smaller candidates, without a shell:
-{} is the candidate's .xml with the .bin beside it, {inputs} an .npz of its
+--check 'COMMAND {}' runs COMMAND on ever smaller variants, without a shell:
+{} is the variant's .xml with the .bin beside it, {inputs} an .npz of its
 inputs. Exit code 0 means that all is well, 125 that the command cannot tell, as
 for git bisect run. Any other code, or a signal, is the fault: from then on the
 one that the whole model gives, or what --fails-with names, so that another
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.inputs import gather
     from irdeconv.cli.model import inferred, read
     from irdeconv.io.atomic import together
-    from irdeconv.reducing.files import stage_candidate
+    from irdeconv.reducing.files import stage_variant
     from irdeconv.reducing.reduce import reduce_model
 
     out = Path(args.output)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
     done = reduce_model(api.infer(graph), inputs, _with_second(args, task))
     with together() as files:
-        written = [str(p) for p in stage_candidate(done.candidate, out, files)]
+        written = [str(p) for p in stage_variant(done.variant, out, files)]
     console.log(f"wrote {', '.join(written)}")
     command = _command(args, out)
     if console.wants_json:

@@ -33,7 +33,7 @@ def reduce(
     (`{}`, as `irdeconv reduce --check` describes it, with `fails_with` and a `timeout` in seconds),
     `compare` is "openvino" or a second model that computes something else by more than rounding or
     `tolerance` explains, `verb` ("lower", "raise", "run", "write") raises an error. A check that
-    raises says nothing of its candidate. `inputs` are random by default, where sizes are open the
+    raises says nothing of its variant. `inputs` are random by default, where sizes are open the
     smallest. The search ends after `max_checks` checks, after `seconds`, or on Ctrl-C.
     Raises NothingToReduceError where the model itself shows no fault, UsageError for arguments that
     do not go together, and what `check` raises for the model itself.
@@ -48,14 +48,6 @@ def reduce(
     graph = inferred(graph_of(model))
     other = compare if compare is None or compare == PEER else inferred(graph_of(compare))
     task = Task(
-        check=check,
-        compare=other,
-        verb=verb,
-        fails_with=fails_with,
-        timeout=timeout,
-        tolerance=tolerance,
-        max_checks=max_checks,
-        seconds=seconds,
+        check, other, verb, fails_with, timeout, tolerance, max_checks=max_checks, seconds=seconds
     )
-    feeds = guessed_feeds(graph, 0) if inputs is None else inputs
-    return reduce_model(graph, feeds, task)
+    return reduce_model(graph, guessed_feeds(graph, 0) if inputs is None else inputs, task)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from irdeconv.graph import Graph, Value
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.cutting import Knife
 from irdeconv.reducing.search import Search, first_failing, minimized
+from irdeconv.reducing.variant import Variant
 
 SUSPECTS = 3  # that are tried by themselves before the search begins
 
@@ -83,12 +83,12 @@ def bypass(search: Search) -> None:
                 break
 
 
-def bypassed(candidate: Candidate, name: str, port: int) -> Candidate | None:
+def bypassed(variant: Variant, name: str, port: int) -> Variant | None:
     """Return a copy whose graphs read an input of the named layer in place of its output."""
-    graphs = [_bypassed(g, name, port) for g in candidate.graphs]
+    graphs = [_bypassed(g, name, port) for g in variant.graphs]
     if any(g is None for g in graphs):
         return None
-    shorter = Candidate(tuple(g for g in graphs if g is not None), candidate.feeds)
+    shorter = Variant(tuple(g for g in graphs if g is not None), variant.feeds)
     knife = Knife(shorter)
     return knife.piece(knife.units)
 

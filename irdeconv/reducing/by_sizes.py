@@ -12,8 +12,8 @@ from irdeconv.constant import ArrayData
 from irdeconv.graph import Node
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Parameter
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.search import Search
+from irdeconv.reducing.variant import Variant
 from irdeconv.spec import Array, Shape
 
 CHANNELS = 1  # their axis in data
@@ -23,7 +23,7 @@ Place = tuple[str, int]  # a Parameter or Const by its name, and an axis
 
 
 @dataclass(frozen=True)
-class Resize:
+class SizeChange:
     """Sizes `old` become `new`: at one place, or wherever they are.
 
     With `multiples` sizes that `old` divides shrink by the same factor (channels = groups x rest);
@@ -59,23 +59,23 @@ def smaller(search: Search) -> None:
         done.add((found, None))
         _shrink(search, found)
     for place, size in list(_places(search.best)):
-        if not _least(search, size, partial(Resize, place=place)):
-            _least(search, size, partial(Resize, place=place, multiples=True))
+        if not _least(search, size, partial(SizeChange, place=place)):
+            _least(search, size, partial(SizeChange, place=place, multiples=True))
 
 
 def _shrink(search: Search, size: int) -> None:
     """Shrink all axes of one size, together or, where that fails, those of the inputs."""
-    ways: tuple[Callable[[int, int], Resize], ...] = (
-        Resize,
-        partial(Resize, inputs_only=True),
-        partial(Resize, multiples=True),
+    ways: tuple[Callable[[int, int], SizeChange], ...] = (
+        SizeChange,
+        partial(SizeChange, inputs_only=True),
+        partial(SizeChange, multiples=True),
     )
     for way in ways:
         if _least(search, size, way):
             return
 
 
-def _least(search: Search, size: int, way: Callable[[int, int], Resize]) -> bool:
+def _least(search: Search, size: int, way: Callable[[int, int], SizeChange]) -> bool:
     """Take the least of 1, 2, 4, ... with which the fault shows; whether there is one."""
     new = 1
     while new < size:
@@ -85,31 +85,31 @@ def _least(search: Search, size: int, way: Callable[[int, int], Resize]) -> bool
     return False
 
 
-def _sizes(candidate: Candidate) -> list[int]:
+def _sizes(variant: Variant) -> list[int]:
     """Return the distinct sizes above 1 of inputs and constants, the largest first."""
-    return sorted({size for _, size in _places(candidate)}, reverse=True)
+    return sorted({size for _, size in _places(variant)}, reverse=True)
 
 
-def _places(candidate: Candidate) -> Iterator[tuple[Place, int]]:
-    for node in candidate.graph.nodes():
-        shape = _shape(node, candidate)
+def _places(variant: Variant) -> Iterator[tuple[Place, int]]:
+    for node in variant.graph.nodes():
+        shape = _shape(node, variant)
         if len(shape) <= AXES:
             yield from (((node.name, axis), n) for axis, n in enumerate(shape) if n > 1)
 
 
-def _shape(node: Node, candidate: Candidate) -> tuple[int, ...]:
+def _shape(node: Node, variant: Variant) -> tuple[int, ...]:
     if isinstance(node.op, Parameter):
-        return candidate.feeds[node.name].shape
+        return variant.feeds[node.name].shape
     if isinstance(node.op, Const) and node.op.data.available:
         return node.op.data.array().shape
     return ()
 
 
-def resized(candidate: Candidate, resize: Resize) -> Candidate | None:
+def resized(variant: Variant, resize: SizeChange) -> Variant | None:
     """Return a copy with smaller inputs and constants; None where they do not fit any more."""
     feeds = {}
-    for node in candidate.graph.parameters:
-        old = candidate.feeds[node.name]
+    for node in variant.graph.parameters:
+        old = variant.feeds[node.name]
         new = _cut(node, old, resize)
         if new is not old:
             feeds[node.name] = new
@@ -122,7 +122,7 @@ def resized(candidate: Candidate, resize: Resize) -> Candidate | None:
             return _resized_constant(node, node.op, resize)
         return None
 
-    return candidate.edited(edit, feeds or None)
+    return variant.edited(edit, feeds or None)
 
 
 def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
@@ -132,7 +132,7 @@ def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
     return tuple(n if isinstance(d, int) else d for d, n in zip(shape, sizes, strict=True))
 
 
-def _resized_constant(node: Node, op: Const, resize: Resize) -> Op | None:
+def _resized_constant(node: Node, op: Const, resize: SizeChange) -> Op | None:
     old = op.data.array()
     new = _cut(node, old, resize)
     if resize.place is None and not resize.inputs_only and _lists_sizes(new):
@@ -150,7 +150,7 @@ def _lists_sizes(array: Array) -> bool:
     return array.dtype.kind in "iu" and array.ndim <= 1 and 0 < array.size <= AXES
 
 
-def _cut(node: Node, array: Array, resize: Resize) -> Array:
+def _cut(node: Node, array: Array, resize: SizeChange) -> Array:
     if not array.ndim:
         return array
     sizes = [resize.size(node, axis, n) for axis, n in enumerate(array.shape)]

@@ -12,8 +12,8 @@ from irdeconv.constant import ArrayData
 from irdeconv.graph import Node
 from irdeconv.op import Op, attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter
-from irdeconv.reducing.candidate import PASSIVE, Candidate
 from irdeconv.reducing.search import Search
+from irdeconv.reducing.variant import PASSIVE, Variant
 from irdeconv.spec import Array
 
 NEUTRAL = {"strides": 1, "dilations": 1, "pads_begin": 0, "pads_end": 0, "output_padding": 0}
@@ -38,7 +38,7 @@ def without_notes(search: Search) -> None:
         graph.info = dataclasses.replace(graph.info, rt_info=None, extra=())
         for node in graph.nodes():
             node.rt_info, node.port_rt_info, node.extra = None, (), ()
-    search.fails(Candidate(graphs, search.best.feeds))
+    search.fails(Variant(graphs, search.best.feeds))
 
 
 def plainer_attributes(search: Search) -> None:
@@ -63,14 +63,14 @@ def _plainer(op: Op) -> Iterator[tuple[str, Any]]:
             yield attribute.name, plain
 
 
-def _with_attribute(candidate: Candidate, layer: str, name: str, value: Any) -> Candidate | None:
+def _with_attribute(variant: Variant, layer: str, name: str, value: Any) -> Variant | None:
     def edit(node: Node) -> Op | None:
         fits = node.name == layer and node.type not in PASSIVE and hasattr(node.op, name)
         if not fits or getattr(node.op, name) == value:
             return None
         return dataclasses.replace(node.op, **{name: value})
 
-    return candidate.edited(edit)
+    return variant.edited(edit)
 
 
 def simpler_numbers(search: Search) -> None:
@@ -82,13 +82,13 @@ def simpler_numbers(search: Search) -> None:
 
 
 def _with_numbers(
-    candidate: Candidate, chosen: Node, simple: Callable[[Array], Array]
-) -> Candidate | None:
+    variant: Variant, chosen: Node, simple: Callable[[Array], Array]
+) -> Variant | None:
     if isinstance(chosen.op, Parameter):
-        old = candidate.feeds[chosen.name]
+        old = variant.feeds[chosen.name]
         if not _real(old) or np.array_equal(new := simple(old), old):
             return None
-        return candidate.edited(lambda node: None, {chosen.name: new})
+        return variant.edited(lambda node: None, {chosen.name: new})
 
     def edit(node: Node) -> Op | None:
         op = node.op
@@ -99,7 +99,7 @@ def _with_numbers(
             return None
         return dataclasses.replace(op, data=ArrayData.of(new, op.element_type))
 
-    return candidate.edited(edit)
+    return variant.edited(edit)
 
 
 def _real(array: Array) -> bool:

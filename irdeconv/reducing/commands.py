@@ -1,4 +1,4 @@
-"""Checks that run something: a command on the candidate's files, or a function in this process."""
+"""Checks that run something: a command on the variant's files, or a function in this process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 
 from irdeconv.errors import IrdeconvError, misused
 from irdeconv.graph import Graph
-from irdeconv.reducing.candidate import Candidate
-from irdeconv.reducing.files import write_candidate
+from irdeconv.reducing.files import write_variant
 from irdeconv.reducing.search import Outcome
+from irdeconv.reducing.variant import Variant
 from irdeconv.spec import Array
 
 MODEL, INPUTS = "{}", "{inputs}"
@@ -96,7 +96,7 @@ def signal_name(number: int) -> str:
 
 
 def parse_command(text: str) -> list[str]:
-    """Split a command as a shell does; UsageError where it cannot be run on a candidate."""
+    """Split a command as a shell does; UsageError where it cannot be run on a variant."""
     try:
         words = shlex.split(text)
     except ValueError as e:
@@ -113,9 +113,9 @@ def parse_command(text: str) -> list[str]:
 
 @dataclass
 class CommandCheck:
-    """Runs a command on a candidate's files; `wanted` says which failure counts (None: any).
+    """Runs a command on a variant's files; `wanted` says which failure counts (None: any).
 
-    `timeout` is in seconds. Each candidate lies in a folder of its own, which is removed
+    `timeout` is in seconds. Each variant lies in a folder of its own, which is removed
     afterwards; the command runs in the folder in which irdeconv runs.
     """
 
@@ -125,26 +125,26 @@ class CommandCheck:
     last: Ran | None = None
     names: tuple[str, ...] = ()
 
-    def __call__(self, candidate: Candidate) -> Outcome:
-        """Write the candidate and run the command."""
+    def __call__(self, variant: Variant) -> Outcome:
+        """Write the variant and run the command."""
         with TemporaryDirectory(prefix="irdeconv-") as folder:
             path = Path(folder, "model.xml")
             try:
-                write_candidate(candidate, path)
+                write_variant(variant, path)
             except IrdeconvError as e:
                 return Outcome(
                     False, f"it cannot be written: {e.diagnostics[0].message}", valid=False
                 )
-            return self.run(path, candidate)
+            return self.run(path, variant)
 
-    def run(self, path: Path, candidate: Candidate) -> Outcome:
+    def run(self, path: Path, variant: Variant) -> Outcome:
         """Run the command on a file whose inputs, if there are any, lie beside it."""
         ran = self.last = execute(filled(self.words, path), self.timeout)
         wanted = self.wanted or Wanted("any")
         fails = wanted.matches(ran)
         said = f"the command {ran.ended}"
         said += f": {ran.last_line}" if ran.last_line else ""
-        suspects = _mentioned(ran.printed, candidate) if fails else ()
+        suspects = _mentioned(ran.printed, variant) if fails else ()
         return Outcome(fails, said, suspects, valid=ran.code != SKIP)
 
 
@@ -187,28 +187,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _mentioned(text: str, candidate: Candidate) -> tuple[str, ...]:
+def _mentioned(text: str, variant: Variant) -> tuple[str, ...]:
     """Return the layers whose names a text has as words, the last mentioned first."""
     words = set(re.findall(r"[^\s\"'`,;()\[\]{}<>=]+", text))
     words |= {w.strip(":.") for w in words}
-    places = {n.name: text.rfind(n.name) for n in candidate.layers if n.name in words}
+    places = {n.name: text.rfind(n.name) for n in variant.layers if n.name in words}
     return tuple(sorted(places, key=lambda name: -places[name]))
 
 
 @dataclass
 class CallCheck:
-    """Calls a function with the candidate's graph and inputs; true says that the fault shows.
+    """Calls a function with the variant's graph and inputs; true says that the fault shows.
 
-    Where it raises the candidate says nothing, once the whole model has been `seen` to fail.
+    Where it raises the variant says nothing, once the whole model has been `seen` to fail.
     """
 
     function: Callable[[Graph, dict[str, Array]], Any]
     seen: bool = False
 
-    def __call__(self, candidate: Candidate) -> Outcome:
+    def __call__(self, variant: Variant) -> Outcome:
         """Call the function."""
         try:
-            fails = bool(self.function(candidate.graph.copy(), dict(candidate.feeds)))
+            fails = bool(self.function(variant.graph.copy(), dict(variant.feeds)))
         except Exception as e:
             if not self.seen:
                 raise
@@ -217,7 +217,7 @@ class CallCheck:
 
 
 @dataclass(frozen=True)
-class Raised:
+class ErrorKind:
     """An error as a kind of failure: its class and the codes of its diagnostics."""
 
     type: str
@@ -226,17 +226,17 @@ class Raised:
 
 @dataclass
 class VerbCheck:
-    """A function of irdeconv raises on a candidate what it raised on the original."""
+    """A function of irdeconv raises on a variant what it raised on the original."""
 
-    function: Callable[[Candidate], Any]
-    wanted: Raised | None = None
+    function: Callable[[Variant], Any]
+    wanted: ErrorKind | None = None
 
-    def __call__(self, candidate: Candidate) -> Outcome:
+    def __call__(self, variant: Variant) -> Outcome:
         """Call the function; the first error seen is the one that is looked for."""
         try:
-            self.function(candidate)
+            self.function(variant)
         except Exception as e:
-            seen = Raised(type(e).__name__, frozenset(_codes(e)))
+            seen = ErrorKind(type(e).__name__, frozenset(_codes(e)))
             self.wanted = self.wanted or seen
             first = str(e).splitlines()[0] if str(e) else ""
             layers = tuple(d.layer for d in getattr(e, "diagnostics", ()) if d.layer)

@@ -1,4 +1,4 @@
-"""Checks that compare: a candidate in irdeconv and in OpenVINO, or the same piece of two models."""
+"""Checks that compare: a variant in irdeconv and in OpenVINO, or the same piece of two models."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.search import Outcome
+from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.plan import Plan, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array
@@ -80,15 +80,15 @@ class PairCheck:
     tolerance: float | None = None
     judgement: Judgement = field(default_factory=Judgement)
 
-    def __call__(self, candidate: Candidate) -> Outcome:
-        """Compare the candidate's two graphs on its inputs."""
-        return self.judgement.of(lambda: self.compare(candidate))
+    def __call__(self, variant: Variant) -> Outcome:
+        """Compare the variant's two graphs on its inputs."""
+        return self.judgement.of(lambda: self.compare(variant))
 
-    def compare(self, candidate: Candidate) -> Comparison:
+    def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises what `compare` raises."""
-        a, b = (plan_of(g, candidate.feeds) for g in candidate.graphs)
-        start = partial(PlanPartner, a.graph, b, candidate.feeds)
-        return compare_plan(a, start, candidate.feeds, self.tolerance)
+        a, b = (plan_of(g, variant.feeds) for g in variant.graphs)
+        start = partial(PlanPartner, a.graph, b, variant.feeds)
+        return compare_plan(a, start, variant.feeds, self.tolerance)
 
 
 @dataclass
@@ -103,24 +103,24 @@ class OpenVinoCheck:
     whole: bool = False
     judgement: Judgement = field(default_factory=Judgement)
 
-    def __call__(self, candidate: Candidate) -> Outcome:
-        """Compare the candidate's graph with what OpenVINO makes of it."""
-        return self.judgement.of(lambda: self.compare(candidate))
+    def __call__(self, variant: Variant) -> Outcome:
+        """Compare the variant's graph with what OpenVINO makes of it."""
+        return self.judgement.of(lambda: self.compare(variant))
 
-    def compare(self, candidate: Candidate) -> Comparison:
+    def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises what `compare` raises."""
-        plan = plan_of(candidate.graph, candidate.feeds)
+        plan = plan_of(variant.graph, variant.feeds)
         with TemporaryDirectory(prefix="irdeconv-") as folder:
             file = Path(folder, "model.xml")
             write_ir(inferred(standardize(plan.graph)), file)
-            arrays = plan.binder.bind(candidate.feeds)
+            arrays = plan.binder.bind(variant.feeds)
             if self.whole:
                 outputs = _outputs(file, arrays)
                 start: Callable[[], Partner] = partial(OutputsOnly, outputs)
             else:
                 feeds = dict(zip(plan.graph.inputs, arrays, strict=True))
                 start = partial(OpenVinoPartner, plan, file, feeds)
-            return compare_plan(plan, start, candidate.feeds, self.tolerance)
+            return compare_plan(plan, start, variant.feeds, self.tolerance)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Pieces of a candidate: some of its layers, what flows into them as inputs, the rest left out.
+"""Pieces of a variant: some of its layers, what flows into them as inputs, the rest left out.
 
 Both sides of a comparison are cut at the same places: layers are matched by name, and a layer that
 only one side has belongs to the matched layers that read it.
@@ -14,8 +14,8 @@ from irdeconv.constant import ArrayData
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.reducing.candidate import Candidate, is_valid, layers
 from irdeconv.reducing.flow import Flow
+from irdeconv.reducing.variant import Variant, is_valid, layers
 from irdeconv.spec import Array
 from irdeconv.verify.compare.lockstep import layer_keys, other_parts
 
@@ -25,7 +25,7 @@ Port = tuple[Unit, int]  # an output of a unit
 
 @dataclass
 class Knife:
-    """Cuts pieces out of one candidate.
+    """Cuts pieces out of one variant.
 
     `units` are its layers, producers first, and with two sides the outputs that no matched layer
     makes. What is cut off in front becomes an input with the value that flows there. What follows
@@ -33,7 +33,7 @@ class Knife:
     indices depend on them; with `frozen` everything does but the first input.
     """
 
-    base: Candidate
+    base: Variant
     frozen: bool = False
     flow: Flow = field(init=False)
 
@@ -60,9 +60,7 @@ class Knife:
         """Return the units of these names."""
         return [u for u in self.units if self.base.graph.node(u[0]).name in names]
 
-    def piece(
-        self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None
-    ) -> Candidate | None:
+    def piece(self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None) -> Variant | None:
         """Return the kept units and what makes their inputs, with these outputs or all.
 
         None where the piece does not fit together: an input's type is unknown, for example.
@@ -78,7 +76,7 @@ class Knife:
             return None
         built = [side.build(inputs, wanted) for side in sides]
         fitting = tuple(g for g in built if g is not None and is_valid(g))
-        return Candidate(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
+        return Variant(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
 
     def ends(self, kept: Sequence[Unit]) -> list[Port]:
         """Return the outputs of the kept units that something else reads, or nothing at all."""

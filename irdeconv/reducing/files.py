@@ -1,4 +1,4 @@
-"""A candidate as files: a model for each side, and what to feed it."""
+"""A variant as files: a model for each side, and what to feed it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from irdeconv.io.atomic import Files, together
 from irdeconv.io.xml_writer import stage_ir
 from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
-from irdeconv.reducing.candidate import Candidate
+from irdeconv.reducing.variant import Variant
 
 
-def write_candidate(candidate: Candidate, path: Path) -> None:
-    """Write the files of `stage_candidate`, all or none."""
+def write_variant(variant: Variant, path: Path) -> None:
+    """Write the files of `stage_variant`, all or none."""
     with together() as files:
-        stage_candidate(candidate, path, files)
+        stage_variant(variant, path, files)
 
 
-def stage_candidate(candidate: Candidate, path: Path, files: Files) -> list[Path]:
+def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     """Write `path` (.xml), its .bin, an .npz of the inputs, and the other side's model if any.
 
     Returns what will be there once `files` are put. Raises what `stage_ir` raises, and
     UnsupportedError for operations without a standard spelling.
     """
-    paths = [path, other_path(path)][: len(candidate.graphs)]
-    for graph, target in zip(candidate.graphs, paths, strict=True):
+    paths = [path, other_path(path)][: len(variant.graphs)]
+    for graph, target in zip(variant.graphs, paths, strict=True):
         stage_ir(inferred(standardize(inferred(graph))), target, files)
     inputs = path.with_suffix(".npz")
-    files.write(inputs, npz(candidate.feeds))
+    files.write(inputs, npz(variant.feeds))
     models = [p.with_suffix(suffix) for p in paths for suffix in (".xml", ".bin")]
     return [*models, inputs]
 

@@ -13,7 +13,6 @@ from irdeconv.graph import Graph
 from irdeconv.passes.lower_deconv import lower
 from irdeconv.passes.raising import raise_deconvolutions
 from irdeconv.passes.standardize import standardize
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.commands import (
     INPUTS,
     CallCheck,
@@ -24,14 +23,15 @@ from irdeconv.reducing.commands import (
 )
 from irdeconv.reducing.comparing import OpenVinoCheck, PairCheck, plan_of
 from irdeconv.reducing.search import Check, Outcome
-from irdeconv.reducing.shrink import Reduced, candidate_of, require_failure, shrink
+from irdeconv.reducing.shrink import Reduced, require_failure, shrink, variant_of
+from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.spec import Array
 from irdeconv.verify.compare.peer import openvino
 
 TIMEOUT = 300.0  # seconds
 PEER = "openvino"
-VERBS: Mapping[str, Callable[[Candidate], Any]] = {
+VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
     "raise": lambda c: raise_deconvolutions(c.graph),
     "run": lambda c: plan_of(c.graph, c.feeds).run(c.feeds),
@@ -39,7 +39,7 @@ VERBS: Mapping[str, Callable[[Candidate], Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """What `reduce` is asked for: one of `check`, `compare` and `verb`, and its limits.
 
@@ -100,7 +100,7 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     """
     task.require_sense()
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
-    original, check = candidate_of(graphs, inputs), task.made_check()
+    original, check = variant_of(graphs, inputs), task.made_check()
     outcome = _seen_to_fail(task, check, original)
     return shrink(
         original,
@@ -112,7 +112,7 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     )
 
 
-def _seen_to_fail(task: Task, check: Check, original: Candidate) -> Outcome:
+def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
     if isinstance(check, OpenVinoCheck):
         if check.compare(original).passed:
             check.whole = True
@@ -132,7 +132,7 @@ def _seen_to_fail(task: Task, check: Check, original: Candidate) -> Outcome:
     return outcome
 
 
-def _changed_by_writing(task: Task, check: Check, original: Candidate) -> str | None:
+def _changed_by_writing(task: Task, check: Check, original: Variant) -> str | None:
     """Say so where the file itself fails, and not what irdeconv writes of it."""
     if not isinstance(check, CommandCheck) or task.file is None:
         return None

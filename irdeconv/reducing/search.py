@@ -1,4 +1,4 @@
-"""The search for a smaller candidate that still fails: what was tried, what is best."""
+"""The search for a smaller variant that still fails: what was tried, what is best."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Protocol, TypeVar
 
 from irdeconv.plural import count
 from irdeconv.progress import Advance
-from irdeconv.reducing.candidate import Candidate, Hasher
+from irdeconv.reducing.variant import Hasher, Variant
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check said of a candidate.
+    """What a check said of a variant.
 
     `fails` says that the fault shows, `said` what was seen, in a line. `suspects` are names of
     layers that the check itself names. `valid` is False where it could say nothing.
@@ -30,10 +30,10 @@ class Outcome:
 
 
 class Check(Protocol):
-    """Says whether the fault that is looked for shows in a candidate."""
+    """Says whether the fault that is looked for shows in a variant."""
 
-    def __call__(self, candidate: Candidate) -> Outcome:
-        """Check one candidate."""
+    def __call__(self, variant: Variant) -> Outcome:
+        """Check one variant."""
 
 
 class Exhausted(Exception):
@@ -42,14 +42,14 @@ class Exhausted(Exception):
 
 @dataclass
 class Search:
-    """The best candidate so far, and the rules by which another one takes its place.
+    """The best variant so far, and the rules by which another one takes its place.
 
     `max_checks` and `seconds` are limits (None: none), `clock` tells the time in seconds. What was
-    tried before is not checked again; candidates that do not fit together never are.
+    tried before is not checked again; variants that do not fit together never are.
     """
 
     check: Check
-    best: Candidate
+    best: Variant
     outcome: Outcome
     max_checks: int | None = None
     seconds: float | None = None
@@ -71,29 +71,29 @@ class Search:
         """Seconds since the search began."""
         return self.clock() - self._start
 
-    def fails(self, candidate: Candidate | None) -> bool:
-        """Whether the fault shows in a candidate, which then is the best one.
+    def fails(self, variant: Variant | None) -> bool:
+        """Whether the fault shows in a variant, which then is the best one.
 
         Raises Exhausted where a limit is reached.
         """
-        if candidate is None:
+        if variant is None:
             return False
-        key = self._hasher.of(candidate)
+        key = self._hasher.of(variant)
         outcome = self._seen.get(key)
         if outcome is None:
-            outcome = self._seen[key] = self._checked(candidate)
+            outcome = self._seen[key] = self._checked(variant)
         else:
             self.repeated += 1
         if outcome.fails:
-            self.best, self.outcome = candidate, outcome
+            self.best, self.outcome = variant, outcome
         return outcome.fails
 
-    def _checked(self, candidate: Candidate) -> Outcome:
+    def _checked(self, variant: Variant) -> Outcome:
         self._require_room()
         self.checks += 1
         if self.step is not None:
             self.step(detail=f"{count(len(self.best.layers), 'layer')} left")
-        outcome = self.check(candidate)
+        outcome = self.check(variant)
         self.undecided += not outcome.valid
         return outcome
 

@@ -13,9 +13,9 @@ from irdeconv.graph import Graph, Node, unique
 from irdeconv.passes.lower_deconv import inferred
 from irdeconv.plural import count
 from irdeconv.reducing import by_layers, by_sizes, by_values
-from irdeconv.reducing.candidate import Candidate
 from irdeconv.reducing.flow import guess
 from irdeconv.reducing.search import Check, Exhausted, Outcome, Search
+from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.spec import Array
 
@@ -32,17 +32,17 @@ STAGES: Mapping[str, Stage] = {
 
 
 @dataclass(frozen=True)
-class Size:
+class ModelSize:
     """How large a model is: its layers (constants, inputs and outputs are none), constants."""
 
     layers: int
     constant_bytes: int
 
     @staticmethod
-    def of(graph: Graph) -> Size:
+    def of(graph: Graph) -> ModelSize:
         """Measure an inferred graph."""
         constants = sum(n.spec().nbytes or 0 for n in graph.nodes("Const"))
-        return Size(len(Candidate((graph,), {}).layers), constants)
+        return ModelSize(len(Variant((graph,), {}).layers), constants)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +51,15 @@ class Reduced:
 
     `graph` is the piece, `other` the same piece of the model that it was compared with, `inputs`
     the values of its inputs by name. `found` says what the check saw in it. `stopped` says why the
-    search ended early (None: it is minimal). `checks` counts the candidates that were checked,
+    search ended early (None: it is minimal). `checks` counts the variants that were checked,
     `repeated` those that had been already, `undecided` those of which a check could say nothing.
     """
 
     graph: Graph
     other: Graph | None
     inputs: dict[str, Array]
-    before: Size
-    after: Size
+    before: ModelSize
+    after: ModelSize
     found: str
     checks: int
     repeated: int
@@ -70,12 +70,12 @@ class Reduced:
     @property
     def layers(self) -> list[Node]:
         """The layers that are left, producers first."""
-        return self.candidate.layers
+        return self.variant.layers
 
     @property
-    def candidate(self) -> Candidate:
+    def variant(self) -> Variant:
         """The piece as it was checked."""
-        return Candidate(
+        return Variant(
             (self.graph,) if self.other is None else (self.graph, self.other), self.inputs
         )
 
@@ -101,7 +101,7 @@ class Reduced:
 
 
 def shrink(
-    original: Candidate,
+    original: Variant,
     check: Check,
     outcome: Outcome,
     *,
@@ -109,7 +109,7 @@ def shrink(
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Reduced:
-    """Return the least that was found of a candidate with that outcome, within the limits.
+    """Return the least that was found of a variant with that outcome, within the limits.
 
     An interruption ends the search as a limit does; `Reduced.stopped` says so.
     """
@@ -126,8 +126,8 @@ def shrink(
         graph=best.graph,
         other=best.graphs[1] if len(best.graphs) > 1 else None,
         inputs=best.feeds,
-        before=Size.of(original.graph),
-        after=Size.of(best.graph),
+        before=ModelSize.of(original.graph),
+        after=ModelSize.of(best.graph),
         found=search.outcome.said,
         checks=search.checks,
         repeated=search.repeated,
@@ -150,7 +150,7 @@ def _search(search: Search) -> None:
 
 
 def require_failure(
-    check: Check, original: Candidate, *, twice: bool, explain: Callable[[], str | None] = str
+    check: Check, original: Variant, *, twice: bool, explain: Callable[[], str | None] = str
 ) -> Outcome:
     """Return what a check says of the original, which it has to fail.
 
@@ -177,8 +177,8 @@ def _nothing(message: str, hint: str) -> IrdeconvError:
     return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
 
 
-def candidate_of(graphs: Sequence[Graph], feeds: Feeds) -> Candidate:
-    """Return models as a candidate: names that are unique, inputs by name, everything inferred.
+def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
+    """Return models as a variant: names that are unique, inputs by name, everything inferred.
 
     The inputs of a second graph take the names of the first one's: the same name, else in order.
     Raises InferenceError where a graph does not fit together, UsageError for other inputs.
@@ -188,7 +188,7 @@ def candidate_of(graphs: Sequence[Graph], feeds: Feeds) -> Candidate:
     names = [n.name for n in first.parameters]
     for graph in others:
         _take_names(graph, names)
-    return Candidate((first, *others), dict(zip(names, arrays, strict=True)))
+    return Variant((first, *others), dict(zip(names, arrays, strict=True)))
 
 
 def _named(graph: Graph) -> Graph:

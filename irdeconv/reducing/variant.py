@@ -1,4 +1,4 @@
-"""A candidate of the search: a graph, or those of both sides, and the values of its inputs."""
+"""A variant of a model: its graph, or those of both sides, and the values of its inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Edit = Callable[[Node], Op | None]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Variant:
     """Inferred graphs with the same inputs and outputs in the same order; the first one counts.
 
     `feeds` has an array per input, by the name of its Parameter in the first graph.
@@ -44,7 +44,7 @@ class Candidate:
         """The values of the inputs in order."""
         return [self.feeds[n.name] for n in self.graph.parameters]
 
-    def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Candidate | None:
+    def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
         """Return a copy with other operations where `edit` gives one, and with other feeds.
 
         None where nothing changes, or where the operations do not fit together any more.
@@ -60,7 +60,7 @@ class Candidate:
             if not is_valid(new, graph):
                 return None
             graphs.append(new)
-        return Candidate(tuple(graphs), {**self.feeds, **(feeds or {})}) if changed else None
+        return Variant(tuple(graphs), {**self.feeds, **(feeds or {})}) if changed else None
 
 
 def layers(graph: Graph) -> list[Node]:
@@ -92,19 +92,19 @@ def is_valid(graph: Graph, before: Graph | None = None) -> bool:
 
 @dataclass
 class Hasher:
-    """Fingerprints of candidates; data that several of them share are read once."""
+    """Fingerprints of variants; data that several of them share are read once."""
 
     _known: dict[int, tuple[Any, bytes]] = field(default_factory=dict)
 
-    def of(self, candidate: Candidate) -> bytes:
+    def of(self, variant: Variant) -> bytes:
         """Return a fingerprint of everything that a check can see."""
         total = hashlib.blake2b(digest_size=16)
-        for graph in candidate.graphs:
+        for graph in variant.graphs:
             for node in graph.nodes():
                 total.update(repr((node.id, node.name, *self._op(node.op))).encode())
                 total.update(repr((graph.inputs_of(node.id), node.rt_info)).encode())
-        for name in sorted(candidate.feeds):
-            total.update(repr((name, self._array(candidate.feeds[name]))).encode())
+        for name in sorted(variant.feeds):
+            total.update(repr((name, self._array(variant.feeds[name]))).encode())
         return total.digest()
 
     def _op(self, op: Op) -> Iterable[Any]:
