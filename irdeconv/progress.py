@@ -11,10 +11,12 @@ other than the one that listens report nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Advance(Protocol):
@@ -37,7 +39,8 @@ class Stage:
     def __call__(self, n: int = 1, detail: str = "") -> None:
         """Count `n` more as done; `detail` names what comes next or was done last."""
         self.done += n
-        self.detail = detail
+        if detail:
+            self.detail = detail
 
     def __enter__(self) -> Advance:
         self._listener.begin(self)
@@ -78,6 +81,22 @@ def stage(what: str, total: int | None = None) -> AbstractContextManager[Advance
     """Open a stage: `what` goes on ("reading net.xml"), in `total` steps where that is known."""
     listener = _listener.get()
     return _UNHEARD if listener is None else Stage(what, total, listener)
+
+
+def each(
+    what: str, items: Collection[T], name: Callable[[T], str] = lambda item: ""
+) -> Iterable[T]:
+    """Return the items to be gone through, each a step of a stage; `name` is its detail."""
+    listener = _listener.get()
+    return items if listener is None else _stepping(Stage(what, len(items), listener), items, name)
+
+
+def _stepping(stage: Stage, items: Iterable[T], name: Callable[[T], str]) -> Iterator[T]:
+    with stage as step:
+        for item in items:
+            step(0, name(item))
+            yield item
+            step(1)
 
 
 def heard() -> bool:

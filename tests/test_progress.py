@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 import threading
 
 import pytest
 
 from irdeconv import progress
+from irdeconv.cli.bars import duration
+from irdeconv.cli.console import Console
+from irdeconv.cli.drawing import Drawing, drawn
 
 
 class Notes:
@@ -87,3 +92,114 @@ def test_other_threads_report_nothing() -> None:
         thread.start()
         thread.join()
     assert notes.heard == []
+
+
+def test_each_goes_through_the_items() -> None:
+    items = ["a", "b"]
+    assert progress.each("reading", items) is items  # nothing is paid for where nobody listens
+    notes = Notes()
+    with progress.listening(notes):
+        for item in progress.each("reading", items, name=str.upper):
+            assert notes.open[0].detail == item.upper()
+            assert notes.open[0].done == items.index(item)
+    assert notes.heard == ["+reading 0/2", "-reading 2/2 B"]
+
+
+class Screenful(io.StringIO):
+    """A terminal, of which the text without codes is of interest."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self.getvalue())
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screenful:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    return Screenful()
+
+
+def test_short_work_is_not_drawn(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    with progress.listening(drawing), progress.stage("reading", total=10) as step:
+        step(5)
+        clock.now = 0.9
+        drawing.tick()
+    clock.now = 2
+    drawing.tick()  # nothing is open any more
+    assert screen.getvalue() == ""
+
+
+def test_long_work_says_what_how_far_and_how_long(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    with progress.listening(drawing), progress.stage("reading \x1b[2J", total=1000) as step:
+        for clock.now in range(1, 5):
+            step(100, "layer/" * 40)
+            drawing.tick()
+        assert "reading \\x1b[2J" in screen.text
+        assert " 400/1,000 " in screen.text
+        assert " 6 s left " in screen.text  # 100 a second
+        lines = re.split("[\r\n]", screen.text)
+        assert max(map(len, lines)) <= 80
+        with progress.stage("compiling"):
+            clock.now = 9
+            drawing.tick()
+            clock.now = 12
+            drawing.tick()
+            assert re.search(r"compiling .* 8 s ", screen.text)
+    assert screen.getvalue().endswith("\x1b[2K")  # the lines are erased
+    assert "?25l" not in screen.getvalue()  # the cursor was never hidden
+
+
+def test_what_is_written_takes_the_place_of_the_drawing(screen: Screenful) -> None:
+    clock = Clock()
+    drawing = Drawing(screen, clock)
+    console = Console(err=screen, color="never")
+    console.before_writing = drawing.clear
+    with progress.listening(drawing), progress.stage("reading"):
+        clock.now = 2
+        drawing.tick()
+        console.error("a message")
+        assert screen.getvalue().endswith("\x1b[2Ka message\n")
+        drawing.tick()
+        assert re.search(r"a message\n\rreading .* 2 s ", screen.text)
+    drawing.stop()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "term", "heard"),
+    [
+        (True, False, "xterm", True),
+        (True, True, "xterm", False),
+        (False, False, "xterm", False),
+        (True, False, "dumb", False),
+    ],
+)
+def test_only_a_terminal_shows_progress(
+    terminal: bool, quiet: bool, term: str, heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    stream = Screenful() if terminal else io.StringIO()
+    with drawn(Console(err=stream, quiet=quiet)):
+        assert progress.heard() is heard
+    assert not progress.heard()
+    assert stream.getvalue() == ""
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0, 59.6, 119, 200, 7199, 9000)] == [
+        "0 s", "60 s", "119 s", "3 min", "120 min", "2.5 h",
+    ]  # fmt: skip

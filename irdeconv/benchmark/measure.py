@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from irdeconv import progress
+
 Call = Callable[[], Any]
 MOST = 1000  # calls in one round, so that a clock that stands still ends as well
 
@@ -89,12 +91,15 @@ def interleaved(
     """
     before = {**calls, **(warm_up or {})}
     out: dict[str, list[Sample]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            before[name]()
-            end = clock.wall() + seconds
-            for _ in range(MOST):
-                out[name].append(timed(call, clock))
-                if clock.wall() >= end:
-                    break
+    # What is measured reports nothing.
+    with progress.stage("measuring", total=rounds) as step, progress.listening(None):
+        for _ in range(rounds):
+            for name, call in calls.items():
+                before[name]()
+                end = clock.wall() + seconds
+                for _ in range(MOST):
+                    out[name].append(timed(call, clock))
+                    if clock.wall() >= end:
+                        break
+            step()
     return out

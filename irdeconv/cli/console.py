@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -36,6 +36,7 @@ class Console:
         self.format = format
         self.quiet = quiet
         self.color = color
+        self.before_writing: Callable[[], None] = lambda: None  # what makes room for it
         # Started with a closed descriptor, Python has no stream at all.
         self.out = out or sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         self.err = err or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -92,12 +93,14 @@ class Console:
         if any(style for _, style in pieces) and has_colour(stream, self.color):
             from irdeconv.cli.screen import Screen
 
+            self.before_writing()
             with _closing_quietly(stream):
                 Screen(stream).show(pieces)
         else:
             self._write(stream, "".join(text for text, _ in pieces) + "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
+        self.before_writing()
         with _closing_quietly(stream):
             stream.write(text)
             stream.flush()

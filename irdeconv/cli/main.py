@@ -16,6 +16,7 @@ from types import ModuleType
 from irdeconv import __version__
 from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
+from irdeconv.cli.drawing import drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import OptionParser
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
@@ -111,7 +112,8 @@ def _run_verb(verb: str, args: list[str]) -> int:
         options = parser.parse(args[1:])
         console = Console(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
-        return int(module.run(options, console))
+        with drawn(console):
+            return int(module.run(options, console))
     except SystemExit as e:  # --help
         return e.code if isinstance(e.code, int) else 2
     except Exception as e:

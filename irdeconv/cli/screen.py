@@ -26,12 +26,11 @@ class Screen(RichConsole):
             markup=False,
             emoji=False,
             highlight=False,
-            soft_wrap=True,
         )
 
     def show(self, pieces: list[tuple[str, str]]) -> None:
         """Write styled text and a newline."""
-        self.print(Text.assemble(*pieces))
+        self.print(Text.assemble(*pieces), soft_wrap=True)
 
     def show_cursor(self, show: bool = True) -> bool:
         """Leave the cursor alone."""

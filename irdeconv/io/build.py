@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irdeconv import progress
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
@@ -26,7 +27,7 @@ def build(document: Document, context: Context) -> Graph | None:
     live = live_layers(wiring)
     graph = Graph()
     operations = OperationReader(context)
-    for index, layer in enumerate(document.layers):
+    for index, layer in enumerate(progress.each("building the graph", document.layers)):
         outputs = declared_specs(layer, layer.outputs, True, context)
         inputs = declared_specs(layer, layer.inputs, False, context)
         op = operations.read(layer, outputs, index in live or wiring.broken)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lxml import etree
 
+from irdeconv import progress
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, XmlLayer
 from irdeconv.io.limits import Limits
@@ -91,8 +92,25 @@ class _Stream:
 
     def read(self, prolog: Prolog) -> Document:
         """Parse the whole file."""
+        data = self._source.data
+        with progress.stage(f"reading {self._source.name}", total=len(data)) as step:
+            root = self._parse(BytesIO(data), step)
+        rt_info = self._rest(root)
+        self._check_net(prolog)
+        return Document(
+            layers=tuple(self._layers),
+            edges=tuple(self._edges),
+            name=prolog.attributes.get("name", ""),
+            version=prolog.attributes.get("version"),
+            rt_info=rt_info,
+            extra=tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
+            complete=all(root.find(tag) is not None for tag in self._counts),
+        )
+
+    def _parse(self, data: BytesIO, step: progress.Advance) -> Element:
+        """Take layers and edges as they come; returns the root, `step` counts bytes."""
         events = etree.iterparse(
-            BytesIO(self._source.data),
+            data,
             events=("end",),
             tag=("layer", "edge", "layers", "edges"),
             resolve_entities=False,
@@ -103,6 +121,7 @@ class _Stream:
             remove_pis=True,
         )
         current: Element = None
+        done = 0
         for _, e in events:
             parent = e.getparent()
             if parent is current is not None:
@@ -115,17 +134,11 @@ class _Stream:
                 elif root.getparent() is None and parent.tag in self._counts:
                     current = parent
                     self._take(e, parent)
-        rt_info = self._rest(events.root)
-        self._check_net(prolog)
-        return Document(
-            layers=tuple(self._layers),
-            edges=tuple(self._edges),
-            name=prolog.attributes.get("name", ""),
-            version=prolog.attributes.get("version"),
-            rt_info=rt_info,
-            extra=tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
-            complete=all(events.root.find(tag) is not None for tag in self._counts),
-        )
+            now = data.tell()
+            if now != done:  # once for many layers
+                step(now - done)
+                done = now
+        return events.root
 
     def _take(self, e: Element, parent: Element) -> None:
         """Read a child of `<layers>` or `<edges>`, with the unknown elements before it.

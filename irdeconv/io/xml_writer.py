@@ -11,6 +11,7 @@ from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
+from irdeconv import progress
 from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
@@ -130,7 +131,7 @@ def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
     extra = "".join(f" {k}={quoteattr(v)}" for k, v in info.extra)
     yield '<?xml version="1.0"?>\n'
     yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n\t<layers>\n'
-    for node in order:
+    for node in progress.each("writing", order):
         yield from _layer(graph, node, number[node.id], blobs)
     yield "\t</layers>\n\t<edges>\n"
     yield from _edges(graph, order, number)

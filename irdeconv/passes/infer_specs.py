@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from irdeconv import progress
 from irdeconv.errors import Collector, Diagnostic, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
 from irdeconv.op import infer_op, ports
@@ -27,7 +28,7 @@ def infer_specs(
     with the inferred specs.
     """
     problems = Collector()
-    for node in graph.topological():
+    for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         try:
             specs = infer_op(node.op, inputs)

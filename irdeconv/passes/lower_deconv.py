@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from os import PathLike
 
+from irdeconv import progress
 from irdeconv.errors import Collector, InferenceError, LoweringError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
@@ -55,7 +57,11 @@ def lower(
     explain = explain_costs or targeted or form == AUTO
     state = _State(inferred(graph), form, profile, explain, targeted)
     dead = {n.id for n in state.graph.nodes()} - state.graph.live()
-    for node in [n for n in state.graph.topological() if n.op.deconvolution]:
+    for node in progress.each(
+        "lowering",
+        [n for n in state.graph.topological() if n.op.deconvolution],
+        name=attrgetter("name"),
+    ):
         _lower_one(state, node)
     _warn_of_bodies(state)
     if state.problems.errors:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from irdeconv import progress
 from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate, worthwhile
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -66,7 +67,8 @@ class Tuner:
         for c in rivals:
             if c.name == known:
                 return KernelChoice(c, "measured before")
-        times = {c.name: _time(c, problem, filter, team) for c in rivals}
+        tried = progress.each("tuning", rivals, name=lambda c: c.name)
+        times = {c.name: _time(c, problem, filter, team) for c in tried}
         best = min(rivals, key=lambda c: times[c.name])
         _MEASURED[kind, problem] = best.name
         self._save(_key(kind, problem), best.name)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv import progress
 from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.spec import Array
@@ -144,7 +145,7 @@ class Program:
     def _run(self, values: Values) -> None:
         step = None
         try:
-            for step in self.steps:
+            for step in progress.each("running", self.steps, name=_label):
                 step.call(values)
                 for slot in step.frees:
                     values[slot] = None
@@ -158,7 +159,7 @@ class Program:
             if held and trace is not None:
                 with self.team.lock.callback():
                     trace(node, held)
-        for step in self.steps:
+        for step in progress.each("running", self.steps, name=_label):
             try:
                 step.call(values)
             except Exception as e:
@@ -182,6 +183,10 @@ class Program:
             else:
                 out[name] = np.array(values[slot], order="C", copy=True)
         return out
+
+
+def _label(step: Step) -> str:
+    return step.node.name
 
 
 class StepError(Exception):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv import progress
 from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.shared.team import Threads
@@ -53,7 +54,7 @@ def fold(graph: Graph, failure: Failure) -> Folded:
     _refuse_unsupported([n for n in order if n.id in live])
     constants: dict[Value, Array] = {}
     left, given = [], []
-    for node in order:
+    for node in progress.each("folding constants", order):
         if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
             continue
         inputs = graph.inputs_of(node.id)
@@ -141,7 +142,10 @@ class _Scheduler:
     def build(self) -> Program:
         """Return the program."""
         groups = self._groups()
-        executors = [self._executor(g) for g in groups]
+        executors = [
+            self._executor(g)
+            for g in progress.each("preparing", groups, name=lambda g: g.last.name)
+        ]
         self._number(groups)
         self._place(groups, executors)
         arena, alive = self._allocate(executors)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from irdeconv import progress
 from irdeconv.dialects.openvino import BackpropData, backprop_data
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError, misused
@@ -43,7 +45,9 @@ def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> R
     layers: list[RaisedLayer] = []
     named = {n.id for n in out.nodes()}
     # Joined convolutions come before single ones.
-    for core in sorted(cores, key=lambda n: n.type != "Concat"):
+    for core in progress.each(
+        "raising", sorted(cores, key=lambda n: n.type != "Concat"), name=attrgetter("name")
+    ):
         while core.id in out:
             layer = _raise_one(out, core, wanted, named)
             if layer is not None:

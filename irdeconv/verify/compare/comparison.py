@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from irdeconv import progress
 from irdeconv.errors import Diagnostic
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Feeds
@@ -90,7 +91,8 @@ def compare_plan(
     By default a layer may differ by what its own rounding explains; `tolerance`, relative to the
     largest absolute value of the first side's tensor, replaces that.
     """
-    partner = start()
+    with progress.stage("starting the other side"):
+        partner = start()
     try:
         follower = Follower(a, partner, tolerance)
         mine = a.run(inputs, watch=follower.watch)

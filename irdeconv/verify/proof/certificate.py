@@ -11,10 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from irdeconv import progress
 from irdeconv.graph import Graph, Node
 from irdeconv.plural import count
 from irdeconv.spec import Array, is_static
@@ -188,7 +190,7 @@ def certify(source: Graph, lowered: Graph) -> list[Certificate]:
     """
     matching, constants = match(source, lowered), Constants(source)
     out = []
-    for node in _rewritten(source, matching):
+    for node in progress.each("proving", _rewritten(source, matching), name=attrgetter("name")):
         made = Certificate(layer=node.name, type=node.type)
         try:
             place = matching.place(node)
@@ -260,7 +262,7 @@ def probe_layers(
     """
     matching, constants = match(source, lowered), Constants(source)
     layers, axes = [], 0
-    for node in _rewritten(source, matching):
+    for node in progress.each("probing", _rewritten(source, matching), name=attrgetter("name")):
         proved = reason = None
         try:
             place = matching.place(node)
