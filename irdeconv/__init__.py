@@ -1,11 +1,15 @@
 """Check, infer, lower, run and write OpenVINO-style IR.
 
-The public names are loaded on first use, so that importing the package costs next to nothing:
-
     import irdeconv as ird
-    g = ird.infer(ird.read("net.xml"))
-    low = ird.lower(g)
-    outs = ird.run(g, {"x": x})
+
+    ird.validate("net.xml")  # every problem, with its place
+    graph, report = ird.lower("net.xml")  # no deconvolutions any more
+    outputs = ird.run(graph, {"x": x})
+
+Every function takes a model in any form: a path (`.xml`, `.onnx`, `.json`, `.ird`), the bytes of
+a file, a Graph, what another function returned, an `openvino.Model`, an `onnx.ModelProto`. All that
+is raised on purpose is an `IrdeconvError`. The names are loaded on first use, so that importing the
+package costs next to nothing.
 """
 
 from __future__ import annotations
@@ -17,23 +21,30 @@ if TYPE_CHECKING:
 
     from irdeconv.api import (
         bench,
+        certify,
+        check_certificate,
         compare,
         compile,
         convert,
+        dump,
         explain,
         extract,
         infer,
         inspect,
         lower,
+        parse,
         raise_,
         read,
         reduce,
         rename,
         run,
+        to_openvino,
         validate,
         write,
     )
+    from irdeconv.benchmark import BenchReport
     from irdeconv.errors import (
+        ArgumentTypeError,
         Diagnostic,
         ExecutionError,
         FileAccessError,
@@ -46,30 +57,101 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
-    from irdeconv.graph import Graph
+    from irdeconv.explanation import Explanation
+    from irdeconv.graph import Graph, Node, Value
+    from irdeconv.inspection import Inspection
+    from irdeconv.io.limits import Limits
+    from irdeconv.models import ModelLike, OnnxModel, OpenVinoModel
     from irdeconv.onnx_lowering.files import lower_onnx
-    from irdeconv.spec import Spec
-    from irdeconv.text import dump, parse
+    from irdeconv.onnx_lowering.rewrite import LoweredOnnx
+    from irdeconv.op import Op
+    from irdeconv.passes.profile import Profile
+    from irdeconv.passes.raising import Raised
+    from irdeconv.passes.raising.records import RaisingReport
+    from irdeconv.passes.records import Lowered, LoweringReport
+    from irdeconv.reducing.shrink import Reduced
+    from irdeconv.runtime.plan import Plan
+    from irdeconv.spec import Interval, Spec
+    from irdeconv.verify.compare.comparison import Comparison
     from irdeconv.verify.onnx_models.check import check_onnx
+    from irdeconv.verify.proof.certificate import Certificate, CheckReport
+    from irdeconv.verify.proof.certified import Certificates
 
 __version__ = "0.1.0"
 
+# What a module of the package has to offer; the imports above say the same to type checkers.
+_OFFERS = {
+    "api": """bench certify check_certificate compare compile convert dump explain extract infer
+        inspect lower parse raise_ read reduce rename
+        run to_openvino validate write""",
+    "benchmark": "BenchReport",
+    "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
+        InputError IrdeconvError LimitError LoweringError NothingToReduceError UnsupportedError
+        UsageError""",
+    "explanation": "Explanation",
+    "graph": "Graph Node Value",
+    "inspection": "Inspection",
+    "io.limits": "Limits",
+    "models": "ModelLike OnnxModel OpenVinoModel",
+    "onnx_lowering.files": "lower_onnx",
+    "onnx_lowering.rewrite": "LoweredOnnx",
+    "op": "Op",
+    "passes.profile": "Profile",
+    "passes.raising": "Raised",
+    "passes.raising.records": "RaisingReport",
+    "passes.records": "Lowered LoweringReport",
+    "reducing.shrink": "Reduced",
+    "runtime.plan": "Plan",
+    "spec": "Interval Spec",
+    "verify.compare.comparison": "Comparison",
+    "verify.onnx_models.check": "check_onnx",
+    "verify.proof.certificate": "Certificate CheckReport",
+    "verify.proof.certified": "Certificates",
+}
+_HOMES = {name: module for module, names in _OFFERS.items() for name in names.split()}
+
 __all__ = [
+    "ArgumentTypeError",
+    "BenchReport",
+    "Certificate",
+    "Certificates",
+    "CheckReport",
+    "Comparison",
     "Diagnostic",
     "ExecutionError",
+    "Explanation",
     "FileAccessError",
     "Graph",
     "InferenceError",
     "InputError",
+    "Inspection",
+    "Interval",
     "IrdeconvError",
     "LimitError",
+    "Limits",
+    "Lowered",
+    "LoweredOnnx",
     "LoweringError",
+    "LoweringReport",
+    "ModelLike",
+    "Node",
     "NothingToReduceError",
+    "OnnxModel",
+    "Op",
+    "OpenVinoModel",
+    "Plan",
+    "Profile",
+    "Raised",
+    "RaisingReport",
+    "Reduced",
     "Spec",
     "UnsupportedError",
     "UsageError",
+    "Value",
     "__version__",
     "bench",
+    "certify",
+    "check_certificate",
     "check_onnx",
     "compare",
     "compile",
@@ -87,27 +169,18 @@ __all__ = [
     "reduce",
     "rename",
     "run",
+    "to_openvino",
     "validate",
     "write",
 ]
 
-_HOMES = {
-    "Graph": "graph",
-    "Spec": "spec",
-    "check_onnx": "verify.onnx_models.check",
-    "dump": "text",
-    "lower_onnx": "onnx_lowering.files",
-    "parse": "text",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'irdeconv' has no attribute '{name}'")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'irdeconv' has no attribute '{name}'", name=name)
     from importlib import import_module
 
-    home = _HOMES.get(name) or ("api" if name.islower() else "errors")
-    value = getattr(import_module(f"irdeconv.{home}"), name)
+    value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from irdeconv.dtypes import ElementType, of_numpy
-from irdeconv.spec import Array
+from irdeconv.spec import Array, format_shape
 
 
 @runtime_checkable
@@ -26,7 +26,7 @@ class ConstantData(Protocol):
         """Return the bytes as a `.bin` file holds them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArrayData:
     """A constant that is held as an array."""
 
@@ -42,6 +42,9 @@ class ArrayData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayData.of, (self.values, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<ArrayData {self.dtype}{format_shape(self.values.shape)}>"
 
     @property
     def available(self) -> bool:
@@ -72,7 +75,7 @@ class ByteSource(Protocol):
         """Return a part without copying; OpError where the file is missing or too short."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FileData:
     """A constant that lies in a `.bin` file; nothing is read before `array` or `raw`."""
 
@@ -82,6 +85,10 @@ class FileData:
     dtype: ElementType
     shape: tuple[int, ...]
     _cache: list[Array] = field(default_factory=list, repr=False)
+
+    def __repr__(self) -> str:
+        place = f"{self.size} bytes at {self.offset} of {self.source.path}"
+        return f"<FileData {self.dtype}{format_shape(self.shape)}: {place}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileData, (self.source, self.offset, self.size, self.dtype, self.shape)

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from irdeconv.codes import CODES
+from irdeconv.markup import html_text, plain
 from irdeconv.source import Location
 from irdeconv.wrapping import WIDTH
 
@@ -29,7 +30,7 @@ class Note:
     location: Location | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnostic:
     """One problem: code, severity, message with the numbers, place, layer, notes and a hint.
 
@@ -49,6 +50,13 @@ class Diagnostic:
             raise ValueError(f"diagnostic code {self.code} is not in irdeconv.codes")
         if self.hint is None:
             object.__setattr__(self, "hint", CODES[self.code].hint)
+
+    def __repr__(self) -> str:
+        where = f" at {self.location}" if self.location else ""
+        return f"<Diagnostic {self.severity}[{self.code}]{plain(where)}: {plain(self.message)}>"
+
+    def _repr_html_(self) -> str:
+        return html_text(self.render())
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""

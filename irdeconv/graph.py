@@ -7,71 +7,19 @@ port and dense input ports. `lint` checks them and the absence of cycles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
 
 import networkx as nx
 
 from irdeconv.errors import Diagnostic, IrdeconvError
+from irdeconv.markup import MOST_ROWS, html_table, line, plain
+from irdeconv.node import Info as Info
+from irdeconv.node import Node as Node
+from irdeconv.node import Value as Value
 from irdeconv.op import Op
+from irdeconv.plural import count
 from irdeconv.source import Location
 from irdeconv.spec import Spec
-
-
-class Value(NamedTuple):
-    """An output of a node."""
-
-    node: int
-    port: int = 0
-
-
-@dataclass(slots=True)
-class Node:
-    """One operation in a graph.
-
-    `origins` names the source layers that a rewritten node stands for. `declared` and
-    `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
-    inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
-    writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
-    attributes of `<layer>` beyond the four standard ones. `port_elements` numbers the `<port>`s of
-    inputs and outputs among the elements of the layer, for their places.
-    """
-
-    id: int
-    op: Op
-    name: str
-    location: Location | None = None
-    origins: tuple[str, ...] = ()
-    tensor_names: tuple[tuple[str, ...], ...] = ()
-    declared: tuple[Spec, ...] = ()
-    declared_inputs: tuple[Spec, ...] = ()
-    specs: tuple[Spec, ...] | None = None
-    rt_info: str | None = None
-    extra: tuple[tuple[str, str], ...] = ()
-    port_rt_info: tuple[tuple[str, int, str], ...] = ()
-    port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-
-    @property
-    def type(self) -> str:
-        """The operation's type as `<layer>` spells it."""
-        return self.op.type
-
-    @property
-    def outputs(self) -> int:
-        """Number of output ports, as far as known."""
-        return len(self.specs if self.specs is not None else self.declared)
-
-    def spec(self, port: int = 0) -> Spec:
-        """Return the inferred spec of an output, or the declared one before inference."""
-        specs = self.specs if self.specs is not None else self.declared
-        return specs[port] if port < len(specs) else Spec(None, None)
-
-    def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
-        """Return the place of a `<port>`, or of the layer where the file has no such element."""
-        elements = self.port_elements[side == "output"]
-        if self.location is None or port >= len(elements):
-            return self.location
-        return self.location.within(elements[port])
 
 
 class GraphError(IrdeconvError):
@@ -80,22 +28,6 @@ class GraphError(IrdeconvError):
 
 def _broken(message: str) -> GraphError:
     return GraphError(Diagnostic("E220", "error", message))
-
-
-@dataclass
-class Info:
-    """What belongs to the whole model: name, IR version, rt_info XML.
-
-    `file` is the one that it was read from, `files` are those that were read besides, except the
-    `.bin` of an IR.
-    """
-
-    name: str = "model"
-    ir_version: int = 11
-    rt_info: str | None = None
-    file: str | None = None
-    extra: tuple[tuple[str, str], ...] = ()
-    files: tuple[str, ...] = ()
 
 
 class Graph:
@@ -109,6 +41,36 @@ class Graph:
         self.info = info or Info()
         self._g: nx.MultiDiGraph[int] = nx.MultiDiGraph()
         self._next = 0
+
+    def __repr__(self) -> str:
+        return line(self, self.info.name, count(len(self), "layer"), *self._ends())
+
+    def _ends(self) -> list[str]:
+        """Return `1 input x f32[1,3]` and the same of outputs; a name only where it is one."""
+        fed = [v for n in self.results for v in self.inputs_of(n.id)]
+        outputs = self.outputs if len(fed) == len(self.results) else []  # else it is being built
+        ends = {
+            "input": zip(self.inputs, (n.spec() for n in self.parameters), strict=True),
+            "output": zip(outputs, map(self.spec, fed), strict=False),
+        }
+        out = []
+        for what, end in ends.items():
+            each = [f"{plain(name)} {spec}" for name, spec in end]
+            out.append(" ".join([count(len(each), what), *each[: 1 if len(each) == 1 else 0]]))
+        return out
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[object, ...]] = []
+        shown = 0
+        for node in self.nodes():
+            shown += node.type != "Const"
+            if node.type == "Const" or len(rows) >= MOST_ROWS:
+                continue
+            inputs = (self.node(v.node).name for v in self.inputs_of(node.id))
+            specs = ", ".join(str(node.spec(port)) for port in range(node.outputs))
+            rows.append((node.id, node.name, node.type, ", ".join(inputs), specs))
+        title = repr(self)[1:-1] + " (constants are not listed)"
+        return html_table(title, ("id", "name", "type", "inputs", "outputs"), rows, total=shown)
 
     # Reading -----------------------------------------------------------------------------------
 
@@ -331,6 +293,9 @@ class Graph:
         out._g.add_edges_from((u, v, k) for u, v, k in self._g.edges(keys=True))
         out._next = self._next
         return out
+
+    def __copy__(self) -> Graph:
+        return self.copy()
 
     def lint(self) -> None:
         """Raise GraphError where ports are not dense, doubly fed, or a cycle exists."""

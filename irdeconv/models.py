@@ -35,6 +35,7 @@ from irdeconv.io.kinds import BEGIN, Format, kind_of
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
 from irdeconv.io.weights import MemoryWeights, WeightsFile
+from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.recognise import recognise
@@ -52,7 +53,7 @@ ACCEPTED = (
 
 @runtime_checkable
 class OpenVinoModel(Protocol):
-    """An `openvino.Model`."""
+    """An `openvino.Model`, by what is used of it."""
 
     def get_ordered_ops(self) -> Any:
         """Return the operations, producers first."""
@@ -63,7 +64,7 @@ class OpenVinoModel(Protocol):
 
 @runtime_checkable
 class OnnxModel(Protocol):
-    """An `onnx.ModelProto`."""
+    """An `onnx.ModelProto`, by what is used of it."""
 
     opset_import: Any
     graph: Any
@@ -188,23 +189,33 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     if suffix == "xml":
         return _of_format("xml", path, path, how)
     begin, rest = _begin(path, how.limits)
-    kind = None if begin is None else kind_of(begin, path)
+    kind = kind_of(begin, path) if begin else None  # the reader of IR says what is wrong
     found = kind and (kind.format or (None if kind.foreign else suffix))
     return _of_format(found or "xml", path if rest is None else rest, path, how)
 
 
-def _begin(path: str, limits: Limits) -> tuple[bytes | None, bytes | None]:
-    """Return the first bytes, and all of them where they can be read only once.
-
-    None where there are none to be had: the reader of IR says why.
-    """
+def _begin(path: str, limits: Limits) -> tuple[bytes, bytes | None]:
+    """Return the first bytes of a file, and all of them where they can be read only once."""
     with suppress(OSError, ValueError):
         if stat.S_ISFIFO(os.stat(path).st_mode):
             data = read_bytes(path, limits.xml_bytes)
             return data[:BEGIN], data
-        with open(path, "rb") as file:
-            return file.read(BEGIN), None
-    return None, None
+    return _first_bytes(path), None
+
+
+def _first_bytes(path: str) -> bytes:
+    """Return the first bytes of a regular file; none where there is no such file."""
+    with suppress(OSError, ValueError):
+        if stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "rb") as file:
+                return file.read(BEGIN)
+    return b""
+
+
+def looks_like_a_model(path: str | PathLike[str]) -> bool:
+    """Whether a path names a model by its ending, or what is there begins like one."""
+    text = os.fspath(path)
+    return Path(text).suffix in SUFFIXES or kind_of(_first_bytes(text), text).format is not None
 
 
 def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
@@ -255,18 +266,42 @@ def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loade
 
 def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
     """Read what OpenVINO writes of a model; constants stay in its file, which is mapped."""
-    try:
-        serialize = extra("openvino", "serialize").serialize
-    except ExtraError as e:
-        raise misused(f"reading an openvino.Model needs the package openvino, which {e}") from e
+    serialize = _openvino("serialize").serialize
     name = f"<openvino.Model {model.get_friendly_name()}>"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
         try:
             serialize(model, str(xml), str(weights))
         except RuntimeError as e:
-            message = f"OpenVINO cannot write this model: {str(e).strip().splitlines()[-1]}"
-            raise UnsupportedError(Diagnostic("E506", "error", message)) from None
+            raise _refused("OpenVINO cannot write this model", e) from None
         # Windows removes no file that is mapped.
         held = MemoryWeights(weights.read_bytes()) if os.name == "nt" else WeightsFile(weights)
         return load(xml.read_bytes(), held, semantics=how.semantics, limits=how.limits, name=name)
+
+
+def openvino_model(graph: Graph) -> Any:
+    """Return an `openvino.Model` of an inferred graph of standard operations.
+
+    Raises UnsupportedError where the package is missing and where it refuses the model, InputError
+    where constants have no data (E120).
+    """
+    openvino = _openvino("Core")
+    xml, weights = ir_bytes(graph)
+    try:
+        return openvino.Core().read_model(model=xml, weights=weights)
+    except RuntimeError as e:
+        raise _refused("OpenVINO does not read this model", e) from None
+
+
+def _openvino(*names: str) -> Any:
+    try:
+        return extra("openvino", *names)
+    except ExtraError as e:
+        message = f"an openvino.Model needs the package openvino, which {e}"
+        hint = "pip install 'irdeconv[oracles]'"
+        raise UnsupportedError(Diagnostic("E506", "error", message, hint=hint)) from e
+
+
+def _refused(message: str, error: RuntimeError) -> UnsupportedError:
+    reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), "")
+    return UnsupportedError(Diagnostic("E506", "error", f"{message}: {reason.strip()}"))

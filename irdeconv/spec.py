@@ -90,6 +90,7 @@ class Interval:
 
 
 _LOWEST = -(2**63)
+SHOWN = 8  # elements of a value in a repr
 Dim = int | Interval
 Shape = tuple[Dim, ...]
 DYNAMIC = Interval(0, None)
@@ -220,7 +221,7 @@ def parse_shape(text: str) -> Shape | None:
     return tuple(parse_dim(part) for part in text.split(",")) if text else ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec:
     """Element type, shape and, where it follows from the graph, the value of a tensor.
 
@@ -276,6 +277,15 @@ class Spec:
 
     def __str__(self) -> str:
         return f"{self.dtype or '?'}{format_shape(self.shape)}"
+
+    def __repr__(self) -> str:
+        value = "" if self.value is None else f" = {self._values()}"
+        return f"Spec({self}{value})"
+
+    def _values(self) -> str:
+        assert self.value is not None
+        shown = ", ".join(map(str, self.value.flat[:SHOWN]))
+        return f"[{shown}{', ...' if self.value.size > SHOWN else ''}]"
 
 
 def simplify(values: Array, dtype: ElementType) -> Array:

@@ -54,11 +54,11 @@ def test_a_plan_runs_again_with_other_sizes():
 
 @pytest.mark.parametrize(
     ("feeds", "text"),
-    [([A], "1 inputs given, the model has 2: a, b"),
+    [([A], "1 input given; the model has 2 inputs: first f32[2,?], b f32[2,?]"),
      ({"a": A}, '"b" f32[2,?] is missing'),
      ({"a": A, "bb": B}, 'no input "bb"'),
-     ({"a": A[0], "b": B}, 'shape [2,?], but an array of shape [3]'),
-     ({"a": A, "b": np.zeros((3, 3), np.float32)}, "but an array of shape [3,3]"),
+     ({"a": A[0], "b": B}, 'input "a" f32[2,?]: an array of shape [3] was given'),
+     ({"a": A, "b": np.zeros((3, 3), np.float32)}, "an array of shape [3,3] was given"),
      ({"a": A.astype(complex), "b": B}, "complex128"),
      ({"a": np.zeros((2, 3), "V4"), "b": B}, "would change values"),
      ({"a": A.astype(np.float64) * 1e300, "b": B}, "would change values"),

@@ -32,14 +32,15 @@ FILES = {
     "places": "access codes errors source suggest",
     "tensors": "attributes dtypes extras plural spec",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
+    "graph": "graph node",
     "api": "__init__ api",
 }
 
 # From the bottom up: a room imports rooms of its own level and of those below.
 LEVELS = (
     (
-        "places progress wrapping",
-        "diagnostics with code, file, line and column; how far work is; lines",
+        "places progress wrapping markup",
+        "diagnostics with code, file, line and column; how far work is; lines, HTML",
     ),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),

@@ -10,6 +10,7 @@ from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, rate
 from irdeconv.benchmark.measure import Quantiles, Timing
 from irdeconv.benchmark.steps import StepReport
 from irdeconv.inspection.table import scaled, table
+from irdeconv.markup import html_text, line
 from irdeconv.plural import count
 
 BENCH_SCHEMA = "irdeconv/bench/1"
@@ -51,7 +52,7 @@ class PeerReport:
     problem: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BenchReport:
     """What was measured; `str()` is a table.
 
@@ -130,6 +131,15 @@ class BenchReport:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def __repr__(self) -> str:
+        least = f"{self.time(self.network) * 1e3:.3f} ms at least"
+        form = f"form {self.form or 'none'}"
+        steps = count(len(self.steps), "step")
+        return line(self, self.name, least, steps, form, count(self.threads, "thread"))
+
+    def _repr_html_(self) -> str:
+        return html_text(self.to_text())
 
     def to_text(self, *, top: int = TOP) -> str:
         """Return conditions, the network, the `top` slowest steps, memory and peers as tables."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,19 +16,16 @@ if TYPE_CHECKING:
     from irdeconv.verify.proof.certificate import Certificate
 
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
-CERTIFICATES_SCHEMA = "irdeconv/certificates/1"
 
 
-def read_certificates(path: str) -> list[Certificate]:
+def read_certificates(path: str) -> Sequence[Certificate]:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
     from irdeconv.errors import misused
-    from irdeconv.verify.proof.certificate import Certificate
+    from irdeconv.verify.proof.certified import Certificates
 
     try:
-        content = json.loads(Path(path).read_text("utf-8"))
-        found = content["certificates"] if isinstance(content, dict) else content
-        return [Certificate.from_dict(c) for c in found]
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        return Certificates.from_json(Path(path).read_text("utf-8"))
+    except ValueError as e:
         reason = f"{type(e).__name__}: {e}"
         raise misused(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
 
@@ -44,6 +40,7 @@ def _write_proved(
     from irdeconv import api
     from irdeconv.cli.model import read_file
     from irdeconv.io.atomic import together
+    from irdeconv.verify.proof.certified import Certificates
 
     made: list[Certificate] = []
     wrote = [args.output] if args.output else []
@@ -53,17 +50,12 @@ def _write_proved(
         if args.certify:
             made = prove(read_file(str(xml), str(weights)) if args.output else graph)
         if args.certify and args.certify != "-":
-            files.write(Path(args.certify), certificates_text(made).encode("utf-8"))
+            content = Certificates(tuple(made)).to_json()
+            files.write(Path(args.certify), content.encode("utf-8"))
             wrote.append(args.certify)
     for path in wrote:
         console.log(f"wrote {path}")
     return made
-
-
-def certificates_text(made: Sequence[Certificate]) -> str:
-    """Return certificates as the JSON of a file that `read_certificates` reads."""
-    content = {"schema": CERTIFICATES_SCHEMA, "certificates": [c.to_dict() for c in made]}
-    return json.dumps(content, indent=1) + "\n"
 
 
 def finish_rewriting(

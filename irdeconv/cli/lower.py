@@ -12,7 +12,6 @@ Exit code 4 where a deconvolution stays, 1 where one is not proved.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -86,18 +85,7 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")
     if args.explain_costs:
         console.text(f"\n{_costs(report, console.width)}\n")
-    console.text(f"{args.file}: {_verdict(report)}; {size}")
-
-
-def _verdict(report: LoweringReport) -> str:
-    done = [r for r in report if r.form]
-    how = report.form
-    if how == "auto":
-        how += f" for {report.target}"
-    else:
-        others = Counter(r.form for r in done if r.form != how)
-        how += "".join(f", {n} of them as {form} instead" for form, n in others.items())
-    return f"{count(len(done), 'deconvolution')} of {len(report)} lowered as {how}"
+    console.text(f"{args.file}: {report.verdict}; {size}")
 
 
 def _costs(report: LoweringReport, width: int) -> str:

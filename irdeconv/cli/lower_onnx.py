@@ -126,12 +126,12 @@ def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
 ) -> list[Certificate]:
     """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv.cli.certificates import certificates_text
     from irdeconv.io.atomic import together
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_files.types import set_shapes
     from irdeconv.onnx_lowering.files import stage_onnx
     from irdeconv.verify.onnx_models.check import certify_models, compare_models
+    from irdeconv.verify.proof.certified import Certificates
 
     made: list[Certificate] = []
     written = low.model
@@ -146,7 +146,7 @@ def _write(
             if proof.pairs.problems:
                 raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
         if args.certify not in (None, "-"):
-            files.write(Path(args.certify), certificates_text(made).encode("utf-8"))
+            files.write(Path(args.certify), Certificates(tuple(made)).to_json().encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         console.log(f"wrote {path}")

@@ -12,7 +12,10 @@ from irdeconv.explanation.layer import LayerExplanation, explain_layer
 from irdeconv.explanation.verdicts import Verdict
 from irdeconv.graph import Graph, Node
 from irdeconv.inspection.table import table
+from irdeconv.markup import html_text, plain
+from irdeconv.markup import line as one_line
 from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.plural import count
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
 
@@ -21,7 +24,7 @@ MOST_AT_ONCE = 8
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """What `explain` found; `str()` is the text."""
 
@@ -31,6 +34,14 @@ class Explanation:
     def accepted(self) -> bool:
         """Whether no layer is refused by its own system."""
         return all(e.problem is None for e in self.layers)
+
+    def __repr__(self) -> str:
+        refused = [plain(e.name) for e in self.layers if e.problem is not None]
+        verdict = f"refused {', '.join(refused)}" if refused else "all accepted"
+        return one_line(self, None, count(len(self.layers), "deconvolution"), verdict)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
     def __str__(self) -> str:
         return "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"

@@ -14,14 +14,16 @@ from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.html import page
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
+from irdeconv.inspection.notebook import fragment
 from irdeconv.inspection.select import Order, matching, ordered, unmatched
 from irdeconv.inspection.table import flat, number, scaled, table
 from irdeconv.inspection.table import share as percentage
+from irdeconv.markup import line
 from irdeconv.plural import count
 from irdeconv.wrapping import wrap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection(Facts):
     """What `inspect` found; `str()` is a table."""
 
@@ -29,6 +31,12 @@ class Inspection(Facts):
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, self._sums(len(self.shown)))
+
+    def _repr_html_(self) -> str:
+        return fragment(self, f"{self.graph.info.name}: {self._sums(len(self.shown))}")
 
     def to_text(self, *, constants: bool = False) -> str:
         """Return plain text: layers, types, deconvolutions, and before and after lowering.
@@ -47,11 +55,14 @@ class Inspection(Facts):
         return "\n\n".join(parts)
 
     def _title(self, listed: int) -> str:
+        return wrap(f"{flat(self.graph.info.name)}: {self._sums(listed)}")
+
+    def _sums(self, listed: int) -> str:
         t = self.totals
         hidden = sum(r.constant for r in self.layers)
         narrowed = len(self.shown) < t.layers
-        return wrap(
-            f"{flat(self.graph.info.name)}: {t.layers} layers ({hidden} constant), "
+        return (
+            f"{t.layers} layers ({hidden} constant), "
             f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
             f"{scaled(t.macs, 'MAC')}"
             + (f" and {t.unknown} of unknown MACs" if t.unknown else "")

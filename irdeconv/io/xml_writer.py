@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 from xml.sax.saxutils import quoteattr
@@ -68,6 +69,14 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
         weights.finish()
         xml.finish()
     return xml.name, weights.name
+
+
+def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
+    """Return what `write_ir` writes: the `.xml` and the `.bin`. Raises InputError as it does."""
+    _require_data(graph)
+    weights = BytesIO()
+    xml = "".join(_document(graph, _Blobs(weights))).encode("utf-8")
+    return xml, weights.getvalue()
 
 
 def require_model_path(path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
+from irdeconv.markup import html_table, line
 from irdeconv.passes.choose import FormCost
 from irdeconv.passes.nonfinite import NonFiniteReport
+from irdeconv.plural import count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoweredLayer:
     """What became of one deconvolution.
 
@@ -32,6 +35,10 @@ class LoweredLayer:
     costs: tuple[FormCost, ...] = ()
     spread: NonFiniteReport | None = None
 
+    def __repr__(self) -> str:
+        what = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
+        return line(self, self.name, what)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; `costs` and `spread` only where there are any."""
         more: dict[str, Any] = {}
@@ -44,7 +51,7 @@ class LoweredLayer:
         return {**plain, "nodes": list(self.nodes), **more}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoweringReport:
     """One record per deconvolution, and warnings; `target` names the profile that was asked for."""
 
@@ -52,6 +59,32 @@ class LoweringReport:
     layers: tuple[LoweredLayer, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     target: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many deconvolutions were lowered and how."""
+        if not self.layers:
+            return "no deconvolutions, nothing to lower"
+        done = [r for r in self.layers if r.form]
+        how = self.form
+        if how == "auto":
+            how += f" for {self.target}"
+        else:
+            others = Counter(r.form for r in done if r.form != how)
+            how += "".join(f", {n} of them as {form} instead" for form, n in others.items())
+        return f"{count(len(done), 'deconvolution')} of {len(self.layers)} lowered as {how}"
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (r.name, r.type, r.form or "stays", *_sizes(r), ", ".join(r.nodes) or r.reason)
+            for r in self.layers
+        ]
+        right = ("direct MACs", "lowered MACs")
+        head = ("deconvolution", "type", "form", *right, "becomes")
+        return html_table(self.verdict, head, rows, right)
 
     def __iter__(self) -> Iterator[LoweredLayer]:
         return iter(self.layers)
@@ -78,9 +111,21 @@ class LoweringReport:
         return "\n".join(lines) or "no deconvolutions"
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """The lowered graph and the report."""
+def _sizes(layer: LoweredLayer) -> tuple[str, str]:
+    numbers = (layer.macs_direct, layer.macs_lowered if layer.form else 0)
+    direct, lowered = ("?" if n is None else f"{n:,}" for n in numbers)
+    return direct, lowered if layer.form else ""
+
+
+class Lowered(NamedTuple):
+    """The lowered graph and the report: `graph, report = ...`."""
 
     graph: Graph
     report: LoweringReport
+
+    def __repr__(self) -> str:
+        layers = count(len(self.graph), "layer")
+        return line(self, self.graph.info.name, self.report.verdict, layers)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()

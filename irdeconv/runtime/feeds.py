@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import Collector, UsageError
+from irdeconv.errors import Collector, UsageError, misused
 from irdeconv.graph import Graph, Node
 from irdeconv.op import as_tuple
-from irdeconv.spec import Array, Interval, Shape, format_shape
+from irdeconv.plural import count
+from irdeconv.runtime.arrays import NoArrayError, array_of, is_array
+from irdeconv.spec import Array, Interval, Shape, Spec, format_shape
 from irdeconv.suggest import did_you_mean
 
-Feeds = Mapping[str, Any] | Sequence[Any]
+# Arrays by name, in order, or the one of a single input (anything that `array_of` takes).
+Feeds = Mapping[str, Any] | Sequence[Any] | Any
 
 
 @dataclass(frozen=True)
@@ -37,75 +40,132 @@ class Binder:
     def bind(self, feeds: Feeds) -> list[Array]:
         """Return one array per Parameter, in order; UsageError with everything that does not fit.
 
-        A mapping names inputs by a tensor name or the layer's name, a sequence is positional.
-        Arrays are converted to the Parameter's element type only where no value changes.
+        A mapping names inputs by a tensor name or the layer's name, a sequence is positional, an
+        array is that of the only input. Arrays are converted to the Parameter's element type only
+        where no value changes.
         """
         found = Collector()
-        by_name = isinstance(feeds, Mapping)
-        given = self._by_name(feeds, found) if by_name else self._by_position(feeds, found)
+        given = self._given(feeds, found)
+        missing = [n for n in self.parameters if n.id not in given]
+        if missing and not found.errors:
+            for node in missing:
+                found.add("E501", f'input "{node.name}" {_spec(node)} is missing', layer=node.name)
         out = [_fit(n, given[n.id], found) for n in self.parameters if n.id in given]
         if found.errors:
             raise UsageError(found.diagnostics)
         return out
 
-    def _by_position(self, feeds: Any, found: Collector) -> dict[int, Any]:
-        values, count = list(feeds), len(self.parameters)
-        if len(values) != count:
-            names = ", ".join(n.name for n in self.parameters)
-            found.add("E501", f"{len(values)} inputs given, the model has {count}: {names}")
-        return {n.id: v for n, v in zip(self.parameters, values, strict=False)}
+    def part(self, feeds: Feeds, needed: Collection[int]) -> dict[str, Any]:
+        """Return by name those feeds that belong to the Parameters with these ids.
 
-    def _by_name(self, feeds: Any, found: Collector) -> dict[int, Any]:
+        What is fed in order may be what all inputs get, or the needed ones alone.
+        """
+        kept = [(n, name) for n, name in zip(self.parameters, self.inputs, strict=True)]
+        kept = [(n, name) for n, name in kept if n.id in needed]
+        few = is_array(feeds) or (isinstance(feeds, Sequence) and len(feeds) == len(kept))
+        binder = self
+        if few:
+            names = {name: n for n, name in kept}
+            binder = Binder(tuple(names.values()), names, tuple(names))
+        found = Collector()
+        given = binder._given(feeds, found)
+        if found.errors:
+            raise UsageError(found.diagnostics)
+        return {n.name: given[n.id] for n, _ in kept if n.id in given}
+
+    def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
+        """Return what is fed by node id."""
+        if isinstance(feeds, Mapping):
+            return self._by_name(feeds, found)
+        if is_array(feeds):
+            if len(self.parameters) != 1:
+                found.add("E501", f"a single array is given; {self._wanted()}", hint=self._mend())
+            return {n.id: feeds for n in self.parameters}
+        if isinstance(feeds, str | bytes) or not isinstance(feeds, Sequence):
+            kind = type(feeds).__qualname__
+            message = f"inputs are arrays by name, arrays in order or an array, not a {kind}"
+            raise misused(message, self._mend())
+        if len(feeds) != len(self.parameters):
+            given = f"{count(len(feeds), 'input')} given"
+            found.add("E501", f"{given}; {self._wanted()}", hint=self._mend())
+        return {n.id: v for n, v in zip(self.parameters, feeds, strict=False)}
+
+    def _wanted(self) -> str:
+        """Say which inputs the model has."""
+        named = zip(self.inputs, self.parameters, strict=True)
+        inputs = ", ".join(f"{name} {_spec(node)}" for name, node in named)
+        has = f"the model has {count(len(self.parameters), 'input')}"
+        return f"{has}: {inputs}" if inputs else has
+
+    def _mend(self) -> str | None:
+        """Say how inputs are given."""
+        items = ", ".join(f'"{name}": ...' for name in self.inputs)
+        return f"give them by name: {{{items}}}" if items else "give nothing"
+
+    def _by_name(self, feeds: Mapping[Any, Any], found: Collector) -> dict[int, Any]:
         given: dict[int, Any] = {}
         for name, value in feeds.items():
             node = self.names.get(name)
             if node is None:
                 found.add(
                     "E501",
-                    f'the model has no input "{name}"; it has {", ".join(self.inputs)}',
-                    hint=did_you_mean(name, self.names),
+                    f'the model has no input "{name}"; it has {", ".join(self.inputs) or "none"}',
+                    hint=did_you_mean(str(name), self.names),
                 )
             else:
                 given[node.id] = value
-        for node in self.parameters:
-            if node.id not in given and not found.errors:
-                found.add("E501", f'input "{node.name}" {node.spec()} is missing', layer=node.name)
         return given
 
 
+def _spec(node: Node) -> Spec:
+    spec: Spec = as_tuple(node.op.infer())[0]
+    return spec
+
+
 def _fit(node: Node, value: Any, found: Collector) -> Array:
-    spec = as_tuple(node.op.infer())[0]
-    array = np.asarray(value)
+    spec, what = _spec(node), f'input "{node.name}" {_spec(node)}'
+    try:
+        array = array_of(value)
+    except NoArrayError as e:
+        found.add("E501", f"{what}: {e}", layer=node.name, hint=e.hint)
+        return np.empty(0)
     if spec.dtype is not None:
         converted = _convert(array, spec.dtype)
         if converted is None:
-            found.add(
-                "E501",
-                f'input "{node.name}" is {spec.dtype}, but an array of {array.dtype} was '
-                "given, and converting it would change values",
-                layer=node.name,
-                hint=f"round it as you want it: array.astype({spec.dtype.container})",
+            message = (
+                f"{what}: an array of {array.dtype} was given, and converting it would change "
+                "values"
             )
+            found.add("E501", message, layer=node.name, hint=_conversion(array, spec.dtype))
             return array
         array = converted
     if not fits(array.shape, spec.shape):
-        found.add(
-            "E501",
-            f'input "{node.name}" has shape {format_shape(spec.shape)}, but an array of '
-            f"shape {format_shape(array.shape)} was given",
-            layer=node.name,
-            hint=_refit(node.name, array.shape, spec.shape),
-        )
+        message = f"{what}: an array of shape {format_shape(array.shape)} was given"
+        hint = _reshaping(node.name, array.shape, spec.shape)
+        found.add("E501", message, layer=node.name, hint=hint)
     return array
 
 
-def _refit(name: str, given: tuple[int, ...], shape: Shape | None) -> str:
-    """Return what helps with an array of another shape."""
-    if shape is not None and len(given) == len(shape):
-        wanted = format_shape(given)
-        return f"reshape the model: --shape '{name}{wanted}', infer(graph, {{'{name}': {wanted}}})"
-    if shape is not None and len(given) == len(shape) - 1:
+def _conversion(array: Array, dtype: ElementType) -> str:
+    if array.dtype == object:
+        return "lists of unequal lengths, or None among numbers, make no array of numbers"
+    if dtype.kind == "string":
+        return "give an array of texts"
+    return f"round it as you want it: array.astype({dtype.container})"
+
+
+def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
+    """Say what makes an array of this shape fit, where that is plain."""
+    channels_last = [0, len(actual) - 1, *range(1, len(actual) - 1)]
+    if fits((1, *actual), shape):
         return "array[None] adds an axis in front, for the batch"
+    if actual[:1] == (1,) and fits(actual[1:], shape):
+        return "array[0] takes the axis in front away"
+    if len(actual) > 2 and fits(tuple(actual[i] for i in channels_last), shape):
+        return f"its channels come last, the model's first: array.transpose({channels_last})"
+    if shape is not None and len(actual) == len(shape):
+        wanted = format_shape(actual)
+        return f"reshape the model: --shape '{name}{wanted}', infer(graph, {{'{name}': {wanted}}})"
     return "transpose or reshape the array"
 
 

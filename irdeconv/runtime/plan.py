@@ -20,9 +20,11 @@ from irdeconv.errors import (
 )
 from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import canonicalized
+from irdeconv.plural import count
 from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.program import Around, Program, StepError
@@ -35,7 +37,7 @@ from irdeconv.spec import Array, is_static
 PROGRAMS = 4  # kept for different input shapes
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan:
     """An executable graph; `run` may be called any number of times, from several threads.
 
@@ -52,6 +54,27 @@ class Plan:
     static: bool = True
     _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
+
+    def __repr__(self) -> str:
+        threads = self.settings.team.threads
+        facts = repr(self.graph)[1:-1].partition('": ')[2].split(", ")[1:]
+        facts = [count(len(self.steps), "step"), *facts, count(threads, "thread")]
+        return line(self, self.graph.info.name, *facts, *["exact"] * self.exact)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                at,
+                step.node.name,
+                ", ".join(n.type for n in step.nodes),
+                ", ".join(str(step.node.spec(port)) for port in range(step.node.outputs)),
+                step.kernel,
+                step.why,
+            )
+            for at, step in enumerate(self.steps)
+        ]
+        head = ("step", "layer", "types", "outputs", "kernel", "why")
+        return html_table(repr(self)[1:-1], head, rows)
 
     def run(
         self, inputs: Feeds, trace: Trace | None = None, *, watch: Watch | None = None

@@ -27,6 +27,10 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
 
     Raises InputError (E702) with line and column for anything that does not fit; nodes point at
     their lines in the text.
+
+    >>> text = ird.dump("ir_samples/openvino/group_deconv.xml", elide=None)
+    >>> ird.dump(ird.parse(text), elide=None) == text
+    True
     """
     return _GraphParser(Lexer(text, file)).graph()
 

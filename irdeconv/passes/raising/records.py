@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from irdeconv.graph import Graph
+from irdeconv.markup import html_table, line
+from irdeconv.plural import count
 
 PATTERNS = {
     "zero-insertion": "zeros inserted into the data of a convolution",
@@ -16,7 +18,7 @@ PATTERNS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RaisedLayer:
     """What became of one decomposition.
 
@@ -35,6 +37,10 @@ class RaisedLayer:
     exact: bool = True
     note: str | None = None
 
+    def __repr__(self) -> str:
+        what = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
+        return line(self, self.name, what)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         names = ("name", "type", "pattern", "reason", "macs_before", "macs_raised", "exact", "note")
@@ -44,11 +50,26 @@ class RaisedLayer:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RaisingReport:
     """One record per decomposition: the raised ones, then those that stay."""
 
     layers: tuple[RaisedLayer, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One line: how many decompositions were raised."""
+        if not self.layers:
+            return "no decompositions, nothing to raise"
+        done = sum(r.pattern is not None for r in self.layers)
+        return f"{count(done, 'decomposition')} of {len(self.layers)} raised"
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        rows = [(r.name, r.pattern or "", r.type, r.reason or r.note or "") for r in self.layers]
+        return html_table(self.verdict, ("layer", "pattern", "becomes", "remarks"), rows)
 
     def __iter__(self) -> Iterator[RaisedLayer]:
         return iter(self.layers)
@@ -68,9 +89,15 @@ class RaisingReport:
         return "\n".join(lines) or "no decompositions of deconvolutions"
 
 
-@dataclass(frozen=True)
-class Raised:
-    """The graph with deconvolutions and the report."""
+class Raised(NamedTuple):
+    """The graph with deconvolutions and the report: `graph, report = ...`."""
 
     graph: Graph
     report: RaisingReport
+
+    def __repr__(self) -> str:
+        layers = count(len(self.graph), "layer")
+        return line(self, self.graph.info.name, self.report.verdict, layers)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()

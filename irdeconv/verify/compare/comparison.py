@@ -8,6 +8,7 @@ from typing import Any
 
 from irdeconv import progress
 from irdeconv.errors import Diagnostic
+from irdeconv.markup import html_text, html_title, line
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
@@ -16,7 +17,7 @@ from irdeconv.verify.compare.follow import Follower
 from irdeconv.verify.compare.partner import Partner
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Every tensor that both sides have, in the order of the first graph's execution.
 
@@ -54,6 +55,16 @@ class Comparison:
             "not_compared": self.alone,
             "tensors": [t.to_dict() for t in self.tensors],
         }
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        """Return a row for every output and every difference."""
+        return html_title(self.verdict) + html_text("\n".join(self.lines()))
 
     def __str__(self) -> str:
         return "\n".join([*self.lines(), self.verdict])

@@ -34,9 +34,9 @@ LISTED = 64  # longer vectors are given by their hash
 LONGEST_VALUE = 80  # characters of a value in a message
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
-    """One rewritten layer.
+    """One rewritten layer and what is proved of it.
 
     `source` are its canonical parameters, `nodes` what was emitted: name, type, attributes and
     constant inputs, producers first. `form` is told by the nodes. `holds_for` says for which sizes
@@ -76,6 +76,12 @@ class Certificate:
             )
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"the certificate is incomplete: {e}") from None
+
+    def __bool__(self) -> bool:
+        return self.holds_for is not None
+
+    def __repr__(self) -> str:
+        return f"<Certificate {self}>"
 
     def __str__(self) -> str:
         if self.holds_for is None:
@@ -142,13 +148,16 @@ class LayerCheck:
             "reason": self.reason,
         }
 
+    def __bool__(self) -> bool:
+        return self.passed
+
     def __str__(self) -> str:
         if not self.passed:
             return f"FAIL {self.layer}: {self.reason}"
         return f"ok   {self.layer}: {self.type} = {self.form} for {self.proved}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CheckReport:
     """The verdict on a lowered graph.
 
@@ -172,6 +181,12 @@ class CheckReport:
         layers = [r.to_dict() for r in self.layers]
         changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
         return {"passed": self.passed, **vars(self), **changed}
+
+    def __bool__(self) -> bool:
+        return self.passed and bool(self.layers)
+
+    def __repr__(self) -> str:
+        return f"<CheckReport: {str(self).splitlines()[-1]}>"
 
     def __str__(self) -> str:
         lines = [str(r) for r in self.layers]

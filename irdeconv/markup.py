@@ -1,0 +1,68 @@
+"""What objects look like where they are shown: one line in a console, a table in a notebook.
+
+The HTML loads nothing and names no colours, so it suits light and dark pages; all text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+MOST_ROWS = 200
+_RIGHT = "text-align:right;white-space:nowrap"
+_LEFT = "text-align:left;overflow-wrap:anywhere"
+
+
+def plain(text: str) -> str:
+    """Return a text on one line, with escapes for what would not show or change the line."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def line(kind: object, name: str | None, *facts: str) -> str:
+    """Return `<Kind "name": fact, fact>` for the class of an object."""
+    title = type(kind).__name__ + ("" if name is None else f' "{plain(name)}"')
+    return f"<{title}: {', '.join(facts)}>" if facts else f"<{title}>"
+
+
+def html_table(
+    title: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    right: Iterable[str] = (),
+    *,
+    total: int | None = None,
+) -> str:
+    """Return a table with a title as HTML; columns of `right` are aligned right.
+
+    After `MOST_ROWS` rows it says how many more there are; `total` is their number where `rows` is
+    cut already.
+    """
+    styles = [_RIGHT if name in right else _LEFT for name in head]
+    cells = [list(row) for row in rows]
+    left_out = (len(cells) if total is None else total) - min(len(cells), MOST_ROWS)
+    lines = [_row("th", head, styles)]
+    lines += [_row("td", row, styles) for row in cells[:MOST_ROWS]]
+    if left_out > 0:
+        lines.append(
+            f'<tr><td colspan="{len(head)}" style="{_LEFT}">... {left_out:,} more</td></tr>'
+        )
+    inner = "\n".join(lines)
+    return f"<div>{html_title(title)}<table>\n{inner}\n</table></div>"
+
+
+def html_title(text: str) -> str:
+    """Return a line of text above a table."""
+    return f"<p><b>{escape(text)}</b></p>"
+
+
+def html_text(text: str) -> str:
+    """Return text as it stands, in lines."""
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:
+    pairs = zip(cells, styles, strict=True)
+    inner = "".join(f'<{tag} style="{s}">{escape(str(c))}</{tag}>' for c, s in pairs)
+    return f"<tr>{inner}</tr>"

@@ -1,0 +1,98 @@
+"""What a graph consists of: nodes, their outputs, and what belongs to the whole model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from irdeconv.markup import html_table, plain
+from irdeconv.op import Op
+from irdeconv.source import Location
+from irdeconv.spec import Spec
+
+
+class Value(NamedTuple):
+    """An output of a node: the node's id and the number of the output."""
+
+    node: int
+    port: int = 0
+
+
+@dataclass(slots=True, repr=False)
+class Node:
+    """One operation in a graph.
+
+    `origins` names the source layers that a rewritten node stands for. `declared` and
+    `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
+    inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
+    writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
+    attributes of `<layer>` beyond the four standard ones. `port_elements` numbers the `<port>`s of
+    inputs and outputs among the elements of the layer, for their places.
+    """
+
+    id: int
+    op: Op
+    name: str
+    location: Location | None = None
+    origins: tuple[str, ...] = ()
+    tensor_names: tuple[tuple[str, ...], ...] = ()
+    declared: tuple[Spec, ...] = ()
+    declared_inputs: tuple[Spec, ...] = ()
+    specs: tuple[Spec, ...] | None = None
+    rt_info: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    port_rt_info: tuple[tuple[str, int, str], ...] = ()
+    port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(str(self.spec(port)) for port in range(self.outputs))
+        title = f'<Node %{self.id} "{plain(self.name)}": {self.type} of {self.op.version}'
+        return f"{title} -> {outputs}>" if outputs else f"{title}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("id", self.id), ("type", f"{self.type} of {self.op.version}")]
+        rows += [(name, text) for name, text in self.op.to_attributes().items()]
+        rows += [(f"output {port}", self.spec(port)) for port in range(self.outputs)]
+        names = [name for port in self.tensor_names for name in port]
+        rows += [("tensors", ", ".join(names))] * bool(names)
+        rows += [("stands for", ", ".join(self.origins))] * bool(self.origins)
+        rows += [("place", self.location)] * (self.location is not None)
+        return html_table(self.name, ("", ""), rows)
+
+    @property
+    def type(self) -> str:
+        """The operation's type as `<layer>` spells it."""
+        return self.op.type
+
+    @property
+    def outputs(self) -> int:
+        """Number of output ports, as far as known."""
+        return len(self.specs if self.specs is not None else self.declared)
+
+    def spec(self, port: int = 0) -> Spec:
+        """Return the inferred spec of an output, or the declared one before inference."""
+        specs = self.specs if self.specs is not None else self.declared
+        return specs[port] if port < len(specs) else Spec(None, None)
+
+    def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
+        """Return the place of a `<port>`, or of the layer where the file has no such element."""
+        elements = self.port_elements[side == "output"]
+        if self.location is None or port >= len(elements):
+            return self.location
+        return self.location.within(elements[port])
+
+
+@dataclass
+class Info:
+    """What belongs to the whole model: name, IR version, rt_info XML.
+
+    `file` is the one that it was read from, `files` are those that were read besides, except the
+    `.bin` of an IR.
+    """
+
+    name: str = "model"
+    ir_version: int = 11
+    rt_info: str | None = None
+    file: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()

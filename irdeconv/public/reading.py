@@ -1,0 +1,158 @@
+"""Read, check, infer, print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+from irdeconv import text
+from irdeconv.errors import Diagnostic, InferenceError, UsageError
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph, GraphError
+from irdeconv.importers.convert import import_model
+from irdeconv.io.limits import Limits
+from irdeconv.models import ModelLike, OnnxModel, Reading, Weights, diagnose, graph_of
+from irdeconv.ops.basic import Parameter
+from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
+from irdeconv.text.printer import ELIDED
+
+
+def read(
+    model: ModelLike,
+    weights: Weights | None = None,
+    semantics: Semantics = "runtime",
+    *,
+    limits: Limits | None = None,
+    name: str = "<bytes>",
+) -> Graph:
+    """Read a model: an IR (v10 or v11) with its weights, ONNX, a oneDNN dump, the text form.
+
+    `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or
+    an `onnx.ModelProto`; the content of a file says what it is. `weights` is the `.bin` of an IR or
+    its bytes; by default the file beside the `.xml` with the same stem. Constants are memory-mapped
+    and read when their values are needed. `semantics` says how deconvolutions whose document and
+    runtime differ are meant. Raises InputError with every diagnostic found, FileAccessError for a
+    file that cannot be read (a missing one is also a FileNotFoundError).
+
+    >>> ird.read("ir_samples/openvino/group_deconv.xml")
+    <Graph "group_deconv": 4 layers, 1 input x f32[2,6,4,5], 1 output deconv f32[2,4,9,13]>
+    """
+    return graph_of(model, weights, semantics, limits=limits, name=name)
+
+
+def convert(
+    model: str | PathLike[str] | bytes | OnnxModel,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, ShapeLike] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Graph:
+    """Import an ONNX model (extra `onnx`) or a JSON dump of oneDNN Graph, or their bytes.
+
+    `read` does it as well; this function has what only such models need. Deconvolutions keep their
+    own semantics, tensor names stay. `weights` of a dump: an .npz by tensor id or name, or "random"
+    with `seed`. `shapes` replaces declared input shapes. Raises UnsupportedError with everything
+    that is not covered, InputError for a bad file.
+
+    >>> dump = '''{"graph": [{"id": 1, "name": "up", "kind": "ReLU", "attrs": {},
+    ...   "inputs": [{"id": 0, "dtype": "f32", "shape": [1, 8]}],
+    ...   "outputs": [{"id": 1, "dtype": "f32", "shape": [1, 8]}]}]}'''
+    >>> g = ird.convert(dump.encode(), shapes={"t0": [4, 8]})
+    >>> g.parameters[0].spec()
+    Spec(f32[4,8])
+    """
+    wanted = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
+    return import_model(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
+
+
+def validate(
+    model: ModelLike,
+    weights: Weights | None = None,
+    *,
+    semantics: Semantics = "runtime",
+    shapes: Mapping[str, ShapeLike] | None = None,
+    limits: Limits | None = None,
+    name: str = "<bytes>",
+) -> list[Diagnostic]:
+    """Return every problem of a model, in file order; never raises for a bad file.
+
+    `model` is anything that `read` takes, or a Graph. `weights`, `semantics` and `limits` say how a
+    file is read: UsageError beside a Graph. `shapes` as for `infer`; those that do not fit are
+    among the problems. No problem, an empty list, means that the model is good.
+
+    >>> for d in ird.validate("ir_samples/broken/wrong_channels.xml"):
+    ...     print(d.severity, d.code, d.location.position, d.layer, d.hint, sep="; ")
+    error; E302; (27, 3); deconv; the filter's first two axes multiply to the data's channel axis
+    """
+    reading = Reading(
+        weights=weights,
+        semantics=semantics,
+        limits=limits or Limits(),
+        shapes=shapes or {},
+        name=name,
+    )
+    loaded = diagnose(model, reading)
+    if loaded.graph is None:
+        return in_file_order(loaded.diagnostics)
+    graph, found = loaded.graph.copy(), list(loaded.diagnostics)
+    try:
+        graph.lint()
+        wanted = input_shapes(graph, shapes or {})
+        problems = infer_specs(graph, wanted, remarks=True)
+        # The shapes that a file declares are those of the inputs that it declares.
+        found += [d for d in problems if not (wanted and d.code == "W202")]
+    except (GraphError, UsageError) as e:
+        found += e.diagnostics
+    return in_file_order(found)
+
+
+def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Sort by line and column; what has no place comes first. Exact repetitions are dropped."""
+    seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
+    kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
+
+    def place(d: Diagnostic) -> tuple[int, int]:
+        return (d.location.position if d.location else None) or (0, 0)
+
+    return sorted(kept, key=place)
+
+
+def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
+    """Return a copy of a model with the specs of every node filled in.
+
+    `shapes` overrides input shapes by name: sequences of ints, None or "lo..hi", or the text form.
+    Raises UsageError where an override names no input or contradicts it, InferenceError with
+    everything that does not fit, and what `read` raises.
+
+    >>> g = ird.infer("ir_samples/openvino/dynamic.xml", {"x": [1, 2, 3, None]})
+    >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
+    [('deconv', 'f32[1,3,6,?]')]
+    """
+    out = graph_of(model, shapes=shapes).copy()
+    overrides = input_shapes(out, shapes or {})
+    for node, shape in overrides.items():
+        old = out.node(node).op
+        assert isinstance(old, Parameter)
+        out.replace_op(node, Parameter(shape, old.element_type))
+    found = infer_specs(out)
+    if any(d.severity == "error" for d in found):
+        raise InferenceError(found)
+    return out
+
+
+def dump(
+    model: ModelLike, *, elide: int | None = ELIDED, comments: Mapping[int, str] | None = None
+) -> str:
+    """Return a model in the text form, a line per layer; `parse` and `read` give it back.
+
+    Every layer stands behind its inputs, otherwise in the order of the ids. Constants of up to 16
+    elements are readable, larger ones base64 of their `.bin` bytes. Of those with more bytes than
+    `elide` (64 KiB) only the size and a hash are printed; None prints all. `comments` are lines by
+    the id of the layer above which they stand.
+
+    >>> print(ird.dump("ir_samples/openvino/dynamic.xml", elide=0).splitlines()[3][:88])
+      %2 "deconv" = opset1.ConvolutionBackpropData(%0, %1) {strides = [2, 2], pads_begin = [
+    """
+    return text.dump(graph_of(model), elide=elide, comments=comments)

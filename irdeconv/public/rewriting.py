@@ -1,0 +1,150 @@
+"""Lower, raise, prove, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from irdeconv.graph import Graph
+from irdeconv.io.atomic import Files
+from irdeconv.io.xml_writer import stage_ir, write_ir
+from irdeconv.models import ModelLike, graph_of, openvino_model
+from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.lower_deconv import lower as _lower
+from irdeconv.passes.profile import Profile
+from irdeconv.passes.raising import Raised, raise_deconvolutions
+from irdeconv.passes.records import Lowered
+from irdeconv.passes.standardize import standardize
+from irdeconv.verify.proof.certificate import Certificate, CheckReport, check, probe_layers
+from irdeconv.verify.proof.certificate import certify as _certify
+from irdeconv.verify.proof.certified import Certificates
+
+DEFAULT_FORM = "zero-insertion"
+
+
+def lower(
+    model: ModelLike,
+    form: str = DEFAULT_FORM,
+    target: str | PathLike[str] | Profile | None = None,
+    *,
+    explain_costs: bool = False,
+) -> Lowered:
+    """Return a copy without deconvolutions, and what happened to each: `graph, report = ...`.
+
+    Forms: zero-insertion, phases, stacked, gemm; where one does not apply, zero-insertion is taken
+    and the report says why. With "auto" each deconvolution takes the cheapest form that `target`
+    admits: a packaged profile's name (generic, no-depth-to-space, zero-insertion-hardware), a .toml
+    file or a Profile. `explain_costs` reports the costs of all forms for other forms as well.
+    Raises LoweringError with every deconvolution that cannot be lowered.
+
+    >>> graph, report = ird.lower("ir_samples/openvino/segmentation_head.xml", "stacked")
+    >>> print(report)
+    up1: ConvolutionBackpropData -> Pad, Convolution, DepthToSpace
+    up2: GroupConvolutionBackpropData -> Pad, GroupConvolution, Reshape, Transpose, Reshape, Pad
+    """
+    return _lower(graph_of(model), form, target, explain_costs=explain_costs)
+
+
+def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
+    """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
+
+    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
+    must be constants. Raises UsageError for an unknown pattern, InferenceError where the graph does
+    not fit together.
+
+    >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
+    >>> graph, report = ird.raise_(low)
+    >>> print(report)
+    up1: zero-insertion -> ConvolutionBackpropData
+    up2: zero-insertion -> GroupConvolutionBackpropData
+    """
+    return raise_deconvolutions(graph_of(model), only)
+
+
+def certify(model: ModelLike, lowered: ModelLike) -> Certificates:
+    """Prove every layer that a lowering rewrote equal to the original, and write down what was.
+
+    `model` is the one with deconvolutions. A certificate is true where its layer is proved;
+    otherwise it has the `reason`. All together are true where something was rewritten and every
+    layer of it is proved; `to_json` keeps them. `check_certificate` says whether all else is the
+    same, too. Raises what `read` and `infer` do.
+
+    >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
+    >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
+    >>> bool(proofs), len(proofs), [(c.layer, c.form, c.holds_for) for c in proofs][0]
+    (True, 2, ('up1', 'stacked', 'the size [1, 16, 8, 8]'))
+    """
+    return Certificates(tuple(_certify(inferred(graph_of(model)), graph_of(lowered))))
+
+
+def check_certificate(
+    model: ModelLike,
+    lowered: ModelLike,
+    certificates: Sequence[Certificate] | str | PathLike[str] | None = None,
+    *,
+    probe: bool = False,
+    seed: int = 0,
+) -> CheckReport:
+    """Prove every rewritten layer equal to the original, and all others to be unchanged.
+
+    The report is true where at least one layer was rewritten and everything is proved. With
+    `certificates` (or the file that `lower --certify` wrote) there must be exactly one for each
+    rewritten layer, and it must state what the two models contain. `probe` evaluates both sides
+    instead of proving: modulo a prime, at random points that `seed` chooses.
+
+    >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
+    >>> report = ird.check_certificate("ir_samples/openvino/segmentation_head.xml", low)
+    >>> print(report)
+    ok   up1: ConvolutionBackpropData = zero-insertion for the size [1, 16, 8, 8]
+    ok   up2: GroupConvolutionBackpropData = zero-insertion for the size [1, 16, 16, 16]
+    2 of 2 rewritten layers equal, 11 others unchanged
+    >>> bool(report)
+    True
+    """
+    source, other = inferred(graph_of(model)), graph_of(lowered)
+    if probe:
+        return probe_layers(source, other, seed=seed)
+    if isinstance(certificates, str | PathLike):
+        certificates = Certificates.from_json(Path(certificates).read_text("utf-8"))
+    return check(source, other, certificates)
+
+
+def write(model: ModelLike, path: str | PathLike[str]) -> None:
+    """Write `path` (.xml) and the `.bin` beside it, in standard operations, atomically.
+
+    OpenVINO loads the result and computes the same. Raises UnsupportedError for operations without
+    a standard spelling, InputError where constants have no data (E120), FileAccessError where the
+    files cannot be written.
+
+    >>> ird.write(ird.lower("ir_samples/openvino/group_deconv.xml"), "lowered.xml")
+    >>> list(ird.read("lowered.xml").nodes("GroupConvolutionBackpropData"))
+    []
+    """
+    write_ir(_writable(graph_of(model)), Path(path))
+
+
+def to_openvino(model: ModelLike) -> Any:
+    """Return a model as an `openvino.Model`, in standard operations and without a file.
+
+    Raises UnsupportedError for operations without a standard spelling and where the package
+    openvino is missing (extra `oracles`), InputError where constants have no data (E120).
+
+    >>> model = ird.to_openvino(ird.lower("ir_samples/openvino/group_deconv.xml"))
+    >>> [type(model).__name__, model.get_friendly_name(), *model.inputs[0].names]
+    ['Model', 'group_deconv', 'x']
+    """
+    return openvino_model(_writable(graph_of(model)))
+
+
+def stage(graph: Graph, path: str | PathLike[str], files: Files) -> tuple[Path, Path]:
+    """Write as `write` does; the files take their places with all others of `files`.
+
+    Returns where the `.xml` and the `.bin` stand until then. Raises what `write` raises.
+    """
+    return stage_ir(_writable(graph), Path(path), files)
+
+
+def _writable(graph: Graph) -> Graph:
+    return inferred(standardize(inferred(graph)))

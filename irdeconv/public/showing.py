@@ -1,0 +1,141 @@
+"""Compare, inspect, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial as partly
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from irdeconv.explanation import Explanation
+from irdeconv.explanation import explain as _explain
+from irdeconv.inspection import Inspection
+from irdeconv.inspection import inspect as _inspect
+from irdeconv.inspection.select import Order
+from irdeconv.models import ModelLike, graph_of, looks_like_a_model
+from irdeconv.passes.overrides import ShapeLike, input_shapes
+from irdeconv.public.rewriting import write
+from irdeconv.public.running import compile
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.plan import Plan
+from irdeconv.verify.compare.comparison import Comparison, compare_plan
+from irdeconv.verify.compare.lockstep import PlanPartner
+from irdeconv.verify.compare.partner import Partner
+from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
+from irdeconv.verify.compare.saved import SavedPartner
+
+
+def compare(
+    a: ModelLike,
+    b: ModelLike | Mapping[str, Any],
+    inputs: Feeds = (),
+    *,
+    tolerance: float | None = None,
+    weights: str | PathLike[str] | None = None,
+) -> Comparison:
+    """Run a model as it stands and compare every layer with another side's, on the same inputs.
+
+    `b` is a model, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
+    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
+    is true where everything agrees; it has `first_difference` and a record per tensor. A layer may
+    be off what it makes of b's own inputs by what rounding explains; `tolerance`, relative to a
+    tensor's largest value, replaces that.
+    Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
+
+    >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
+    >>> x = np.ones((2, 6, 4, 5), np.float32)
+    >>> report = ird.compare(g, ird.lower(g), x)
+    >>> report.passed, report.verdict
+    (True, 'the same: 1 output, 1 layer compared')
+    >>> wrong = {"deconv": np.zeros((2, 4, 9, 13), np.float32)}
+    >>> ird.compare(g, wrong, x).first_difference.name
+    'deconv'
+    """
+    plan = compile(a, None, threads=1, fuse=False)
+    with TemporaryDirectory(prefix="irdeconv-") as folder:
+        if isinstance(b, Mapping):
+            arrays = {name: np.asarray(v) for name, v in b.items()}
+            start: Callable[[], Partner] = partly(SavedPartner, plan.graph, arrays, "the arrays")
+        elif isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
+            start = partly(_stored, plan, b, inputs, weights, folder)
+        else:
+            other = compile(b, None, threads=1, fuse=False)
+            start = partly(PlanPartner, plan.graph, other, inputs)
+        return compare_plan(plan, start, inputs, tolerance)
+
+
+def _peer(b: str | PathLike[str]) -> bool:
+    return str(b).partition(":")[0] == "openvino"
+
+
+def _stored(
+    plan: Plan,
+    b: str | PathLike[str],
+    inputs: Feeds,
+    weights: str | PathLike[str] | None,
+    folder: str,
+) -> Partner:
+    """Return the partner that a text names; a model for OpenVINO is written to the folder."""
+    _, colon, file = str(b).partition(":")
+    if _peer(b):
+        openvino()  # before anything is written
+        if not colon:
+            file = str(Path(folder, "model.xml"))
+            write(plan.graph, file)
+        bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
+        return OpenVinoPartner(plan, Path(file), dict(bound), Path(weights) if weights else None)
+    return SavedPartner.open(plan.graph, Path(b))
+
+
+def inspect(
+    model: ModelLike,
+    lowered: ModelLike | None = None,
+    *,
+    only: str | Sequence[str] = (),
+    sort: Order | None = None,
+) -> Inspection:
+    """Return a table of the layers; `lowered` adds the deconvolutions after lowering.
+
+    `only` shows layers of a type or whose name fits a pattern (`*`, `?`, `[a-z]`), `sort` ("macs",
+    "bytes" or "params") the largest first. Shapes are those of the graph: `infer` first where the
+    file declares none. Raises UsageError where no layer fits.
+
+    >>> table = ird.inspect("ir_samples/openvino/segmentation_head.xml")
+    >>> table.totals.layers, table.totals.parameters, table.totals.macs
+    (19, 3592, 716800)
+    >>> [(d.name, d.macs_direct) for d in table.deconvolutions]
+    [('up1', 131072), ('up2', 36864)]
+    >>> net = ird.inspect("ir_samples/openvino/segmentation_head.xml", only="MaxPool")
+    >>> [(layer.name, str(layer.outputs[0].spec)) for layer in net.shown]
+    [('pool1', 'f32[1,8,16,16]'), ('pool2', 'f32[1,16,8,8]')]
+    """
+    other = None if lowered is None else graph_of(lowered)
+    patterns = [only] if isinstance(only, str) else only
+    return _inspect(graph_of(model), other, only=patterns, sort=sort)
+
+
+def explain(
+    model: ModelLike,
+    layer: str | None = None,
+    *,
+    solve: int | Sequence[int] | None = None,
+    shapes: Mapping[str, ShapeLike] | None = None,
+) -> Explanation:
+    """Return why deconvolutions give what they give, and what other systems would compute.
+
+    `layer` is a name; without it all are explained where they are few. `solve` lists attributes
+    that give this output size (one for all axes, or one per axis). A layer that its own system
+    refuses is explained as well. Raises UsageError for a name that is no deconvolution.
+
+    >>> found = ird.explain("ir_samples/openvino/deconv_3x3_to_5x5.xml", "deconv")
+    >>> print(str(found).splitlines()[0])
+    deconv: ConvolutionBackpropData (opset1), OpenVINO runtime
+    >>> found.accepted
+    True
+    """
+    graph = graph_of(model, shapes=shapes)
+    return _explain(graph, layer, solve, input_shapes(graph, shapes or {}))
