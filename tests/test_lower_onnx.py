@@ -324,7 +324,7 @@ def test_external_data_is_copied_into_another_folder(tmp_path: Path) -> None:
     assert ird.check_onnx(path, other / "low.onnx").passed
     checked(onnx.load(other / "low.onnx"))
     (other / "net.data").write_bytes(b"something else")
-    with pytest.raises(ird.UsageError, match="exists already"):
+    with pytest.raises(ird.UsageError, match="would be overwritten"):
         ird.lower_onnx(path, other / "new.onnx")
     assert (other / "net.data").read_bytes() == b"something else"
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from filecmp import cmp
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -167,8 +168,11 @@ def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, f
             source, target = model.folder / name, folder / name
             if not target.resolve().is_relative_to(folder.resolve()):
                 raise malformed(model.location, f'external data "{name}" lies outside the folder')
+            if not source.is_file() or (target.is_file() and cmp(source, target, shallow=False)):
+                continue
             if target.exists() and not force:
-                raise misused(f"{target} exists already; {source} would replace it", "--force")
+                message = f"{target} would be overwritten by a copy of {source}"
+                raise misused(message, "write the model into another folder; --force allows it")
             with failures(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 new = files.open(target)
