@@ -188,8 +188,8 @@ CODES: dict[str, Code] = {
         "run --form none --dump all -o FILE.npz saves all layers under their names",
     ),
     "E506": Code(
-        "a peer for comparison is missing or refuses the model",
-        "pip install 'irdeconv[oracles]'; validate tells what a runtime refuses",
+        "a peer for comparison refuses the model",
+        "validate tells what a runtime refuses",
     ),
     "E507": Code(
         "there is no such piece to cut out",
@@ -199,6 +199,10 @@ CODES: dict[str, Code] = {
     "E509": Code(
         "there is nothing to reduce",
         "the check has to fail on the model itself",
+    ),
+    "E520": Code(
+        "a package that is not required is missing or broken",
+        "irdeconv doctor tells which packages are there, and what they add",
     ),
     # E6xx: limits
     "E600": Code(

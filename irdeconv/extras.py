@@ -5,11 +5,40 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from irdeconv.errors import Diagnostic, UnsupportedError
+
+# The extra of pyproject.toml that installs a package, by what is imported.
+INSTALLED_BY = {
+    "PIL": "image",
+    "numba": "fast",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+}
 CAUSE_LENGTH = 200  # characters of the cause
 
 
 class ExtraError(Exception):
     """A package is missing or broken; the text continues "the package X ..."."""
+
+
+def needed(what: str, module: str, *names: str) -> Any:
+    """Import as `extra` does; UnsupportedError (E520) says that `what` needs the package."""
+    try:
+        return extra(module, *names)
+    except ExtraError as e:
+        raise lacking(what, module, str(e)) from e
+
+
+def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
+    """Return the error (E520) of a package that is missing or broken, and what installs it."""
+    package = module.partition(".")[0]
+    name = {"PIL": "Pillow"}.get(package, package)
+    hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
+    if not problem.endswith("not installed"):
+        hint = f"install it anew: pip install --force-reinstall {name}"
+    message = f"{what} needs the package {name}, which {problem}"
+    return UnsupportedError(Diagnostic("E520", "error", message, hint=hint))
 
 
 def extra(module: str, *names: str) -> Any:

@@ -25,7 +25,7 @@ from irdeconv.errors import (
     UsageError,
     misused,
 )
-from irdeconv.extras import ExtraError, extra
+from irdeconv.extras import needed
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
@@ -294,12 +294,7 @@ def openvino_model(graph: Graph) -> Any:
 
 
 def _openvino(*names: str) -> Any:
-    try:
-        return extra("openvino", *names)
-    except ExtraError as e:
-        message = f"an openvino.Model needs the package openvino, which {e}"
-        hint = "pip install 'irdeconv[oracles]'"
-        raise UnsupportedError(Diagnostic("E506", "error", message, hint=hint)) from e
+    return needed("an openvino.Model", "openvino", *names)
 
 
 def _refused(message: str, error: RuntimeError) -> UnsupportedError:

@@ -277,5 +277,5 @@ def test_options_that_do_not_fit(options: dict[str, Any]) -> None:
 
 def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: None)
-    with pytest.raises(ird.UsageError, match="needs the package onnxruntime"):
+    with pytest.raises(ird.UnsupportedError, match="needs the package onnxruntime"):
         ird.bench(network(), [X], against=["onnxruntime"])

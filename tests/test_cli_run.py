@@ -180,8 +180,8 @@ def test_images_need_pillow(
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     (tmp_path / "cat.png").touch()
-    assert command("run", net, f"x=@{tmp_path}/cat.png") == 2
-    assert "needs Pillow" in capsys.readouterr().err
+    assert command("run", net, f"x=@{tmp_path}/cat.png") == 4
+    assert "needs the package Pillow" in capsys.readouterr().err
 
 
 class Picture:

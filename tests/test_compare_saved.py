@@ -208,8 +208,8 @@ def test_without_openvino(
     monkeypatch.setitem(sys.modules, "openvino", None)
     assert main(["compare", str(net), "openvino"]) == 4
     err = capsys.readouterr().err
-    assert "error[E506]" in err
-    assert "pip install 'irdeconv[oracles]'" in err
+    assert "error[E520]" in err
+    assert "pip install 'irdeconv[openvino]'" in err
 
 
 def test_compare_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:

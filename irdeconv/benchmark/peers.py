@@ -14,7 +14,7 @@ import numpy as np
 
 from irdeconv.benchmark.machine import installed
 from irdeconv.errors import IrdeconvError, misused
-from irdeconv.extras import ExtraError, extra
+from irdeconv.extras import ExtraError, extra, lacking
 from irdeconv.graph import Graph
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.ops.core import Deconvolution
@@ -58,7 +58,7 @@ class _Impossible(Exception):
 
 @contextmanager
 def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[Peer]]:
-    """Yield the peers by name; UsageError for an unknown name or a package that is missing."""
+    """Yield the peers by name; UsageError for an unknown name, UnsupportedError without one."""
     for name in names:
         require_peer(name)
     binder = Binder.of(source.graph)
@@ -68,15 +68,13 @@ def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[
 
 
 def require_peer(name: str) -> None:
-    """Raise UsageError for a name that is unknown, and where one of its packages is missing."""
+    """Raise UsageError for an unknown name, UnsupportedError where a package of it is missing."""
     if name not in PEERS:
         message = f'there is no peer "{name}": {", ".join(PEERS)}'
         raise misused(message, did_you_mean(name, PEERS))
     for package in PEERS[name].packages:
         if installed(package) is None:
-            message = f"comparing with {name} needs the package {package}"
-            hint = f"python -m pip install {package}"
-            raise misused(message, hint)
+            raise lacking(f"comparing with {name}", package)
 
 
 def _peer(name: str, source: Source, inputs: Mapping[str, Array], folder: Path) -> Peer:

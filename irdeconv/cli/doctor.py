@@ -13,10 +13,11 @@ from typing import Any
 from irdeconv import __version__
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.extras import INSTALLED_BY
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "threadpoolctl")
 EXTRAS = {
-    "numba": "compiled kernels (extra fast)",
+    "numba": "compiled kernels",
     "openvino": "run the written IR in OpenVINO and compare results and times",
     "onnx": "convert ONNX models; check results against the ONNX node tests",
     "onnxruntime": "check results and compare times with ONNX Runtime",
@@ -56,8 +57,13 @@ def gather() -> dict[str, Any]:
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
-        "extras": {n: _package(n, required=False) | {"adds": adds} for n, adds in EXTRAS.items()},
+        "extras": {n: _extra(n, adds) for n, adds in EXTRAS.items()},
     }
+
+
+def _extra(name: str, adds: str) -> dict[str, str | None]:
+    module = MODULES.get(name, name).partition(".")[0]
+    return _package(name, required=False) | {"adds": adds, "extra": INSTALLED_BY[module]}
 
 
 def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
@@ -107,4 +113,5 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
             console.text(f"{name:<13} ", (p["version"], "green"), f" ({p['adds']})")
         else:
             console.text(f"{name:<13} not installed; adds: {p['adds']}")
+            console.text(f"{'':<13} pip install 'irdeconv[{p['extra']}]'")
     console.text(("broken: " + ", ".join(broken), "bold red") if broken else "everything is there")

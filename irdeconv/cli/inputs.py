@@ -13,7 +13,7 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import Diagnostic, LimitError, misused
-from irdeconv.extras import ExtraError, extra
+from irdeconv.extras import needed
 from irdeconv.graph import Graph
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Binder
@@ -217,11 +217,7 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     Path(path).stat()  # that a file is missing is said before that Pillow is
     if Path(path).is_dir():
         raise misused(f'"{path}" is a folder, not a file with the values of input "{name}"')
-    try:
-        pillow = extra("PIL.Image", "open", "UnidentifiedImageError")
-    except ExtraError as e:
-        message = f"{path}: reading images needs Pillow, which {e}"
-        raise misused(message, "pip install pillow, or use .npy") from e
+    pillow = needed(f"reading the image {path}", "PIL.Image", "open", "UnidentifiedImageError")
     shape = spec.shape
     if shape is None or len(shape) not in (3, 4):
         raise misused(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')

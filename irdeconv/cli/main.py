@@ -145,6 +145,8 @@ def _classify(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
         return 6, f"{where}{error.strerror or error}"
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("irdeconv"):
+        return 4, f"the package {error.name} is not installed; install irdeconv anew with pip"
     if isinstance(error, MemoryError):
         return 5, f"out of memory{': ' if str(error) else ''}{error}"
     return 70, f"{type(error).__name__}: {error}"

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.errors import Diagnostic, UnsupportedError
-from irdeconv.extras import ExtraError, extra
+from irdeconv.extras import needed
 from irdeconv.importers.builder import Refusal
 from irdeconv.spec import DYNAMIC, Array, Shape
 
@@ -40,12 +39,7 @@ _BY_ONNX_NAME = {
 
 def onnx_module(name: str = "onnx", *names: str) -> Any:
     """Import a module of the package onnx; UnsupportedError where it is missing or broken."""
-    try:
-        return extra(name, *names)
-    except ExtraError as e:
-        hint = "pip install 'irdeconv[onnx]'"
-        message = f"reading ONNX models needs the package onnx, which {e}"
-        raise UnsupportedError(Diagnostic("E502", "error", message, hint=hint)) from e
+    return needed("reading ONNX models", name, *names)
 
 
 def element_type(number: int) -> ElementType:

@@ -120,8 +120,8 @@ def bench(
     `inputs` are those of `run`. `rounds` rounds of about `seconds` each; the other options are
     those of `compile`. `against` names peers ("openvino", "onnxruntime") that run in the same
     rounds on one thread; they load `source`, by default the file that `model` names, where it is
-    one that they can read. Raises UsageError for a peer that is unknown or not installed, and for
-    peers beside several threads.
+    one that they can read. Raises UsageError for an unknown peer and for peers beside several
+    threads, UnsupportedError for one that is not installed.
 
     >>> x = np.zeros((1, 1, 3, 3), np.float32)
     >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, rounds=1, seconds=0.01)

@@ -20,7 +20,7 @@ import numpy as np
 
 from irdeconv.access import missing
 from irdeconv.errors import Diagnostic, UnsupportedError
-from irdeconv.extras import ExtraError, extra
+from irdeconv.extras import needed
 from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
@@ -53,10 +53,8 @@ Key = tuple[str, int]  # a layer's name and output port
 
 def openvino() -> Any:
     """Import OpenVINO; UnsupportedError where it is missing or broken."""
-    try:
-        return extra("openvino", "Core", "Model", "PartialShape", "opset8")
-    except ExtraError as e:
-        raise refused(f"comparing with OpenVINO needs the package openvino, which {e}") from e
+    names = "Core", "Model", "PartialShape", "opset8"
+    return needed("comparing with OpenVINO", "openvino", *names)
 
 
 def refused(message: str, hint: str | None = None) -> UnsupportedError:
