@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from types import FrameType
 
 EXIT_CODE = 130
@@ -26,14 +27,26 @@ class Interruption:
         self.over = False
 
     def watch(self) -> None:
-        """Take over SIGINT, unless who started the process has it ignored, as nohup does."""
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self.handle)
-            sys.unraisablehook = self.unraisable
+        """Take over SIGINT."""
+        signal.signal(signal.SIGINT, self.handle)
+        sys.unraisablehook = self.unraisable
 
-    def finished(self) -> None:
-        """Nothing is left to be tidied up: the next Ctrl-C ends the process."""
+    def _again(self) -> None:
+        time.sleep(0.01)
+        _thread.interrupt_main()
+
+    def finish(self) -> None:
+        """Nothing is left to be tidied up: the next Ctrl-C ends the process.
+
+        One that has come ends it now, because at its own end Python would wait for threads, and
+        kill itself where the exception has passed through generated code.
+        """
         self.over = True
+        if self.since is not None:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            os._exit(EXIT_CODE)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Answer SIGINT."""
@@ -48,7 +61,7 @@ class Interruption:
         """Raise a lost KeyboardInterrupt again; print other problems as usual."""
         if problem.exc_type is KeyboardInterrupt:
             self.lost = True
-            _thread.interrupt_main()
+            _thread.start_new_thread(self._again, ())  # here it would be lost as well
         else:
             sys.__unraisablehook__(problem)
 

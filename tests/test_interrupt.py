@@ -1,0 +1,132 @@
+"""Ctrl-C: 130 and no traceback, at any moment of a process; nothing half-written stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from irdeconv.cli import interrupt
+from irdeconv.cli.interrupt import EXIT_CODE, Interruption
+from support.ir_text import write_ir
+from support.layers import Layer
+
+LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+# Says when it begins to import the package.
+START = """
+import os, sys
+os.write(1, b"!")
+try:
+    from irdeconv.__main__ import main
+except KeyboardInterrupt:
+    os._exit(130)
+sys.exit(main())
+"""
+COMMANDS = {
+    "help": ["--help"],
+    "validate": ["validate", "net.xml"],
+    "lower": ["lower", "net.xml", "-o", "out.xml", "--certify", "proof.json", "-q"],
+    "run": ["run", "net.xml", "-q"],
+    "compare": ["compare", "net.xml"],
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("verb", COMMANDS)
+@pytest.mark.parametrize("delay", [0.003, 0.02, 0.05, 0.1, 0.25])
+def test_a_process_that_is_interrupted(verb: str, delay: float, tmp_path: Path) -> None:
+    write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
+    given = set(tmp_path.iterdir())
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", START, *COMMANDS[verb]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.read(1) == b"!"
+        time.sleep(delay)
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=60)
+    # It may have been done before, or nothing was left of it but Python itself.
+    assert running.returncode in (EXIT_CODE, 0, -signal.SIGINT)
+    assert errors == b""
+    made = {p.name for p in set(tmp_path.iterdir()) - given}
+    assert made in (set(), {"out.xml", "out.bin"}, {"out.xml", "out.bin", "proof.json"})
+    if delay < 0.01:
+        assert running.returncode == EXIT_CODE
+
+
+class Gone(Exception):
+    pass
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(time=100.0)
+    stands_for_time = SimpleNamespace(monotonic=lambda: clock.time, sleep=lambda seconds: None)
+    monkeypatch.setattr(interrupt, "time", stands_for_time)
+
+    def leave(code: int) -> None:
+        assert code == EXIT_CODE
+        raise Gone
+
+    monkeypatch.setattr(os, "_exit", leave)
+    return clock
+
+
+def test_the_first_is_raised_and_time_is_left_to_tidy_up(now: SimpleNamespace) -> None:
+    process = Interruption()
+    with pytest.raises(KeyboardInterrupt):
+        process.handle(signal.SIGINT, None)
+    now.time += 0.9
+    process.handle(signal.SIGINT, None)
+    now.time += 0.2
+    with pytest.raises(Gone):
+        process.handle(signal.SIGINT, None)
+
+
+def test_one_that_was_lost_is_raised_again(
+    now: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again: list[object] = []
+    monkeypatch.setattr(
+        interrupt._thread, "start_new_thread", lambda function, args: again.append(function)
+    )
+    process = Interruption()
+    with pytest.raises(KeyboardInterrupt):
+        process.handle(signal.SIGINT, None)
+    process.unraisable(SimpleNamespace(exc_type=KeyboardInterrupt))  # type: ignore[arg-type]
+    assert again == [process._again]
+    with pytest.raises(KeyboardInterrupt):
+        process.handle(signal.SIGINT, None)
+    assert capsys.readouterr().err == ""
+    seen: list[object] = []
+    monkeypatch.setattr(sys, "__unraisablehook__", seen.append)
+    other = SimpleNamespace(exc_type=ValueError)
+    process.unraisable(other)  # type: ignore[arg-type]
+    assert seen == [other]
+    assert len(again) == 1
+
+
+def test_at_the_end_nothing_is_waited_for(now: SimpleNamespace) -> None:
+    process = Interruption()
+    process.finish()
+    with pytest.raises(Gone):
+        process.handle(signal.SIGINT, None)
+    process = Interruption()
+    with pytest.raises(KeyboardInterrupt):
+        process.handle(signal.SIGINT, None)
+    with pytest.raises(Gone):
+        process.finish()
