@@ -43,6 +43,9 @@ if TYPE_CHECKING:
         write,
     )
     from irdeconv.benchmark import BenchReport
+    from irdeconv.conformance.manifest import Suite
+    from irdeconv.conformance.report import SuiteReport
+    from irdeconv.conformance.suite import check_suite, run_suite, suite
     from irdeconv.errors import (
         ArgumentTypeError,
         Diagnostic,
@@ -85,6 +88,9 @@ _OFFERS = {
         inspect lower parse raise_ read reduce rename
         run to_openvino validate write""",
     "benchmark": "BenchReport",
+    "conformance.manifest": "Suite",
+    "conformance.report": "SuiteReport",
+    "conformance.suite": "check_suite run_suite suite",
     "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
         InputError IrdeconvError LimitError LoweringError NothingToReduceError UnsupportedError
         UsageError""",
@@ -145,6 +151,8 @@ __all__ = [
     "RaisingReport",
     "Reduced",
     "Spec",
+    "Suite",
+    "SuiteReport",
     "UnsupportedError",
     "UsageError",
     "Value",
@@ -153,6 +161,7 @@ __all__ = [
     "certify",
     "check_certificate",
     "check_onnx",
+    "check_suite",
     "compare",
     "compile",
     "convert",
@@ -169,6 +178,8 @@ __all__ = [
     "reduce",
     "rename",
     "run",
+    "run_suite",
+    "suite",
     "to_openvino",
     "validate",
     "write",

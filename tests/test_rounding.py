@@ -133,3 +133,14 @@ def test_every_operation_stays_within_its_bound(row: Case) -> None:
             assert np.all(apart <= np.nan_to_num(bound.limit)), bound.rule
         else:
             assert bound == Allowed(0.0, "exact")
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_a_bad_value_leaves_the_bounds_of_what_it_does_not_reach(bad: float) -> None:
+    op, w = core.Deconvolution((2,), (1,)), normal(1, 1, 1, 3)
+    x = normal(1, 1, 6)
+    (before,) = allowed(op, (x, w, ONE, ONE), evaluate(op, (x, w, ONE, ONE)))
+    x[0, 0, 5] = bad
+    (bound,) = allowed(op, (x, w, ONE, ONE), evaluate(op, (x, w, ONE, ONE)))
+    assert np.array_equal(bound.limit[..., :7], before.limit[..., :7])
+    assert not np.isfinite(bound.limit[..., 9:]).any()

@@ -56,8 +56,9 @@ LEVELS = (
         "the arrows of the data flow",
     ),
     (
-        "verify/proof verify/onnx_models verify/compare inspection explanation benchmark",
-        "proving, comparing, showing, explaining, timing",
+        "verify/proof verify/onnx_models verify/compare inspection explanation benchmark "
+        "conformance",
+        "proving, comparing, showing, explaining, timing, conformance",
     ),
     ("models", "whatever is given becomes a graph"),
     ("reducing", "what a failing model can do without"),

@@ -137,23 +137,33 @@ def junit(by_file: dict[str, list[Diagnostic]]) -> str:
     for file, found in by_file.items():
         cases = max(1, len(errors[file]))
         suite = ElementTree.SubElement(
-            root, "testsuite", name=_xml(file), tests=str(cases), failures=str(len(errors[file]))
+            root,
+            "testsuite",
+            name=xml_text(file),
+            tests=str(cases),
+            failures=str(len(errors[file])),
         )
         for d in errors[file]:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=_xml(file), name=_xml(f"{d.code} {d.layer or ''}")
+                suite,
+                "testcase",
+                classname=xml_text(file),
+                name=xml_text(f"{d.code} {d.layer or ''}"),
             )
-            failure = ElementTree.SubElement(case, "failure", type=d.code, message=_xml(d.message))
-            failure.text = _xml(d.render())
+            failure = ElementTree.SubElement(
+                case, "failure", type=d.code, message=xml_text(d.message)
+            )
+            failure.text = xml_text(d.render())
         if not errors[file]:
-            ElementTree.SubElement(suite, "testcase", classname=_xml(file), name="valid")
+            ElementTree.SubElement(suite, "testcase", classname=xml_text(file), name="valid")
         rest = [d.render() for d in found if d.severity != "error"]
         if rest:
-            ElementTree.SubElement(suite, "system-out").text = _xml("\n".join(rest))
+            ElementTree.SubElement(suite, "system-out").text = xml_text("\n".join(rest))
     ElementTree.indent(root, " ")
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Return the text without what XML 1.0 cannot hold."""
     return _NOT_XML.sub("\ufffd", text).strip()

@@ -36,6 +36,7 @@ VERBS = {
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",
+    "suite": "conformance vectors for hardware and compilers: make them, judge results",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
 }

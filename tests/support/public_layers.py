@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
+from irdeconv.conformance.networks import NETWORKS
 from support.layers import Ints, Layer
 
 
@@ -112,28 +113,4 @@ def macs_by_theory(layer: Layer) -> dict[str, int]:
     return {name: channels * math.prod(map(macs, axes)) for name, macs in rules.items()}
 
 
-PUBLISHED = (
-    Published("DCGAN, 64 pixels", (1, 512, 4, 4), 256, 4, 2, 1),
-    Published("pix2pix, U-Net 256", (1, 1024, 16, 16), 256, 4, 2, 1),
-    Published("CycleGAN, ResNet generator", (1, 256, 64, 64), 128, 3, 2, 1, 1),
-    Published("StyleGAN2, modulated, batch 2 as groups", (1, 1024, 32, 32), 1024, 3, 2, 0, 0, 2),
-    Published("U-Net", (1, 1024, 28, 28), 512, 2, 2),
-    Published("FCN-32s, bilinear per class", (1, 21, 16, 16), 21, 64, 32, 0, 0, 21),
-    Published("FCN-8s, bilinear per class", (1, 21, 34, 34), 21, 4, 2, 0, 0, 21),
-    Published("DeconvNet, deconv1_1", (1, 64, 224, 224), 64, 3, 1, 1),
-    Published("FSRCNN x3", (1, 56, 85, 85), 1, 9, 3, 4, 2),
-    Published("waifu2x upconv_7", (1, 256, 60, 60), 3, 4, 2, 3),
-    Published("Real-CUGAN x3", (1, 64, 100, 100), 3, 5, 3, 2),
-    Published("DBNet, text detection", (1, 64, 160, 160), 64, 2, 2),
-    Published("SimpleBaseline, pose", (1, 2048, 8, 6), 256, 4, 2, 1),
-    Published("CenterNet, ResNet-18", (1, 512, 16, 16), 256, 4, 2, 1),
-    Published("Mask R-CNN, mask head, 8 regions", (8, 256, 14, 14), 256, 2, 2),
-    Published("PointPillars, third block", (1, 256, 62, 54), 128, 4, 4),
-    Published("FlowNetS, deconv5", (1, 1024, 6, 8), 512, 4, 2, 1),
-    Published("HiFi-GAN V1, first", (1, 512, 32), 256, 16, 8, 4),
-    Published("WaveGAN, first", (1, 1024, 16), 512, 25, 4, 11, 1),
-    Published("WaveGlow, mel upsampling", (1, 80, 63), 80, 1024, 256),
-    Published("Demucs, last decoder", (1, 64, 2048), 8, 8, 4),
-    Published("3D U-Net", (1, 512, 9, 9, 7), 512, 2, 2),
-    Published("V-Net", (1, 256, 8, 8, 4), 128, 2, 2),
-)
+PUBLISHED = tuple(Published(*astuple(layer)) for layer in NETWORKS)

@@ -130,9 +130,15 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
     factor = gamma(n, unit(y))
     name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
     what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
-    flushed = n * SMALLEST * max((float(np.max(absolute(x), initial=1)) for x in inputs), default=1)
+    flushed = n * SMALLEST * max(map(_largest, inputs), default=1.0)
     # The magnitude is itself rounded.
     return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
+
+
+def _largest(x: Array) -> float:
+    """Return the largest finite magnitude, at least 1."""
+    size = absolute(x)
+    return float(np.max(size, initial=1, where=np.isfinite(size)))
 
 
 def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:

@@ -1,0 +1,78 @@
+"""Suites in running systems: they pass, but for the defects that the manifest tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import irdeconv as ird
+from irdeconv.conformance.known import DEFECTS
+from irdeconv.conformance.manifest import Suite
+from irdeconv.conformance.report import SuiteReport, check
+from irdeconv.conformance.running import file_of, run
+
+pytest.importorskip("openvino")
+pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+pytestmark = pytest.mark.oracles
+
+
+def judged(suite: Suite, peer: str, *, lowered: bool = False) -> SuiteReport:
+    ran = run(suite, peer, lowered=lowered)
+    return check(suite, ran.arrays, ran.problems, (peer, file_of(peer, lowered=lowered)))
+
+
+def explained(report: SuiteReport) -> None:
+    """What fails is told in the manifest, and what is told there does fail."""
+    wrong = {c.name for c in report.cases if not c.passed}
+    known = {c.name for c in report.cases if c.known}
+    assert wrong - known == set(), report
+    # Memory that is not written may hold what is expected.
+    assert {n for n in known - wrong if "empty" not in n and "nonfinite" not in n} == set()
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    folder = tmp_path_factory.mktemp("suites") / "all"
+    only = ["openvino-*", "onnx-*", "*-quick-*", "*-pairs-0?0"]
+    return ird.suite(
+        folder, ["all"], ["quick", "pairs", "edges"], only=only, form="zero-insertion", onnx=True
+    )
+
+
+@pytest.mark.parametrize("lowered", [False, True], ids=["model", "lowered"])
+def test_openvino_passes(vectors: Suite, lowered: bool) -> None:
+    report = judged(vectors, "openvino", lowered=lowered)
+    explained(report)
+    assert report.counts["passed"] > 150
+
+
+def test_onnx_runtime_passes(vectors: Suite) -> None:
+    onnx_cases = [c for c in vectors.cases if c.layer.dialect == "onnx"]
+    report = judged(Suite(vectors.folder, vectors.facts, tuple(onnx_cases)), "onnxruntime")
+    explained(report)
+    assert report.counts["passed"] > 40
+
+
+def test_onnx_models_are_valid(vectors: Suite) -> None:
+    for case in vectors.cases:
+        if case.has("model.onnx"):
+            model = onnx.load(case.path("model.onnx"))
+            onnx.checker.check_model(model)
+
+
+def test_floats_pass_within_their_bounds(tmp_path: Path) -> None:
+    suite = ird.suite(
+        tmp_path / "floats", ["onnx", "onednn"], ["quick", "networks"], data="floats", onnx=True
+    )
+    explained(judged(suite, "openvino"))
+    onnx_cases = tuple(c for c in suite.cases if c.layer.dialect == "onnx")
+    explained(judged(Suite(suite.folder, suite.facts, onnx_cases), "onnxruntime"))
+
+
+def test_every_listed_defect_is_met(vectors: Suite) -> None:
+    """A defect that no case shows would be an untested claim; two need cases of their own."""
+    told = {(k["peer"], k["text"]) for case in vectors.cases for k in case.known}
+    unmet = {d.text for d in DEFECTS if (d.peer, d.text) not in told}
+    assert unmet <= {d.text for d in DEFECTS if "3D" in d.text or "f64 is" in d.text}
