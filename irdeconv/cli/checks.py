@@ -48,8 +48,9 @@ def check_options(args: argparse.Namespace) -> None:
         load_profile(options["target"])
     if isinstance(options.get("tune"), str):
         _check_measurements(Path(options["tune"]))
-    if "dump_dir" in options:
-        require_folder(Path(options["dump_dir"]))
+    for name in ("dump_dir", "reduce"):
+        if name in options:
+            require_folder(Path(options[name]))
 
 
 def require_given(options: Mapping[str, Any]) -> None:

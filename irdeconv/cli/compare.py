@@ -12,6 +12,7 @@ n counts the terms of a sum; gamma~_n takes roundings of many terms as independe
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from irdeconv.verify.compare.comparison import Comparison
 
 PEER = "openvino"
+REPORT = "report.json"
 
 
 def configure(parser: OptionParser) -> None:
@@ -53,6 +55,12 @@ def configure(parser: OptionParser) -> None:
         help="allowed difference relative to a tensor's largest value (default: what rounding "
         "explains, layer by layer)",
     )
+    parser.add_argument(
+        "--reduce",
+        metavar="DIR",
+        help="write the first layer that differs here: both sides of it, its inputs and outputs, "
+        "and report.json with the commands that show it",
+    )
     parser.add_argument("--all", action="store_true", help="list layers that agree, too")
     add_format(parser)
 
@@ -67,6 +75,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
+    _protect(args)
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
@@ -78,7 +87,25 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.json("compare", content)
     else:
         _text(result, console, everything=args.all)
+    if args.reduce is not None and result.first_difference is not None:
+        console.log(f"wrote {Path(args.reduce, REPORT)} and the files that it names")
     return 0 if result.passed else 1
+
+
+def _protect(args: argparse.Namespace) -> None:
+    """Refuse a folder of --reduce whose files would replace what is read."""
+    from irdeconv.errors import misused
+    from irdeconv.reducing.around import NAMES
+
+    if args.reduce is None:
+        return
+    arrays = (text.rpartition("@")[2] for text in args.inputs)
+    sources = (args.file, args.weights, args.other, args.other_weights, *arrays)
+    read = {Path(source).resolve() for source in sources if source}
+    for name in NAMES:
+        if Path(args.reduce, name).resolve() in read:
+            message = f"--reduce {args.reduce} would overwrite the input {name}"
+            raise misused(message, "name another folder")
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
@@ -105,23 +132,24 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
     from irdeconv.cli.model import read_file
 
     other = args.other
+    wanted = {"tolerance": args.tolerance, "reduce": args.reduce}
     if other is None:
         b = api.lower(a, args.form or api.DEFAULT_FORM, args.target).graph
-        return api.compare(a, b, inputs, tolerance=args.tolerance)
+        return api.compare(a, b, inputs, **wanted)
     system, _, file = other.partition(":")
     if system == PEER:
         readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
         file = file or (args.file if readable else "")
         weights = args.weights if file == args.file else args.other_weights
         peer = f"{PEER}:{file}" if file else PEER
-        return api.compare(a, peer, inputs, tolerance=args.tolerance, weights=weights)
+        return api.compare(a, peer, inputs, **wanted, weights=weights)
     if other.endswith(".npz"):
-        return api.compare(a, other, inputs, tolerance=args.tolerance)
+        return api.compare(a, other, inputs, **wanted)
     b = read_file(other, args.other_weights, args.semantics)
     renamed = matched(b, inputs, other)
     b = specialize(api.infer(b), renamed, every=bool(args.shape))
     feeds = inputs if set(renamed) == set(inputs) else list(renamed.values())
-    return api.compare(a, b, feeds, tolerance=args.tolerance)
+    return api.compare(a, b, feeds, **wanted)
 
 
 def _diagnostics(result: Comparison) -> list[Diagnostic]:

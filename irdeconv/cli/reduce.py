@@ -103,7 +103,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
     done = reduce_model(api.infer(graph), inputs, _with_second(args, task))
     with together() as files:
-        written = [str(p) for p in stage_variant(done.variant, out, files)]
+        written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
     command = _command(args, out)
     if console.wants_json:

@@ -13,6 +13,7 @@ import numpy as np
 
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
+from irdeconv.graph import Graph
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
 from irdeconv.inspection.select import Order
@@ -20,6 +21,8 @@ from irdeconv.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.public.rewriting import write
 from irdeconv.public.running import compile
+from irdeconv.reducing.around import Recorder, find_around, write_around
+from irdeconv.reducing.reduce import PEER
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify.compare.comparison import Comparison, compare_plan
@@ -36,6 +39,7 @@ def compare(
     *,
     tolerance: float | None = None,
     weights: str | PathLike[str] | None = None,
+    reduce: str | PathLike[str] | None = None,
 ) -> Comparison:
     """Run a model as it stands and compare every layer with another side's, on the same inputs.
 
@@ -43,7 +47,8 @@ def compare(
     "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
     is true where everything agrees; it has `first_difference` and a record per tensor. A layer may
     be off what it makes of b's own inputs by what rounding explains; `tolerance`, relative to a
-    tensor's largest value, replaces that.
+    tensor's largest value, replaces that. `reduce` is a folder for the first layer that differs:
+    both sides of it, its inputs, both outputs, and a report.json with the commands that show it.
     Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
@@ -57,15 +62,32 @@ def compare(
     """
     plan = compile(a, None, threads=1, fuse=False)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
-        if isinstance(b, Mapping):
-            arrays = {name: np.asarray(v) for name, v in b.items()}
-            start: Callable[[], Partner] = partly(SavedPartner, plan.graph, arrays, "the arrays")
-        elif isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
-            start = partly(_stored, plan, b, inputs, weights, folder)
-        else:
-            other = compile(b, None, threads=1, fuse=False)
-            start = partly(PlanPartner, plan.graph, other, inputs)
-        return compare_plan(plan, start, inputs, tolerance)
+        start, other = _second_side(plan, b, inputs, weights, folder)
+        recorder = Recorder(start)
+        result = compare_plan(plan, recorder, inputs, tolerance)
+        if reduce is not None:
+            around = find_around(plan, recorder, inputs, result, other, tolerance)
+            if around is not None:
+                is_peer = isinstance(b, str) and b == PEER
+                write_around(around, Path(reduce), PEER if is_peer else None)
+        return result
+
+
+def _second_side(
+    plan: Plan,
+    b: ModelLike | Mapping[str, Any],
+    inputs: Feeds,
+    weights: str | PathLike[str] | None,
+    folder: str,
+) -> tuple[Callable[[], Partner], Graph | None]:
+    """Return what starts the partner, and its graph where it is one that is run here."""
+    if isinstance(b, Mapping):
+        arrays = {name: np.asarray(v) for name, v in b.items()}
+        return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
+    if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
+        return partly(_stored, plan, b, inputs, weights, folder), None
+    other = compile(b, None, threads=1, fuse=False)
+    return partly(PlanPartner, plan.graph, other, inputs), other.graph
 
 
 def _peer(b: str | PathLike[str]) -> bool:

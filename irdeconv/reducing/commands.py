@@ -208,7 +208,7 @@ class CallCheck:
     def __call__(self, variant: Variant) -> Outcome:
         """Call the function."""
         try:
-            fails = bool(self.function(variant.graph.copy(), dict(variant.feeds)))
+            fails = bool(self.function(variant.graph.copy(), variant.inputs))
         except Exception as e:
             if not self.seen:
                 raise

@@ -15,7 +15,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.reducing.flow import Flow
-from irdeconv.reducing.variant import Variant, is_valid, layers
+from irdeconv.reducing.variant import PASSIVE, Variant, is_valid, layers
 from irdeconv.spec import Array
 from irdeconv.verify.compare.lockstep import layer_keys, other_parts
 
@@ -30,11 +30,13 @@ class Knife:
     `units` are its layers, producers first, and with two sides the outputs that no matched layer
     makes. What is cut off in front becomes an input with the value that flows there. What follows
     from constants becomes a constant, and so do integers and booleans, because shapes, axes and
-    indices depend on them; with `frozen` everything does but the first input.
+    indices depend on them; with `frozen` everything does but the first input. `known` are the
+    nodes of the first graph at which it may be cut (None: all).
     """
 
     base: Variant
     frozen: bool = False
+    known: Collection[int] | None = None
     flow: Flow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,13 +46,21 @@ class Knife:
     def units(self) -> list[Unit]:
         """The layers that pieces are made of, in the first graph's order."""
         graphs = self.base.graphs
-        if len(graphs) == 1:
-            return [(n.id,) for n in layers(graphs[0])]
-        pairs = matched(*graphs)
-        results = zip(graphs[0].results, graphs[1].results, strict=False)
-        both = ((a.id, b.id) for a, b in results if not _made_by(graphs, (a, b), pairs))
-        order = [(n.id, pairs[n.id]) for n in layers(graphs[0]) if n.id in pairs]
-        return [*order, *both]
+        pairs = matched(*graphs) if len(graphs) > 1 else {}
+        order = [n.id for n in layers(graphs[0]) if len(graphs) == 1 or n.id in pairs]
+        inner = [
+            (i, pairs[i]) if pairs else (i,) for i in order if self.known is None or i in self.known
+        ]
+        ends = zip(*(g.results for g in graphs), strict=False)
+        return [*inner, *(tuple(n.id for n in e) for e in ends if not self._made(e, set(inner)))]
+
+    def _made(self, results: tuple[Node, ...], units: set[Unit]) -> bool:
+        """Whether an output is that of one unit on all sides, or an input or constant."""
+        pairs = zip(self.base.graphs, results, strict=True)
+        sources = [g.inputs_of(r.id)[0] for g, r in pairs]
+        types = {self.base.graph.node(sources[0].node).type}
+        same_port = len({s.port for s in sources}) == 1
+        return bool(types & set(PASSIVE)) or (same_port and tuple(s.node for s in sources) in units)
 
     def names(self, units: Iterable[Unit]) -> list[str]:
         """Return the names of units on the first side."""
@@ -77,6 +87,12 @@ class Knife:
         built = [side.build(inputs, wanted) for side in sides]
         fitting = tuple(g for g in built if g is not None and is_valid(g))
         return Variant(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
+
+    def borders(self, kept: Sequence[Unit]) -> list[Value]:
+        """Return the tensors of the first graph at which a piece is cut off in front."""
+        graphs = enumerate(self.base.graphs)
+        cuts = {cut for i, g in graphs for cut in _Side(g, i, self.units, set(kept)).cuts}
+        return sorted(Value(unit[0], port) for unit, port in cuts)
 
     def ends(self, kept: Sequence[Unit]) -> list[Port]:
         """Return the outputs of the kept units that something else reads, or nothing at all."""
@@ -110,6 +126,7 @@ class Knife:
                 op = Parameter(shape=shape, element_type=spec.dtype)
                 out.feeds[name] = array
             names = tuple(filter(None, node.tensor_names[value.port : value.port + 1]))
+            names = names or (() if name in self._tensors else ((name,),))
             out.cuts[cut] = Node(0, op, name, tensor_names=names)
         return out
 
@@ -117,6 +134,12 @@ class Knife:
         if self.flow.is_guessed(value):
             return False
         return value.node in self._fixed or not real or (self.frozen and not first)
+
+    @cached_property
+    def _tensors(self) -> set[str]:
+        """The names of all tensors of the first graph."""
+        ports = (names for n in self.base.graph.nodes() for names in n.tensor_names)
+        return {name for names in ports for name in names}
 
     @cached_property
     def _fixed(self) -> set[int]:
@@ -228,9 +251,3 @@ def matched(a: Graph, b: Graph) -> dict[int, int]:
     unlike = other_parts(keys_a.values(), keys_b.values())
     theirs = {key: i for i, key in keys_b.items() if key not in unlike}
     return {i: theirs[key] for i, key in keys_a.items() if key in theirs}
-
-
-def _made_by(graphs: tuple[Graph, ...], results: tuple[Node, Node], pairs: dict[int, int]) -> bool:
-    """Whether an output is that of one matched layer on both sides."""
-    a, b = (g.inputs_of(r.id)[0] for g, r in zip(graphs, results, strict=True))
-    return pairs.get(a.node) == b.node and a.port == b.port

@@ -28,7 +28,7 @@ def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     for graph, target in zip(variant.graphs, paths, strict=True):
         stage_ir(inferred(standardize(inferred(graph))), target, files)
     inputs = path.with_suffix(".npz")
-    files.write(inputs, npz(variant.feeds))
+    files.write(inputs, npz(variant.inputs))
     models = [p.with_suffix(suffix) for p in paths for suffix in (".xml", ".bin")]
     return [*models, inputs]
 

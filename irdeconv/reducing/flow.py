@@ -39,6 +39,11 @@ class Flow:
         found = self._compute(set(missing)) if missing else {}
         return {v: self._known.get(v, found.get(v)) for v in wanted}
 
+    def replace(self, value: Value, array: Array) -> None:
+        """Let a value be another one than the graph computes."""
+        self._known[value] = array
+        self._random.discard(value.node)
+
     def is_guessed(self, value: Value) -> bool:
         """Whether a value is random, or computed of random ones."""
         return value.node in self._random

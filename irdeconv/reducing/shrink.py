@@ -55,9 +55,7 @@ class Reduced:
     `repeated` those that had been already, `undecided` those of which a check could say nothing.
     """
 
-    graph: Graph
-    other: Graph | None
-    inputs: dict[str, Array]
+    piece: Variant
     before: ModelSize
     after: ModelSize
     found: str
@@ -68,16 +66,24 @@ class Reduced:
     stopped: str | None = None
 
     @property
-    def layers(self) -> list[Node]:
-        """The layers that are left, producers first."""
-        return self.variant.layers
+    def graph(self) -> Graph:
+        """The piece."""
+        return self.piece.graph
 
     @property
-    def variant(self) -> Variant:
-        """The piece as it was checked."""
-        return Variant(
-            (self.graph,) if self.other is None else (self.graph, self.other), self.inputs
-        )
+    def other(self) -> Graph | None:
+        """The same piece of the second model."""
+        return self.piece.graphs[1] if len(self.piece.graphs) > 1 else None
+
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The values of the piece's inputs by name."""
+        return self.piece.inputs
+
+    @property
+    def layers(self) -> list[Node]:
+        """The layers that are left, producers first."""
+        return self.piece.layers
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -123,9 +129,7 @@ def shrink(
         stopped = "interrupted"
     best = search.best
     return Reduced(
-        graph=best.graph,
-        other=best.graphs[1] if len(best.graphs) > 1 else None,
-        inputs=best.feeds,
+        piece=best,
         before=ModelSize.of(original.graph),
         after=ModelSize.of(best.graph),
         found=search.outcome.said,

@@ -44,6 +44,11 @@ class Variant:
         """The values of the inputs in order."""
         return [self.feeds[n.name] for n in self.graph.parameters]
 
+    @property
+    def inputs(self) -> dict[str, Array]:
+        """The values of the inputs by the names under which other runtimes know them as well."""
+        return dict(zip(self.graph.inputs, self.arrays, strict=True))
+
     def edited(self, edit: Edit, feeds: Mapping[str, Array] | None = None) -> Variant | None:
         """Return a copy with other operations where `edit` gives one, and with other feeds.
 
