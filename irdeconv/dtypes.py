@@ -12,7 +12,7 @@ import numpy as np
 Kind = Literal["float", "int", "uint", "bool", "string"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ElementType:
     """One element type.
 
@@ -28,6 +28,9 @@ class ElementType:
     kind: Kind
 
     def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
         return self.name
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
@@ -292,6 +293,8 @@ def op(
                     raise TypeError(f"{spelled} {v} is registered twice")
                 REGISTRY[spelled, v] = made
         TYPES.setdefault(type, []).append(made)
+        # pickle looks a class up in its module, those too that a function makes.
+        vars(sys.modules[cls.__module__]).setdefault(cls.__name__, made)
         attributes(made)  # a field of a type that XML cannot spell fails here
         return cls if made is cls else made  # type: ignore[no-any-return]
 

@@ -23,7 +23,7 @@ from irdeconv.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Node
+    from irdeconv.graph import Graph, Node
     from irdeconv.runtime.program import Step
     from irdeconv.spec import Array
 
@@ -43,6 +43,14 @@ def configure(parser: OptionParser) -> None:
         action="store_true",
         help="tell which layers each executed step covers, its kernel and why (with --dump the "
         "layers are executed one by one)",
+    )
+    parser.add_argument(
+        "--outputs",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="compute only this output, layer or tensor, also an inner one, and what it needs; may "
+        "be repeated",
     )
     parser.add_argument(
         "--dump",
@@ -71,13 +79,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
     items = [*args.inputs, *args.values]
     check_array_file(args.output)
     protect(args.output, _files(args, items), force=args.force)
-    graph = inferred(read(args), args.shape)
-    check_single(args.output, graph.outputs, args.dump if args.dump_dir is None else ())
-    inputs = gather(graph, items, args.seed, console, limit=args.max_memory)
+    whole = inferred(read(args), args.shape)
+    graph, names = _asked(whole, args.outputs)
+    check_single(args.output, names, args.dump if args.dump_dir is None else ())
+    fed = gather(whole, items, args.seed, console, limit=args.max_memory)
+    inputs = {name: fed[name] for name in graph.inputs}
     plan = api.compile(specialize(graph, inputs), exact=args.exact, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
-    outputs = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
+    arrays = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
+    outputs = dict(zip(names, arrays.values(), strict=True))
     if args.output:
         save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
         console.log(f"wrote {args.output}")
@@ -93,6 +104,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         _text(facts, outputs, console)
     return 0
+
+
+def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
+    """Return what computes the outputs that are asked for, and their names."""
+    from irdeconv.editing.outputs import with_outputs
+
+    return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
 
 
 def _files(args: argparse.Namespace, items: list[str]) -> Iterator[str | None]:

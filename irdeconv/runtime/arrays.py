@@ -48,7 +48,7 @@ def _why(value: Any) -> tuple[str | None, str | None]:
     layout = str(getattr(value, "layout", "strided"))
     dtype = str(getattr(value, "dtype", ""))
     if device.startswith("meta"):
-        return "it has a shape but no data (device meta)", None
+        return "it has a shape but no data (device meta)", "give a tensor that holds data"
     if "sparse" in layout:
         return "it is sparse", "array.to_dense()"
     if getattr(value, "requires_grad", False) is True:

@@ -20,12 +20,14 @@ from irdeconv.errors import (
 )
 from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.kernels.shared.team import Threads
 from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.plural import count
 from irdeconv.runtime.blas import blas_threads
+from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
@@ -60,6 +62,19 @@ class Plan:
         facts = repr(self.graph)[1:-1].partition('": ')[2].split(", ")[1:]
         facts = [count(len(self.steps), "step"), *facts, count(threads, "thread")]
         return line(self, self.graph.info.name, *facts, *["exact"] * self.exact)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Memory, threads and locks are made anew, where the plan is unpickled or copied.
+        own = self.settings
+        tuner = Tuner(measure=own.tuner.measure, path=own.tuner.path)
+        return _again, (
+            self.graph.copy(),
+            self.exact,
+            own.fuse,
+            own.team.threads,
+            tuner,
+            own.max_memory,
+        )
 
     def _repr_html_(self) -> str:
         rows = [
@@ -179,6 +194,13 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     else:
         fold(graph, _failure)  # what cannot be executed is said now
     return plan
+
+
+def _again(
+    graph: Graph, exact: bool, fuse: bool, threads: int, tuner: Tuner, max_memory: int | None
+) -> Plan:
+    settings = Settings(fuse, Threads(threads), tuner, max_memory)
+    return build_plan(graph, exact=exact, settings=settings)
 
 
 def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:

@@ -1,0 +1,237 @@
+"""What objects look like in a console and a notebook, and that copies are real ones."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.markup import MOST_ROWS, html_table, plain
+from irdeconv.op import REGISTRY
+from irdeconv.ops.basic import Parameter, Result
+
+HEAD = Path("ir_samples/openvino/segmentation_head.xml")
+IMAGE = np.full((1, 3, 32, 32), 0.25, np.float32)
+EVIL = '<script>alert("x")</script>\n\u202e'
+
+
+def head() -> ird.Graph:
+    return ird.infer(HEAD)
+
+
+def evil() -> ird.Graph:
+    """A graph whose names would break a page and a line."""
+    g = Graph(Info(name=EVIL))
+    g.add(Parameter((2,), ird.Spec.of(IMAGE).dtype), name=EVIL)
+    g.add(REGISTRY["ReLU", "opset1"](), [Value(0)], name=EVIL + "1", origins=(EVIL,))
+    g.add(Result(), [Value(1)], name=EVIL + "2")
+    return ird.infer(g)
+
+
+SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
+    "graph": (
+        lambda g, x: g,
+        '<Graph "segmentation_head": 19 layers, 1 input image f32[1,3,32,32], '
+        "1 output mask f32[1,2,32,32]>",
+    ),
+    "node": (
+        lambda g, x: next(iter(g.nodes("Sigmoid"))),
+        r'<Node %\d+ "\w+": Sigmoid of opset1 -> f32\[1,2,32,32\]>',
+    ),
+    "spec": (lambda g, x: g.parameters[0].spec(), r"Spec\(f32\[.*\]\)"),
+    "lowered": (
+        lambda g, x: ird.lower(g, "phases"),
+        '<Lowered "[^"]*": [02] deconvolutions of [02] lowered as phases, .*layers>|'
+        '<Lowered "[^"]*": no deconvolutions, nothing to lower, .*>',
+    ),
+    "report": (lambda g, x: ird.lower(g).report, "<LoweringReport: .*>"),
+    "raised": (lambda g, x: ird.raise_(ird.lower(g)), '<Raised "[^"]*": .*, .* layers>'),
+    "plan": (lambda g, x: ird.compile(g), '<Plan "[^"]*": [18] steps?, .*, . threads?>'),
+    "inspection": (lambda g, x: ird.inspect(g), '<Inspection "[^"]*": .* layers .*>'),
+    "comparison": (lambda g, x: ird.compare(g, ird.lower(g), x), "<Comparison: .*the same.*>|<.*>"),
+    "certificates": (lambda g, x: ird.certify(g, ird.lower(g)), "<Certificates: .*>"),
+    "check": (lambda g, x: ird.check_certificate(g, ird.lower(g)), "<CheckReport: .*>"),
+    "explanation": (lambda g, x: ird.explain(g), "<Explanation: [02] deconvolutions, .*>"),
+    "bench": (
+        lambda g, x: ird.bench(g, x, rounds=1, seconds=0),
+        '<BenchReport "[^"]*": .* ms.*>',
+    ),
+}
+
+
+class Page(HTMLParser):
+    """Which tags a piece of HTML has, and that they close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        assert not {name for name, _ in attrs} & {"src", "href", "onload", "onclick", "onerror"}
+        self.tags.add(tag)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+@pytest.mark.parametrize("graph", [head, evil])
+def test_one_line_and_a_table(graph: Callable[[], ird.Graph], kind: str) -> None:
+    make, pattern = SHOWN[kind]
+    g = graph()
+    if graph is evil and kind == "node":
+        make = lambda g, x: g.node(1)  # noqa: E731
+    shown = make(g, IMAGE if graph is head else np.ones(2, np.float32))
+    text = repr(shown)
+    assert text.isprintable(), "it would not stay on a line"
+    assert len(text) < 300
+    if graph is head:
+        assert text == pattern or re.fullmatch(pattern, text), text
+    if hasattr(shown, "_repr_html_"):
+        page = Page(shown._repr_html_())
+        assert page.tags <= {"div", "p", "b", "table", "tr", "td", "th", "pre"}
+
+
+def test_tables_are_cut_and_say_so() -> None:
+    rows = [(str(i), i) for i in range(MOST_ROWS + 5)]
+    page = html_table("t", ("name", "number"), rows, ("number",))
+    assert page.count("<tr>") == MOST_ROWS + 2
+    assert "... 5 more" in page
+    assert "more" not in html_table("t", ("name", "number"), rows[:3])
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    assert plain("conv1/relu ü") == "conv1/relu ü"
+    assert plain("a\nb\u202e") == "a\\u000ab\\u202e"
+
+
+def test_values_of_a_spec_are_shown_shortly() -> None:
+    assert repr(ird.Spec.of(np.arange(3))) == "Spec(i64[3] = [0, 1, 2])"
+    assert repr(ird.Spec.of(np.arange(9))) == "Spec(i64[9] = [0, 1, 2, 3, 4, 5, 6, 7, ...])"
+    assert repr(ird.Spec(None, None)) == "Spec(?[...])"
+
+
+def test_graphs_that_are_being_built_are_shown() -> None:
+    g = Graph()
+    assert repr(g) == '<Graph "model": 0 layers, 0 inputs, 0 outputs>'
+    g.add(Result(), name="out")
+    assert repr(g).startswith('<Graph "model": 1 layer')
+
+
+# Truth -------------------------------------------------------------------------------------------
+
+
+def test_nothing_proved_is_no_yes() -> None:
+    g = head()
+    low = ird.lower(g)
+    assert ird.certify(g, low)
+    assert ird.check_certificate(g, low)
+    assert ird.check_certificate(g, low, ird.certify(g, low))
+    for nothing in (ird.certify(g, g), ird.check_certificate(g, g)):
+        assert not nothing
+    wrong = low.graph.copy()
+    node = next(n for n in wrong.nodes("Const") if n.origins)
+    wrong.replace_op(node.id, type(node.op)(**{**vars(node.op), "data": _negated(node.op)}))
+    assert not ird.certify(g, wrong)
+    assert len(ird.certify(g, wrong)) == 2
+    assert not ird.check_certificate(g, wrong)
+
+
+def _negated(op: Any) -> Any:
+    from irdeconv.constant import ArrayData
+
+    return ArrayData.of(-op.data.array() - 1, op.element_type)
+
+
+def test_certificates_are_kept_in_a_file(tmp_path: Path) -> None:
+    g = head()
+    low = ird.lower(g)
+    made = ird.certify(g, low)
+    file = tmp_path / "proof.json"
+    file.write_text(made.to_json(), "utf-8")
+    assert ird.Certificates.from_json(file.read_text("utf-8")) == made
+    assert ird.check_certificate(g, low, file)
+    for text, problem in (("[1]", "this is no"), ("{}", "KeyError"), ("3", "TypeError")):
+        with pytest.raises(ValueError, match=problem):
+            ird.Certificates.from_json(text)
+
+
+def pickled(made: Any) -> Any:
+    return pickle.loads(pickle.dumps(made))
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))]
+)
+def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) -> None:
+    g = head()
+    other = again(g)
+    np.testing.assert_array_equal(ird.run(other, IMAGE)["mask"], ird.run(g, IMAGE)["mask"])
+    other.remove(other.results[0].id)
+    other.node(0).name = "changed"
+    other.info.name = "changed"
+    assert (len(g), g.node(0).name, g.info.name) == (19, "image", "segmentation_head")
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
+)
+def test_a_copy_of_a_plan_runs_by_itself(again: Callable[[Any], Any]) -> None:
+    plan = ird.compile(HEAD, threads=1, exact=True)
+    other = again(plan)
+    assert (other.exact, other.settings.team.threads) == (True, 1)
+    assert other.settings.team is not plan.settings.team
+    np.testing.assert_array_equal(other.run(IMAGE)["mask"], plan.run(IMAGE)["mask"])
+
+
+def test_results_are_pickled() -> None:
+    g = head()
+    low = ird.lower(g)
+    for made in (low, ird.raise_(low), ird.inspect(g), ird.certify(g, low), ird.explain(g)):
+        assert repr(pickled(made)) == repr(made)
+
+
+def test_every_operation_is_pickled() -> None:
+    for cls in set(REGISTRY.values()):
+        assert pickled(cls) is cls
+
+
+# OpenVINO ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("form", [None, "zero-insertion", "stacked"])
+def test_a_model_for_openvino_without_a_file(form: str | None) -> None:
+    openvino = pytest.importorskip("openvino")
+    g = head() if form is None else ird.lower(HEAD, form).graph
+    model = ird.to_openvino(g)
+    core = openvino.Core()
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    (out,) = compiled(IMAGE).values()
+    np.testing.assert_allclose(out, ird.run(HEAD, IMAGE)["mask"], rtol=1e-5, atol=1e-6)
+    back = ird.run(model, IMAGE)["mask"]
+    np.testing.assert_allclose(back, ird.run(HEAD, IMAGE)["mask"], rtol=1e-5, atol=1e-6)
+
+
+def test_without_openvino(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(ird.UnsupportedError, match="needs the package openvino"):
+        ird.to_openvino(HEAD)
