@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         reduce,
         rename,
         run,
+        simplify,
         to_openvino,
         validate,
         write,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from irdeconv.conformance.manifest import Suite
     from irdeconv.conformance.report import SuiteReport
     from irdeconv.conformance.suite import check_suite, run_suite, suite
+    from irdeconv.editing.simplify import SimplificationReport, Simplified
     from irdeconv.errors import (
         ArgumentTypeError,
         Diagnostic,
@@ -86,11 +88,12 @@ __version__ = "0.1.0"
 _OFFERS = {
     "api": """bench certify check_certificate compare compile convert dump explain extract infer
         inspect lower parse raise_ read reduce rename
-        run to_openvino validate write""",
+        run simplify to_openvino validate write""",
     "benchmark": "BenchReport",
     "conformance.manifest": "Suite",
     "conformance.report": "SuiteReport",
     "conformance.suite": "check_suite run_suite suite",
+    "editing.simplify": "SimplificationReport Simplified",
     "errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
         InputError IrdeconvError LimitError LoweringError NothingToReduceError UnsupportedError
         UsageError""",
@@ -150,6 +153,8 @@ __all__ = [
     "Raised",
     "RaisingReport",
     "Reduced",
+    "SimplificationReport",
+    "Simplified",
     "Spec",
     "Suite",
     "SuiteReport",
@@ -179,6 +184,7 @@ __all__ = [
     "rename",
     "run",
     "run_suite",
+    "simplify",
     "suite",
     "to_openvino",
     "validate",

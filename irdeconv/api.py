@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.public.editing import extract, rename
+from irdeconv.public.editing import extract, rename, simplify
 from irdeconv.public.reading import convert, dump, in_file_order, infer, read, validate
 from irdeconv.public.reducing import reduce
 from irdeconv.public.rewriting import (
@@ -40,6 +40,7 @@ __all__ = [
     "reduce",
     "rename",
     "run",
+    "simplify",
     "stage",
     "to_openvino",
     "validate",

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from irdeconv.editing.simplify import Simplified
 from irdeconv.errors import (
     ArgumentTypeError,
     Diagnostic,
@@ -74,7 +75,16 @@ class OnnxModel(Protocol):
 
 
 ModelLike = (
-    str | PathLike[str] | bytes | Graph | Lowered | Raised | Inspection | OpenVinoModel | OnnxModel
+    str
+    | PathLike[str]
+    | bytes
+    | Graph
+    | Lowered
+    | Raised
+    | Simplified
+    | Inspection
+    | OpenVinoModel
+    | OnnxModel
 )
 
 
@@ -130,7 +140,7 @@ def graph_of(
     loaded = _loaded(model, how)
     if loaded.errors or loaded.graph is None:
         raise loaded.error()
-    if not isinstance(model, Graph | Lowered | Raised | Inspection):
+    if not isinstance(model, Graph | Lowered | Raised | Simplified | Inspection):
         recognise(loaded.graph)
     return loaded.graph
 
@@ -151,7 +161,7 @@ def diagnose(model: ModelLike, how: Reading) -> Loaded:
 
 
 def _loaded(model: Any, how: Reading) -> Loaded:
-    if isinstance(model, Lowered | Raised | Inspection):
+    if isinstance(model, Lowered | Raised | Simplified | Inspection):
         model = model.graph
     if isinstance(model, Graph):
         why = "a graph that has been read already cannot be read otherwise"

@@ -37,6 +37,7 @@ VERBS = {
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",
     "suite": "conformance vectors for hardware and compilers: make them, judge results",
+    "simplify": "fold constants and drop layers that change nothing or that nothing needs",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "doctor": "show versions and what this installation can do",
 }

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from irdeconv.editing.extract import extract as _extract
 from irdeconv.editing.rename import Substitution
 from irdeconv.editing.rename import rename as _rename
+from irdeconv.editing.simplify import MAX_GROWTH, Simplified
+from irdeconv.editing.simplify import simplify as _simplify
 from irdeconv.graph import Graph
 from irdeconv.models import ModelLike, graph_of
 
@@ -58,6 +60,25 @@ def rename(
     """
     substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
     return _rename(graph_of(model), names, substitutions).graph
+
+
+def simplify(
+    model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False
+) -> Simplified:
+    """Return a model in fewer layers that computes the same, and what went: `graph, report = ...`.
+
+    What is computed of constants or follows from shapes is folded; layers that change nothing,
+    duplicates, and what no result needs go. Inputs, outputs, their names and variables stay. A
+    folded constant takes at most `max_growth` bytes more than what it is computed of; weights that
+    are stored in fewer bits stay so unless `decompress` is set. Run node by node (`fuse=False`,
+    `form=None`) both give the same bits. Raises InferenceError where the graph does not fit
+    together, and what `read` raises.
+
+    >>> graph, report = ird.simplify("ir_samples/openvino/same_upper_output_shape.xml")
+    >>> report.steps["dead"]
+    0
+    """
+    return _simplify(graph_of(model), max_growth=max_growth, decompress=decompress)
 
 
 def _texts(given: str | Sequence[str]) -> Sequence[str]:

@@ -1,0 +1,160 @@
+"""Take away what a model can do without and write the same model in fewer layers.
+
+What is computed of constants alone, or follows from shapes, becomes constants;
+layers that change nothing, duplicates and what no result needs go; pairs of
+Reshape, Transpose or Convert are joined. Inputs, outputs, their names and
+order, and variables stay; so do weights that are stored in fewer bits. With
+--shape the model is first given exact input shapes, so that more follows from
+them. Run node by node the results are the same bits; --check runs both. Exit
+code 1, and nothing is written, where they differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_inputs,
+    add_model,
+    add_output,
+    add_shapes,
+    size,
+)
+from irdeconv.plural import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from irdeconv.editing.simplify import SimplificationReport
+    from irdeconv.graph import Graph
+    from irdeconv.spec import Array
+
+_FUSED_OTHERWISE = (
+    1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
+)
+
+
+def configure(parser: OptionParser) -> None:
+    """Add the verb's arguments."""
+    add_model(parser)
+    add_shapes(parser)
+    parser.add_argument(
+        "--max-growth",
+        metavar="SIZE",
+        type=size,
+        default=1 << 20,
+        help="fold no constant that takes more bytes than this beyond those it is computed of: "
+        "4096, 512K (default: 1M)",
+    )
+    parser.add_argument(
+        "--decompress",
+        action="store_true",
+        help="fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32",
+    )
+    parser.add_argument(
+        "--check",
+        choices=("irdeconv", "openvino"),
+        help="run the model before and after on the same inputs: in irdeconv the bits have to be "
+        f"the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the output's largest",
+    )
+    add_inputs(parser)
+    add_output(parser, "write the simplified model here (.xml, .bin beside it)")
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Simplify, check, write, report."""
+    from irdeconv import api
+    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.editing.simplify import simplify
+    from irdeconv.errors import misused
+
+    if args.inputs and not args.check:
+        raise misused("--input is for --check, which is not asked for")
+    protect(args.output, (args.file, args.weights), force=args.force, model=True)
+    graph = inferred(read(args), args.shape)
+    simple, report = simplify(graph, max_growth=args.max_growth, decompress=args.decompress)
+    checked = _check(graph, simple, args, console) if args.check else None
+    passed = checked is None or checked["passed"]
+    if args.output and passed:
+        api.write(simple, args.output)
+    if console.wants_json:
+        written = args.output if passed else None
+        content = {"file": args.file, "output": written, **report.to_dict(), "check": checked}
+        console.json("simplify", content)
+    else:
+        _text(args.file, report, console)
+        if checked is not None:
+            console.text(_verdict(checked))
+    if args.output and passed:
+        console.log(f"wrote {args.output}")
+    return 0 if passed else 1
+
+
+def _check(
+    before: Graph, after: Graph, args: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Run both on the same inputs; return what came out."""
+    from irdeconv import api
+    from irdeconv.benchmark.peers import difference
+    from irdeconv.cli.inputs import gather, specialize
+
+    inputs = gather(before, args.inputs, args.seed, console)
+    graphs = [specialize(graph, inputs) for graph in (before, after)]
+    if args.check == "openvino":
+        own, other = (_in_openvino(graph, inputs) for graph in graphs)
+    else:
+        ran = (api.run(graph, inputs, None, fuse=False) for graph in graphs)
+        own, other = (list(outputs.values()) for outputs in ran)
+    gap = difference(other, own)
+    same = all(a.tobytes() == b.tobytes() for a, b in zip(own, other, strict=True))
+    passed = same or (args.check == "openvino" and gap <= _FUSED_OTHERWISE)
+    return {"with": args.check, "passed": passed, "same_bits": same, "difference": gap}
+
+
+def _in_openvino(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs that OpenVINO computes; UnsupportedError (E506) where it cannot."""
+    from irdeconv.benchmark.peers import Source, peers
+    from irdeconv.errors import Diagnostic, UnsupportedError
+
+    with peers(["openvino"], Source(graph), inputs) as (openvino,):
+        if openvino.run is None:
+            message = f"OpenVINO does not run the model: {openvino.problem}"
+            raise UnsupportedError(Diagnostic("E506", "error", message))
+        return [array.copy() for array in openvino.run()]
+
+
+def _verdict(checked: dict[str, Any]) -> str:
+    system = {"irdeconv": "irdeconv", "openvino": "OpenVINO"}[checked["with"]]
+    if checked["same_bits"]:
+        return f"{system} computes the same bits before and after"
+    gap = f"{checked['difference']:.2g} of an output's largest value"
+    if checked["passed"]:
+        return f"{system} computes the same before and after, within {gap}"
+    return f"{system} computes something else afterwards: off by {gap}; nothing is written"
+
+
+def _text(file: str, report: SimplificationReport, console: Console) -> None:
+    from irdeconv.inspection.table import number, scaled, table
+
+    before, after = report.before, report.after
+    rows = [
+        (kind, number(before.get(kind, 0)), number(after.get(kind, 0)))
+        for kind in sorted({*before, *after})
+        if before.get(kind, 0) != after.get(kind, 0)
+    ]
+    if rows:
+        rows.append(("all layers", number(sum(before.values())), number(sum(after.values()))))
+        head = ("type", "before", "after")
+        console.text(table(head, rows, ("before", "after"), width=console.width))
+    steps = ", ".join(f"{n} {step}" for step, n in report.steps.items() if n)
+    kept, had = sum(after.values()), count(sum(before.values()), "layer")
+    sizes = f"constants {scaled(report.bytes_before, 'B')} -> {scaled(report.bytes_after, 'B')}"
+    if steps:
+        console.text(f"{file}: {had} became {kept} ({steps}); {sizes}")
+    else:
+        console.text(f"{file}: {had}, nothing to take away")
