@@ -103,6 +103,7 @@ def test_nothing_to_reduce(
     assert not Path("small.xml").exists()
 
 
+@pytest.mark.thorough
 def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
     check = command("time.sleep(30 if 'type=\"Sigmoid\"' in text else 0)")
     limits = ("--timeout", "1", "--max-checks", "4")

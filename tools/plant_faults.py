@@ -100,6 +100,16 @@ def outputs_differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return False
 
 
+def names_fault(graph: Graph, fault: Fault, done: Any) -> bool:
+    """Whether what is left is small and has the broken layer.
+
+    Where the outputs of a layer were swapped, the layers that read them are as wrong.
+    """
+    readers = {graph.node(i).name for i in graph.successors(graph.find(fault.layer)[0].id)}
+    blamed = {fault.layer} | (readers if fault.kind == "split_order" else set())
+    return len(done.layers) <= MOST_LAYERS and bool(blamed & {n.name for n in done.layers})
+
+
 def blind_check(fault: Fault) -> Callable[[Graph, dict[str, Any]], bool]:
     """Return a check that knows only whether outputs are wrong."""
 
@@ -168,15 +178,11 @@ def _tried(graph: Graph, name: str, args: Any, seed: int) -> int:
         except ird.NothingToReduceError:
             continue
         shown += 1
-        left = [n.name for n in done.layers]
-        # Where outputs were swapped, the layers that read them are as wrong.
-        readers = {graph.node(i).name for i in graph.successors(graph.find(fault.layer)[0].id)}
-        blamed = {fault.layer} | (readers if fault.kind == "split_order" else set())
-        found = len(left) <= MOST_LAYERS and bool(blamed & set(left))
+        found = names_fault(graph, fault, done)
         missed += not found
         layers = f"{done.before.layers} -> {done.after.layers}"
         spent = time.perf_counter() - start
-        mark = "yes" if found else f"NO: {fault.layer} is not in {left[:4]}"
+        mark = "yes" if found else f"NO: {fault.layer} in {done}"
         print(
             f"{name:<22} {fault.kind:<17} {layers:>9} {done.checks:>6} {spent:>6.1f}  {mark}",
             flush=True,
