@@ -15,7 +15,7 @@ from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
 
-REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "threadpoolctl")
+REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
     "numba": "compiled kernels",
     "openvino": "run the written IR in OpenVINO and compare results and times",

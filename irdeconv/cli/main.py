@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import traceback
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -39,6 +40,7 @@ VERBS = {
     "suite": "conformance vectors for hardware and compilers: make them, judge results",
     "simplify": "fold constants and drop layers that change nothing or that nothing needs",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
+    "completion": "print a script that lets bash, zsh or fish complete verbs, options and files",
     "doctor": "show versions and what this installation can do",
 }
 
@@ -84,11 +86,20 @@ def _usage() -> str:
     )
 
 
-def _parser(verb: str) -> tuple[OptionParser, ModuleType]:
+def _module(verb: str) -> ModuleType:
     name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
-    module = import_module(f"irdeconv.cli.{name}")
-    parser = OptionParser(f"irdeconv {verb}", module.__doc__, _verbs_with)
-    module.configure(parser)
+    return import_module(f"irdeconv.cli.{name}")
+
+
+def _parser(verb: str) -> OptionParser:
+    parser = OptionParser(f"irdeconv {verb}", _module(verb).__doc__, _verbs_with)
+    configure_verb(parser, verb)
+    return parser
+
+
+def configure_verb(parser: ArgumentParser, verb: str) -> None:
+    """Add the arguments of a verb and those of all verbs."""
+    _module(verb).configure(parser)
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
@@ -97,11 +108,10 @@ def _parser(verb: str) -> tuple[OptionParser, ModuleType]:
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
-    return parser, module
 
 
 def _verbs_with(option: str) -> list[str]:
-    return [verb for verb in VERBS if option in option_names(_parser(verb)[0])]
+    return [verb for verb in VERBS if option in option_names(_parser(verb))]
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
@@ -110,12 +120,11 @@ def _run_verb(verb: str, args: list[str]) -> int:
     try:
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
-        parser, module = _parser(verb)
-        options = parser.parse(args[1:])
+        options = _parser(verb).parse(args[1:])
         console = Console(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
         with drawn(console):
-            return int(module.run(options, console))
+            return int(_module(verb).run(options, console))
     except SystemExit as e:  # --help
         return e.code if isinstance(e.code, int) else 2
     except Exception as e:

@@ -67,8 +67,8 @@ def _placeholder(parser: ArgumentParser, name: str) -> str:
 
 
 def _named(parser: ArgumentParser, name: str) -> list[Action]:
-    """Return the action that argparse calls by its option names, joined by slashes."""
-    return [a for a in parser._actions if "/".join(a.option_strings) == name]
+    """Return the action that argparse calls by its option names, joined by slashes, or metavar."""
+    return [a for a in parser._actions if ("/".join(a.option_strings) or a.metavar) == name]
 
 
 def wants_json(args: Sequence[str]) -> bool:
