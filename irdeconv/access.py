@@ -12,7 +12,7 @@ from irdeconv.source import Location
 from irdeconv.suggest import did_you_mean
 
 _LOOKED_AT = 1000  # files of a folder that may be meant
-_MODELS = (".xml", ".onnx", ".ird", ".json")
+_MODELS = (".xml", ".onnx", ".ird")
 
 PathText = str | os.PathLike[str]
 
@@ -65,8 +65,11 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
 def _near(file: Path) -> str:
     """Return which file of the same folder may be meant."""
     names = _names(file.parent)
+    if set(file.name) & set("*?"):
+        return "no file fits this pattern"
     stems = [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
-    near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, names)
+    alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
+    near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
     return near or f"there is no such file in {file.parent.resolve()}"
 
 

@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("run net.xml ons", 2, 'did you mean "ones"?'),
         ("run net.xml x=@folder", 2, '"folder" is a folder, not a file with the values of input'),
         ("run net.xml x=@nofile.png", 6, "nofile.png: No such file or directory"),
-        ("run net.xml nofile.npy", 2, '"nofile.npy" is neither NAME=VALUE nor a file'),
+        ("run net.xml nofile.npy", 6, "cannot read nofile.npy: No such file"),
         # Places.
         ("lower net.xml -o .", 6, ". cannot be written: Is a directory"),
         ("raise net.xml -o /", 6, "/ cannot be written: Is a directory"),

@@ -75,7 +75,7 @@ def zipped(name: str) -> bytes:
         (gzip.compress(b"<net/>"), "E110", "compressed by gzip"),
         (bz2.compress(b"<net/>"), "E110", "compressed by bzip2"),
         (lzma.compress(b"<net/>"), "E110", "compressed by xz"),
-        (zipped("x.npy"), "E110", "an .npz of NumPy arrays"),
+        (zipped("x.npy"), "E110", "an archive of NumPy arrays (.npz)"),
         (zipped("model/data.pkl"), "E110", "a PyTorch file"),
         (zipped("config.json"), "E110", "a Keras model"),
         (zipped("model.xml"), "E110", "a zip archive"),

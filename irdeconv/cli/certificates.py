@@ -26,8 +26,8 @@ def read_certificates(path: str) -> Sequence[Certificate]:
     try:
         return Certificates.from_json(Path(path).read_text("utf-8"))
     except ValueError as e:
-        reason = f"{type(e).__name__}: {e}"
-        raise misused(f"{path} holds no certificates: {reason}", "lower --certify FILE") from None
+        hint = "irdeconv lower MODEL --certify FILE writes them"
+        raise misused(f"{path} holds no certificates: {e}", hint) from e
 
 
 def _write_proved(

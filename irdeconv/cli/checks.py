@@ -26,14 +26,6 @@ def check_options(args: argparse.Namespace) -> None:
     require_given(options)
     if options.get("no_weights") and "weights" in options:
         raise misused("--no-weights and --weights exclude each other", "leave one out")
-    for name in ("file", "lowered", "other"):
-        if name in options:
-            _check_model(options[name], options)
-    for name in ("weights", "lowered_weights", "other_weights"):
-        if options.get(name) not in (None, RANDOM):
-            _check_weights(options[name])
-    if "output" in options:
-        require_suffix(options["output"], options.get("output_suffixes", ()))
     if options.get("shape"):
         from irdeconv.cli.model import parse_shapes
 
@@ -51,6 +43,14 @@ def check_options(args: argparse.Namespace) -> None:
     for name in ("dump_dir", "reduce"):
         if name in options:
             require_folder(Path(options[name]))
+    for name in ("file", "lowered", "other"):
+        if name in options:
+            _check_model(options[name], options)
+    for name in ("weights", "lowered_weights", "other_weights"):
+        if options.get(name) not in (None, RANDOM):
+            _check_weights(options[name])
+    if "output" in options:
+        require_suffix(options["output"], options.get("output_suffixes", ()))
 
 
 def require_given(options: Mapping[str, Any]) -> None:
@@ -101,7 +101,7 @@ def _check_kind(file: str) -> None:
     except OSError as e:
         raise unreadable(file, e) from None
     if kind.foreign:
-        message = f"{file} is {kind.name}, no model"
+        message = f"{file} is {kind.name}, which irdeconv does not read"
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
 
 
@@ -110,6 +110,8 @@ def _check_weights(file: str) -> None:
 
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
+    if Path(file).is_dir():
+        raise misused(f"--weights {file} is a folder", "name the .bin file in it")
     if not Path(file).exists():
         raise missing(file, "the weights file ")
     if file.endswith((".xml", ".onnx")):
@@ -143,7 +145,8 @@ def _check_measurements(path: Path) -> None:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
-        raise misused(f"--tune {path} would overwrite a file that holds no measurements")
+        message = f"--tune {path} would overwrite a file that holds no measurements"
+        raise misused(message, "name a new file, or one that --tune has written")
 
 
 def require_folder(path: Path) -> None:
@@ -154,7 +157,8 @@ def require_folder(path: Path) -> None:
         require_writable(_first_missing(path))
     elif not path.is_dir():
         message = f"{path} cannot be written into: it is not a folder"
-        raise no_access(Diagnostic("E701", "error", message), errno.ENOTDIR, path)
+        found = Diagnostic("E701", "error", message, hint="name a folder, also a new one")
+        raise no_access(found, errno.ENOTDIR, path)
     else:
         require_writable(path / "file")
 

@@ -167,7 +167,8 @@ def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Arra
 
     if len(graph.inputs) != len(inputs):
         has = count(len(graph.inputs), "input")
-        raise misused(f"{file} has {has}, the first model has {len(inputs)}")
+        message = f"{file} has {has}, the first model has {len(inputs)}"
+        raise misused(message, "extract cuts a piece of the same inputs out of a model")
     if set(graph.inputs) == set(inputs):
         return {name: inputs[name] for name in graph.inputs}
     return dict(zip(graph.inputs, inputs.values(), strict=True))

@@ -91,11 +91,12 @@ def _choose(names: list[str]) -> dict[str, Path]:
 
     known = samples()
     if not known:
-        raise misused("this installation has no samples")
+        raise misused("this installation has no samples", "install irdeconv anew with pip")
     for name in names:
         if name not in known:
             raise misused(
-                f'there is no sample "{name}": {", ".join(known)}', did_you_mean(name, known)
+                f'there is no sample "{name}"',
+                did_you_mean(name, known) or "irdeconv demo --list lists them",
             )
     return {name: known[name] for name in names or known}
 

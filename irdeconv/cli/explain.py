@@ -50,4 +50,5 @@ def _sizes(text: str | None) -> list[int] | None:
     try:
         return [parse_int(part) for part in text.split(",")]
     except ValueError as e:
-        raise misused(f"--solve {text}: {e}") from None
+        hint = "one size for all axes, or one per axis: --solve 64,64"
+        raise misused(f"--solve {text}: {e}", hint) from None

@@ -70,7 +70,7 @@ def configure(parser: OptionParser) -> None:
         "from --inputs-from or from --input",
     )
     add_inputs(parser)
-    add_output(parser, "write the piece here (.xml, .bin beside it)", required=True)
+    add_output(parser, "write the piece here (.xml, .bin beside it)", ".xml", required=True)
     add_format(parser)
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from irdeconv import api
+from irdeconv.access import missing, unreadable
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import Diagnostic, LimitError, misused
+from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, UsageError, misused
 from irdeconv.extras import needed
 from irdeconv.graph import Graph
+from irdeconv.io.kinds import BEGIN, kind_of
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Binder
 from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
@@ -71,7 +73,7 @@ def gather(
     for item in items:
         for name, value in _assignments(graph, item, found).items():
             if name in found:
-                raise misused(f'input "{name}" is given twice')
+                raise misused(f'input "{name}" is given twice', "leave one of them out")
             found[name] = value
     out = {}
     for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
@@ -143,15 +145,26 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
     path = item.removeprefix("@")
     if path.endswith(".npz"):
         return dict(_npz(path, graph, known))
-    if "=" in item and not Path(path).exists():
-        raise unknown_input(item.split("=")[0], graph)
     if not Path(path).exists():
-        message = f'"{item}" is neither NAME=VALUE nor a file nor one of {", ".join(GENERATORS)}'
-        raise misused(message, did_you_mean(item, [*GENERATORS, *known]))
+        raise _no_value(item, path, graph)
     free = [name for name in graph.inputs if name not in found]
     if not free:
-        raise misused(f"{item}: every input has a value already")
+        inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
+        message = f"{item}: every input has a value already; the model has {inputs}"
+        raise misused(message, "leave it out")
     return {free[0]: _value("@" + path, graph, free[0])}
+
+
+def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
+    """Return the error of a word that gives no input a value."""
+    if item.endswith("]"):
+        return misused(f'"{item}" is no value but a shape', f"write it as --shape '{item}'")
+    if "=" in item:
+        return unknown_input(item.split("=")[0], graph)
+    if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
+        return missing(path)
+    message = f'"{item}" is neither NAME=VALUE nor a file nor one of {", ".join(GENERATORS)}'
+    return misused(message, did_you_mean(item, [*GENERATORS, *input_names(graph)]))
 
 
 def _value(text: str, graph: Graph, name: str) -> Array | str:
@@ -172,7 +185,9 @@ def _load_npy(path: str) -> Array:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, EOFError) as e:
-        raise misused(f"{path}: not a NumPy array file: {e}") from None
+        raise _no_arrays(path, ".npy") from e
+    except OSError as e:
+        raise unreadable(path, e) from None
 
 
 def load_npz(path: str) -> dict[str, Array]:
@@ -183,7 +198,22 @@ def load_npz(path: str) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             return {k: archive[k] for k in archive.files}
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as e:
-        raise misused(f"{path}: not an .npz of plain arrays: {e}") from None
+        raise _no_arrays(path, ".npz") from e
+    except OSError as e:
+        raise unreadable(path, e) from None
+
+
+def _no_arrays(path: str, suffix: str) -> UsageError:
+    """Return the error of a file that NumPy cannot read without running code in it."""
+    with open(path, "rb") as file:
+        kind = kind_of(file.read(BEGIN), path)
+    whole = suffix == {"a NumPy array (.npy)": ".npy", "an .npz of NumPy arrays": ".npz"}.get(
+        kind.name
+    )
+    message = f"{path} is {kind.name}, not {suffix}"
+    if whole:
+        message = f"{path} is cut off or damaged, or holds Python objects instead of numbers"
+    return misused(message, "np.save writes an array as .npy, np.savez several as .npz")
 
 
 def _one_of(path: str, arrays: dict[str, Array], name: str) -> Array:
@@ -200,7 +230,10 @@ def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
     if len(arrays) != len(graph.inputs):
         has = f"{count(len(arrays), 'array')} ({', '.join(arrays)})"
         inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
-        raise misused(f"{path} has {has}, none named like an input, and the model has {inputs}")
+        message = f"{path} has {has}, none named like an input; the model has {inputs}"
+        raise misused(
+            message, f"name the arrays so: np.savez(file, {'=..., '.join(graph.inputs)}=...)"
+        )
     return dict(zip(graph.inputs, arrays.values(), strict=True))
 
 
@@ -214,9 +247,11 @@ def typed(array: Array, spec: Spec) -> Array:
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
-    Path(path).stat()  # that a file is missing is said before that Pillow is
+    if not Path(path).exists():  # that is said before that Pillow is missing
+        raise missing(path)
     if Path(path).is_dir():
-        raise misused(f'"{path}" is a folder, not a file with the values of input "{name}"')
+        message = f'"{path}" is a folder, not a file with the values of input "{name}"'
+        raise misused(message, f"name the file in it: {name}=@{path}/x.npy")
     pillow = needed(f"reading the image {path}", "PIL.Image", "open", "UnidentifiedImageError")
     shape = spec.shape
     if shape is None or len(shape) not in (3, 4):
@@ -230,7 +265,8 @@ def _image(path: str, spec: Spec, name: str) -> Array:
         with pillow.open(path) as opened:
             picture = opened.convert("RGB" if channels == 3 else "L")
     except pillow.UnidentifiedImageError:
-        raise misused(f"{path}: neither .npy, .npz nor an image") from None
+        message = f"{path} is neither .npy, .npz nor an image"
+        raise misused(message, "np.save writes an array as .npy") from None
     except OSError:
         raise
     except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     from irdeconv import api
     from irdeconv.cli.model import protect, read
-    from irdeconv.cli.output import write_text
+    from irdeconv.cli.output import check_text_file, write_text
     from irdeconv.errors import misused
 
     if args.form is not None and not args.lower:
@@ -72,6 +72,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             "text, json and html take it",
         )
     protect(args.output, (args.file, args.weights), force=args.force)
+    check_text_file(args.output, console.format)
     with _uncollected():
         graph = _infer(read(args), args, console)
         lowered = api.lower(graph, args.form or api.DEFAULT_FORM).graph if args.lower else None

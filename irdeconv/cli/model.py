@@ -100,7 +100,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
         items = [("", text)] if "[" not in text else _split(text)
         for name, dims in items:
             if name in out:
-                raise misused(f'--shape names "{name}" twice')
+                raise misused(f'--shape names "{name}" twice', "leave one out")
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
@@ -125,9 +125,9 @@ def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
     out: dict[str, Shape | None] = {}
     for name, shape in parse_shapes(texts).items():
         if not name and len(graph.inputs) != 1:
-            raise misused(
-                f"--shape needs a name: the model has {count(len(graph.inputs), 'input')}"
-            )
+            message = f"--shape needs a name: the model has {count(len(graph.inputs), 'input')}"
+            names = " or ".join(f"--shape '{name}[...]'" for name in graph.inputs[:2])
+            raise misused(message, names or "leave it out")
         target = known.get(name) if name else graph.inputs[0]
         if target is None:
             raise unknown_input(name, graph)
@@ -199,4 +199,5 @@ def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
     protect(args.output, sources, force=args.force, model=True)
     protect(path, sources, force=args.force, option="--certify")
     if path not in (None, "-") and args.output and Path(path).resolve() in written(args.output):
-        raise misused(f"--certify {path} would overwrite what -o {args.output} writes")
+        message = f"--certify {path} would overwrite what -o {args.output} writes"
+        raise misused(message, "name another file, such as proofs.json")

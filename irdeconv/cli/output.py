@@ -16,6 +16,16 @@ from irdeconv.io.atomic import write_file
 from irdeconv.plural import count
 from irdeconv.spec import Array
 
+# What --format is called, by the suffix of -o.
+TEXT_FORMATS = {
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".ird": "ir",
+}
+
 
 def write_bytes(path: str, data: bytes) -> None:
     """Write a file atomically; `-` is stdout, where a closed pipe is quiet."""
@@ -44,6 +54,20 @@ def check_array_file(path: str | None) -> None:
         return
     if not path.endswith((".npz", ".npy")):
         raise misused(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
+
+
+def check_text_file(path: str | None, format: str) -> None:
+    """Refuse a file for a text whose suffix names another format, or a model."""
+    suffix = "" if path is None else Path(path).suffix.lower()
+    wanted = TEXT_FORMATS.get(suffix)
+    if wanted not in (None, format):
+        raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
+    if suffix in (".svg", ".png", ".pdf"):
+        hint = "write --format dot -o layers.dot; dot -Tsvg makes a picture of it"
+        raise misused(f"-o {path}: pictures are not drawn", hint)
+    if suffix in (".xml", ".bin", ".onnx", ".npz", ".npy"):
+        hint = "infer -o writes an IR; the table goes into a .txt"
+        raise misused(f"-o {path}: what is written is {format}, no model", hint)
 
 
 def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]) -> None:

@@ -82,7 +82,7 @@ def configure(parser: OptionParser) -> None:
         "--max-checks", metavar="N", type=whole(1, 10**9), help="stop after N checks"
     )
     parser.add_argument("--time", metavar="SECONDS", type=real(0, 1e9), help="stop after this time")
-    add_output(parser, "write the small model here (.xml, .bin and .npz)", required=True)
+    add_output(parser, "write the small model here (.xml, .bin and .npz)", ".xml", required=True)
     add_format(parser)
 
 

@@ -43,7 +43,7 @@ def configure(parser: OptionParser) -> None:
         choices=("layers", "tensors"),
         help="which names --pattern applies to (default: both)",
     )
-    add_output(parser, "write the model here (.xml, .bin beside it)", required=True)
+    add_output(parser, "write the model here (.xml, .bin beside it)", ".xml", required=True)
     add_format(parser)
 
 

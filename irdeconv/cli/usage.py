@@ -32,6 +32,7 @@ SYNONYMS = {
 }
 _PLACEHOLDERS = {"FILE": "model.xml", "LOWERED": "lowered.xml", "-o/--output": "-o out.xml"}
 _VALUES = {
+    "--against": "openvino",
     "--certificate": "proofs.json",
     "--dump": "all",
     "--dump-dir": "dumps",
@@ -39,12 +40,16 @@ _VALUES = {
     "--input": "x=@x.npy",
     "--max-memory": "2G",
     "--output": "out.xml",
+    "--rounds": "5",
+    "--seconds": "0.5",
     "--seed": "1",
     "--shape": "'x[1,3,224,224]'",
     "--solve": "64,64",
     "--target": "generic",
     "--threads": "2",
     "--tolerance": "1e-5",
+    "--top": "20",
+    "--tune": "kernels.json",
     "--weights": "model.bin",
 }
 
@@ -88,7 +93,7 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     """Return the error of a command line whose first word is no verb."""
     word, known = args[0], list(verbs)
     if not word:
-        return misused("the verb is empty", "name one: " + ", ".join(known))
+        return misused("the verb is empty", "irdeconv help lists the verbs")
     later = next((a for a in args[1:] if a in known), None)
     if word.startswith("-") and later is not None:
         rest = " ".join([later, *(a for a in args if a != later)])
@@ -135,7 +140,8 @@ def misparsed(
     excluded = re.match(r"not allowed with argument (\S+)", rest)
     if excluded:
         return misused(f"{option} and {excluded[1].split('/')[-1]} exclude each other", "leave one")
-    return misused(f"{option}: {rest}" if rest else message)
+    hint = f"such as: {option} {_VALUES[option]}" if option in _VALUES else None
+    return misused(f"{option}: {rest}" if rest else message, hint)
 
 
 def _unknown_option(
@@ -146,6 +152,10 @@ def _unknown_option(
     begun = [o for o in known if o.startswith(plain)]
     if plain in known or len(begun) == 1:
         return misused(f'{verb} has no option "{word}"', f'did you mean "{begun[0]}"?')
+    places = _positionals(parser)
+    if any(plain[2:].upper() in place for place in places):
+        hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
+        return misused(f'{verb} has no option "{word}"', hint)
     elsewhere = others(word)
     if elsewhere:
         return misused(f'{verb} has no option "{word}"', f"it is one of {', '.join(elsewhere)}")

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.errors import misused
 
     if args.weights and len(args.files) > 1:
-        raise misused("--weights goes with a single file")
+        raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)
     weights: str | Literal[False] | None = False if args.no_weights else args.weights
     files = dict.fromkeys(args.files)

@@ -70,7 +70,10 @@ BINARY = _BINARY.name
 _UNTOLD = (_PLAIN.name, _BINARY.name, _EMPTY.name, "UTF-16 text")
 # Contents of archives, by what their first entries are called.
 _ZIPS = (
-    (rb"\.npy", Kind("an .npz of NumPy arrays", "give it as inputs: irdeconv run MODEL {}")),
+    (
+        rb"\.npy",
+        Kind("an archive of NumPy arrays (.npz)", "give it as inputs: irdeconv run MODEL {}"),
+    ),
     (rb"/data\.pkl|/version|/byteorder", Kind("a PyTorch file", "export it: torch.onnx.export")),
     (rb"config\.json|metadata\.json", Kind("a Keras model", _EXPORT)),
 )
@@ -95,6 +98,8 @@ def kind_of(begin: bytes, path: str) -> Kind:
 def _by_content(begin: bytes, suffix: str) -> Kind:
     if not begin:
         return _EMPTY
+    if suffix == ".blob":
+        return _SUFFIXES[suffix]
     if begin.startswith(b"PK\3\4"):
         found = (kind for names, kind in _ZIPS if re.search(names, begin))
         return next(found, Kind("a zip archive", _UNPACK))

@@ -151,6 +151,8 @@ def _conversion(array: Array, dtype: ElementType) -> str:
         return "lists of unequal lengths, or None among numbers, make no array of numbers"
     if dtype.kind == "string":
         return "give an array of texts"
+    if array.dtype.kind not in "biufV":
+        return "give an array of numbers"
     return f"round it as you want it: array.astype({dtype.container})"
 
 

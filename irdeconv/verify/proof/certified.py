@@ -68,5 +68,7 @@ class Certificates(Sequence[Certificate]):
             content = json.loads(text)
             found = content["certificates"] if isinstance(content, dict) else content
             return Certificates(tuple(Certificate.from_dict(c) for c in found))
-        except (KeyError, TypeError, RecursionError) as e:
-            raise ValueError(f"{type(e).__name__}: {e}") from None
+        except KeyError as e:
+            raise ValueError(f"{e} is missing") from None
+        except (TypeError, RecursionError) as e:
+            raise ValueError(str(e)) from None
