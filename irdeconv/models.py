@@ -37,6 +37,8 @@ from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.op import TYPES
+from irdeconv.ops.basic import Opaque
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.recognise import recognise
@@ -46,6 +48,7 @@ from irdeconv.text import parse
 
 Weights = str | PathLike[str] | bytes | Literal[False]
 SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
+UNKNOWN = frozenset(["E206", "E207", "E214"])  # operations that irdeconv does not know
 ACCEPTED = (
     "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what lower, raise_ or "
     "inspect return, an openvino.Model, an onnx.ModelProto"
@@ -125,6 +128,7 @@ def graph_of(
     of an IR (False: the structure alone is read), or an .npz or "random" (with `seed`) of a dump.
     `shapes` makes open input shapes of ONNX models and dumps exact while they are imported;
     otherwise they are not looked at.
+    Operations of an IR that irdeconv does not know stay as the file declares them.
     Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
     model, UsageError (also a TypeError) for what is no model and for arguments that it does not
     have.
@@ -138,11 +142,23 @@ def graph_of(
         name=name,
     )
     loaded = _loaded(model, how)
-    if loaded.errors or loaded.graph is None:
+    if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
     if not isinstance(model, Graph | Lowered | Raised | Simplified | Inspection):
         recognise(loaded.graph)
     return loaded.graph
+
+
+def _prevents(error: Diagnostic, graph: Graph) -> bool:
+    """Whether an error leaves no graph to work with.
+
+    An operation that irdeconv does not know stays as it is, by its declared shapes; where it is to
+    be a deconvolution, nobody could tell which.
+    """
+    if error.code not in UNKNOWN:
+        return True
+    unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
+    return any(c.deconvolution for op in unknown for c in TYPES.get(op.type, ()))
 
 
 def diagnose(model: ModelLike, how: Reading) -> Loaded:

@@ -26,8 +26,9 @@ class Node:
     `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
     inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
     writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
-    attributes of `<layer>` beyond the four standard ones. `port_elements` numbers the `<port>`s of
-    inputs and outputs among the elements of the layer, for their places.
+    attributes of `<layer>` beyond the four standard ones, `extra_data` those of `<data>` that the
+    operation does not know. `port_elements` numbers the `<port>`s of inputs and outputs among the
+    elements of the layer, for their places.
     """
 
     id: int
@@ -41,6 +42,7 @@ class Node:
     specs: tuple[Spec, ...] | None = None
     rt_info: str | None = None
     extra: tuple[tuple[str, str], ...] = ()
+    extra_data: tuple[tuple[str, str], ...] = ()
     port_rt_info: tuple[tuple[str, int, str], ...] = ()
     port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 

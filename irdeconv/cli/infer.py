@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from irdeconv.spec import Spec
 
 
-STATES = ("same", "refined", "wider", "new", "differs")
+STATES = ("same", "refined", "wider", "new", "declared", "differs")
 
 
 def configure(parser: OptionParser) -> None:
@@ -58,10 +58,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def report(graph: Graph) -> list[dict[str, Any]]:
     """Return a row per output: declared and inferred spec, and how they relate."""
+    from irdeconv.ops.basic import Opaque
+
     rows = []
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
             continue
+        unknown = isinstance(node.op, Opaque)  # nothing but the file tells its shapes
         for port, spec in enumerate(node.specs or ()):
             declared = node.declared[port] if port < len(node.declared) else None
             rows.append(
@@ -72,7 +75,7 @@ def report(graph: Graph) -> list[dict[str, Any]]:
                     "port": port,
                     "declared": None if declared is None else str(declared.without_value()),
                     "inferred": str(spec.without_value()),
-                    "status": _status(declared, spec),
+                    "status": "declared" if unknown else _status(declared, spec),
                 }
             )
     return rows

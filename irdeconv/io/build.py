@@ -11,7 +11,7 @@ from irdeconv.io.context import Context
 from irdeconv.io.document import Document, XmlPort
 from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
 from irdeconv.io.names import check_names
-from irdeconv.io.operations import OperationReader
+from irdeconv.io.operations import OperationReader, unknown_attributes
 from irdeconv.io.port_counts import check_inputs
 from irdeconv.io.port_specs import declared_specs, tensor_names
 from irdeconv.io.wiring import Wiring, wire
@@ -38,6 +38,7 @@ def build(document: Document, context: Context) -> Graph | None:
         node.tensor_names = tensor_names(layer.outputs)
         node.declared, node.declared_inputs = outputs, inputs
         node.rt_info, node.extra = layer.rt_info, layer.extra
+        node.extra_data = unknown_attributes(layer, op)
         sides = layer.inputs, layer.outputs
         node.port_elements = tuple(p.sub for p in sides[0]), tuple(p.sub for p in sides[1])
         node.port_rt_info = (*_port_rt_info("input", sides[0]), *_port_rt_info("output", sides[1]))

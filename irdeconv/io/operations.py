@@ -12,8 +12,8 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
 from irdeconv.io.context import Context
 from irdeconv.io.document import XmlLayer
-from irdeconv.op import REGISTRY, TYPES, Op, lookup, parse_attributes
-from irdeconv.ops.basic import Opaque, Parameter, Section
+from irdeconv.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
+from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
@@ -162,6 +162,15 @@ class OperationReader:
         hint: str | None = None,
     ) -> None:
         self._context.add(code, message, attribute=attribute, layer=layer, hint=hint)
+
+
+def unknown_attributes(layer: XmlLayer, op: Op) -> tuple[tuple[str, str], ...]:
+    """Return the attributes of `<data>` that an operation does not know; they are kept."""
+    if isinstance(op, Opaque | Const) or not layer.data:
+        return ()
+    known = attributes(type(op))
+    spelled = {*known, *(alias for a in known.values() for alias in a.aliases)}
+    return tuple((k, v) for k, v in layer.data.items() if k not in spelled)
 
 
 def report_unknown(context: Context) -> None:

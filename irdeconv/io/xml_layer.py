@@ -136,6 +136,7 @@ class LayerReader:
             parts.sections.append(_raw(e))
             parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
         else:
+            parts.sections.append(_raw(e))  # of an operation that is not known it may be a part
             self._unexpected(e, _KNOWN, "layer")
 
     def _ports(self, group: Element) -> tuple[XmlPort, ...]:

@@ -182,7 +182,7 @@ def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str
 
 
 def _data(node: Node, blobs: _Blobs) -> dict[str, str]:
-    attributes = node.op.to_attributes()
+    attributes = node.op.to_attributes() | dict(node.extra_data)
     if isinstance(node.op, Const):
         offset, size = blobs.add(node.op.data.raw())
         attributes |= {"offset": str(offset), "size": str(size)}

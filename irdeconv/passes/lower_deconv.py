@@ -64,6 +64,7 @@ def lower(
     ):
         _lower_one(state, node)
     _warn_of_bodies(state)
+    _warn_of_declared(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
     remove_dead(state.graph, dead)
@@ -266,6 +267,27 @@ def _rename(graph: Graph, source: Node) -> None:
     for node in graph.nodes():
         if node.origins == (source.origins or (source.name,)):
             node.name = node.name.replace(source.name, new, 1)
+
+
+def _warn_of_declared(state: _State) -> None:
+    """Warn of operations that only the file declares, where new nodes rely on their shapes."""
+    graph = state.graph
+    todo = [n.id for n in graph.nodes() if n.origins]
+    seen = set(todo)
+    while todo:
+        for value in graph.inputs_of(todo.pop()):
+            if value.node not in seen:
+                seen.add(value.node)
+                todo.append(value.node)
+    for node in map(graph.node, sorted(seen)):
+        if isinstance(node.op, Opaque):
+            state.problems.add(
+                "W204",
+                f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '
+                "it rest on those that the file declares",
+                location=node.location,
+                layer=node.name,
+            )
 
 
 def _warn_of_bodies(state: _State) -> None:

@@ -24,6 +24,7 @@ KEPT = (
     "rt_info",
     "port_rt_info",
     "extra",
+    "extra_data",
 )
 
 

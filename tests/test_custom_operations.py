@@ -1,0 +1,176 @@
+"""Operations that irdeconv does not know: kept as they are, no reason to refuse the rest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.cli.model import read_file
+from irdeconv.verify.proof.certificate import check
+
+FILTER = np.arange(18, dtype=np.float32).reshape(2, 1, 3, 3)
+BLUR = """<layer id="1" name="blur" type="Blur" version="mine" device="NPU">
+<data radius="3" zeta="1.50" mode="soft"/>
+<rt_info><attribute name="kept" version="7"/></rt_info>
+<table kind="custom"><row v="1"/></table>
+<input><port id="0" precision="FP32"><dim>1</dim><dim>2</dim><dim>4</dim><dim>4</dim></port></input>
+<output>
+<port id="1" precision="FP32" names="blurred"><dim>1</dim><dim>2</dim><dim>4</dim><dim>4</dim>
+</port><port id="2" precision="I64"><dim>3</dim></port></output></layer>"""
+MODEL = """<?xml version="1.0"?>
+<net name="custom" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1">
+<data shape="1,2,4,4" element_type="f32"/>
+<output>
+<port id="0" precision="FP32"><dim>1</dim><dim>2</dim><dim>4</dim><dim>4</dim></port></output>
+</layer>
+{blur}
+<layer id="2" name="w" type="Const" version="opset1">
+<data element_type="f32" shape="2,1,3,3" offset="0" size="72"/>
+<output>
+<port id="0" precision="FP32"><dim>2</dim><dim>1</dim><dim>3</dim><dim>3</dim></port></output>
+</layer>
+<layer id="3" name="deconv" type="{deconvolution}" version="{version}">
+<data strides="2,2" pads_begin="0,0" pads_end="0,0" dilations="1,1" auto_pad="explicit"/>
+<input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"/></output></layer>
+<layer id="4" name="relu" type="ReLU" version="opset1"><data vendor_hint="fast"/>
+<input><port id="0"/></input><output><port id="1" precision="FP32"/></output></layer>
+<layer id="5" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+<layer id="6" name="n" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges>
+<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="3" to-port="0"/>
+<edge from-layer="2" from-port="0" to-layer="3" to-port="1"/>
+<edge from-layer="3" from-port="2" to-layer="4" to-port="0"/>
+<edge from-layer="4" from-port="1" to-layer="5" to-port="0"/>
+<edge from-layer="1" from-port="2" to-layer="6" to-port="0"/>
+</edges></net>"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def written(folder: Path, **changes: str) -> Path:
+    usual = {"blur": BLUR, "deconvolution": "ConvolutionBackpropData", "version": "opset1"}
+    path = folder / "m.xml"
+    path.write_text(MODEL.format(**usual | changes))
+    path.with_suffix(".bin").write_bytes(FILTER.tobytes())
+    return path
+
+
+def layer(path: Path, name: str) -> str:
+    """The XML of a layer without its id and white space between elements."""
+    found = re.search(rf'<layer id="\d+" (name="{name}".*?</layer>)', path.read_text(), re.DOTALL)
+    assert found
+    return re.sub(r"\s*/>", "/>", re.sub(r">\s+", ">", found[1]))
+
+
+def test_the_layer_is_written_as_it_was_read(model: Path, tmp_path: Path) -> None:
+    graph = ird.read(model)
+    low = ird.lower(graph)
+    out = tmp_path / "out.xml"
+    ird.write(low.graph, out)
+    before, after = layer(model, "blur"), layer(out, "blur")
+    for part in (
+        'name="blur" type="Blur" version="mine" device="NPU"',
+        '<data radius="3" zeta="1.50" mode="soft"/>',
+        '<rt_info><attribute name="kept" version="7"/></rt_info>',
+        '<table kind="custom"><row v="1"/></table>',
+        '<port id="2" precision="I64"><dim>3</dim></port>',
+        'names="blurred"',
+    ):
+        assert part in before
+        assert part in after
+    assert len(before) == len(after)
+    assert '<data vendor_hint="fast"/>' in layer(out, "relu")
+    assert not list(low.graph.nodes("ConvolutionBackpropData"))
+    verdict = check(ird.infer(graph), read_file(str(out)))
+    assert verdict.passed
+    assert verdict.layers[0].proved == "the size [1, 2, 4, 4]"
+
+
+def test_shapes_are_taken_as_declared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    low = ird.lower(ird.read(model))
+    (found,) = low.report.diagnostics
+    assert found.code == "W204"
+    assert 'Blur "blur"' in found.message
+    assert main(["infer", str(model)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {r[-1] for r in rows if r[1:2] == ["blur"]} == {"declared"}
+    assert next(r for r in rows if r[1:2] == ["deconv"])[-2] == "f32[1,1,9,9]"
+
+
+def test_what_needs_the_operation_names_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(model)]) == 1
+    assert 'error[E206]: Blur "blur"' in capsys.readouterr().out
+    assert main(["run", str(model)]) == 4
+    assert "cannot execute Blur (mine), layer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [("ConvTranspose", "opset1"), ("ConvolutionBackpropData", "my")])
+def test_a_deconvolution_of_an_unknown_version_is_refused(
+    kind: tuple[str, str], tmp_path: Path
+) -> None:
+    """It may mean anything; leaving it as it is would be no lowering."""
+    path = written(tmp_path, deconvolution=kind[0], version=kind[1])
+    with pytest.raises(ird.InputError, match="E214"):
+        ird.read(path)
+
+
+def extension(ov: Any) -> Any:
+    """An operation of an extension that doubles its input."""
+
+    class Blur(ov.Op):  # type: ignore[name-defined,misc]
+        def __init__(self, inputs: Any = None) -> None:
+            super().__init__(self)
+            self.radius = 3
+            if inputs is not None:
+                self.set_arguments(inputs)
+                self.constructor_validate_and_infer_types()
+
+        def validate_and_infer_types(self) -> None:
+            kind, shape = self.get_input_element_type(0), self.get_input_partial_shape(0)
+            self.set_output_type(0, kind, shape)
+
+        def clone_with_new_inputs(self, inputs: Any) -> Any:
+            return Blur(inputs)
+
+        def has_evaluate(self) -> bool:
+            return True
+
+        def evaluate(self, outputs: Any, inputs: Any) -> bool:
+            outputs[0].data[:] = inputs[0].data * 2
+            return True
+
+        def visit_attributes(self, visitor: Any) -> bool:
+            visitor.on_attributes({"radius": self.radius})
+            return True
+
+    return Blur
+
+
+@pytest.mark.oracles
+def test_openvino_with_the_extension_computes_the_same(tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    opset = pytest.importorskip("openvino.opset8")
+
+    blur = extension(ov)
+    x = opset.parameter([1, 2, 4, 4], name="x")
+    made = ov.Model([opset.convolution_backprop_data(blur([x]), FILTER, [2, 2])], [x])
+    before, after = tmp_path / "before.xml", tmp_path / "after.xml"
+    ov.serialize(made, before)
+    ird.write(ird.lower(ird.read(before)).graph, after)
+    core = ov.Core()
+    core.add_extension(blur)
+    data = np.random.default_rng(0).integers(-4, 5, (1, 2, 4, 4)).astype(np.float32)
+    results = [core.compile_model(core.read_model(f), "CPU")([data])[0] for f in (before, after)]
+    assert results[0].any()
+    assert np.array_equal(*results)
