@@ -198,3 +198,15 @@ def test_an_output_does_not_overwrite_external_data(
     assert main(["lower", str(path), "-o", str(tmp_path / "net.xml")]) == 2
     assert "would overwrite a file that" in capsys.readouterr().err
     assert main(["lower", str(path), "-o", str(tmp_path / "low.xml")]) == 0
+
+
+def test_constants_that_a_text_left_out_are_named_once(tmp_path: Path) -> None:
+    graph = graph_of(ird.dump(HEAD, elide=0).encode())
+    with pytest.raises(ird.UnsupportedError, match="and 4 more layers as well") as caught:
+        ird.run(graph, np.zeros((1, 3, 32, 32)))
+    (found,) = caught.value.diagnostics
+    assert found.code == "E120"
+    assert "elide=None" in str(found.hint)
+    with pytest.raises(ird.InputError, match="was printed without its large constants"):
+        ird.write(graph, tmp_path / "net.xml")
+    assert ird.infer(graph).results[0].spec().shape == (1, 2, 32, 32)

@@ -263,7 +263,7 @@ def test_elided_constants_are_read_without_their_data(
     (node,) = back.nodes()
     assert isinstance(node.op, Const)
     assert not node.op.data.available
-    with pytest.raises(OpError, match="printed without this constant"):
+    with pytest.raises(OpError, match="printed without its large constants"):
         node.op.data.array()
 
 

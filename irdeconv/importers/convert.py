@@ -39,7 +39,7 @@ def import_model(
         begin = _begin(name)
     else:
         data, begin = path, path[:64] if isinstance(path, bytes) else b""
-    if begin.lstrip(_SPACE).startswith(b"{"):
+    if begin.lstrip(_SPACE).startswith((b"{", b"[")):
         from irdeconv.importers.onednn_reader import read_onednn
 
         text = Path(name).read_bytes() if data is None else data

@@ -120,7 +120,7 @@ def _by_text(text: bytes, begin: bytes, suffix: str) -> Kind:
         return Kind("a web page", "download the file itself; the link led to a page about it")
     if text.startswith(b"<"):
         return _IR
-    if text.startswith((b"{", b"[")):
+    if text.startswith(b"{") or (suffix == ".json" and text.startswith(b"[")):
         return _JSON
     if suffix == ".ird" or re.match(rb"(//[^\n]*\s+)*graph\s", text):
         return _TEXT_FORM

@@ -17,6 +17,7 @@ from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
+from irdeconv.io.lacking import no_data
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.spec import Interval, Spec
@@ -99,18 +100,7 @@ def _require_data(graph: Graph) -> None:
     """Raise InputError (E120) at the first of the layers whose constants were never given."""
     lacking = [n for n in graph.nodes() if not _has_data(n.op)]
     if lacking:
-        first = lacking[0]
-        more = f" ({len(lacking) - 1} more layers lack theirs)" if len(lacking) > 1 else ""
-        raise InputError(
-            Diagnostic(
-                "E120",
-                "error",
-                f'{first.type} "{first.name}" cannot be written: its weights file is missing{more}',
-                first.location,
-                first.name,
-                hint="name the .bin with weights= or --weights",
-            )
-        )
+        raise InputError(no_data(lacking, "cannot be written"))
 
 
 def _has_data(op: Op) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 from irdeconv import progress
 from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.io.lacking import lacks_data, no_data
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple
-from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.basic import Opaque
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import Executor, choose_executor, node_executor, outputs_of
@@ -95,14 +96,9 @@ def _refuse_unsupported(order: list[Node]) -> None:
                 location=node.location,
                 layer=node.name,
             )
-        if isinstance(op, Const) and not op.data.available:
-            found.add(
-                "E120",
-                f'constant "{node.name}" has no data: its weights file is missing',
-                location=node.location,
-                layer=node.name,
-                hint="name the .bin with weights= or --weights",
-            )
+    lacking = [n for n in order if lacks_data(n.op)]
+    if lacking:
+        found.diagnostics.append(no_data(lacking, "has no data"))
     if found.errors:
         raise UnsupportedError(found.diagnostics)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import OpError
+from irdeconv.io.lacking import ELIDED
 from irdeconv.io.weights import NoWeights
 from irdeconv.packing import encode
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
@@ -32,17 +32,11 @@ class ElidedWeights(NoWeights):
     """Stands for a constant that was left out when a text was printed; `digest` is its hash."""
 
     def __init__(self, digest: str) -> None:
-        super().__init__("(left out of the text form)")
+        super().__init__("(left out of the text form)", ELIDED)
         self.digest = digest
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ElidedWeights, (self.digest,)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        """Raise OpError: the bytes are not known."""
-        message = "the text form was printed without this constant"
-        hint = "dump(graph, elide=None) and inspect --constants keep constants"
-        raise OpError(message, code="E120", hint=hint)
 
 
 def quote(text: str) -> str:
