@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -52,6 +53,8 @@ if 'name="w2"' in text: sys.exit("error in conv2: no weights")
     assert 'layers     9 -> 1: Convolution "conv2"' in out.out
     assert "error in conv2: no weights" in out.out
     assert "see it     " in out.out
+    see = out.out.partition("see it     ")[2].partition("\nthe whole model")[0]
+    assert shlex.split(see.replace("\\\n", " ")) == shlex.split(check.replace("{}", "small.xml"))
     assert max(map(len, out.out.splitlines())) <= 80
     with np.load("small.npz") as inputs:
         (y,) = ird.run(small, {n: inputs[n] for n in inputs.files}).values()
@@ -78,6 +81,7 @@ def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ("", (), "the fault does not show in the model: the command returned 0"),
         ("sys.exit(125)", (), "the fault does not show in the model: the command returned 125"),
         ("sys.exit('oom')", ("--fails-with", "abort"), "the command returned 1: oom"),
+        ("sys.exit(127)", (), "a shell cannot run a command of the check"),
         ("time.sleep(9)", ("--timeout", "0.2"), "the command ran into the timeout"),
         (
             "Path('n').touch(exist_ok=True); Path('n').write_text('x' + Path('n').read_text());"
@@ -87,7 +91,7 @@ def test_json_and_inputs(model: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ),
         ("sys.exit('irdeconv' not in sys.argv[1])", (), "net.xml fails the check as it stands"),
     ],
-    ids=["passes", "skips", "another", "hangs", "flaky", "rewriting"],
+    ids=["passes", "skips", "another", "not found", "hangs", "flaky", "rewriting"],
 )
 def test_nothing_to_reduce(
     model: Path,
@@ -122,6 +126,9 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
         (("--verb", "run", "--fails-with", "3"), 2, "--fails-with goes with a --check"),
         (("--verb", "run", "--tolerance", "3"), 2, "--tolerance goes with --compare"),
         (("--compare", "net.xml", "-o", "net.xml"), 2, "would overwrite the input"),
+        (("--compare", "openvno"), 2, 'did you mean "openvino"?'),
+        (("--compare", "saved.npz"), 2, "saved arrays cannot be cut"),
+        (("--compare", "openvino:net.xml"), 2, "OpenVINO executes the same model"),
         (("--verb", "run", "-o", "nowhere/small.xml"), 6, "No such file"),
         ((), 2, "--check --compare --verb"),
     ],

@@ -243,6 +243,16 @@ def test_operations_that_nobody_knows_are_kept_whole() -> None:
     assert [n.name for n in behind.layers] == ["behind"]
 
 
+def test_open_sizes_stay_open_where_the_fault_needs_them() -> None:
+    model = "ir_samples/openvino/dynamic.xml"
+    x = np.ones((1, 2, 4, 5), np.float32)
+    any_size = ird.reduce(model, lambda graph, inputs: True, [x])
+    assert any_size.graph.parameters[0].spec().static
+    is_open = ird.reduce(model, lambda graph, inputs: not graph.parameters[0].spec().static, [x])
+    assert not is_open.graph.parameters[0].spec().static
+    assert is_open.inputs["x"].size == 1
+
+
 def test_an_error_of_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ReLU.evaluate
 

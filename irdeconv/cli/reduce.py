@@ -96,6 +96,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.reducing.reduce import reduce_model
 
     out = Path(args.output)
+    _refuse_other(args.compare)
     _protect(args, out)
     task = _task(args)
     task.require_sense()
@@ -110,8 +111,26 @@ def run(args: argparse.Namespace, console: Console) -> int:
         ends = {"file": args.file, "output": written, "command": command}
         console.json("reduce", {**ends, **done.to_dict(), "diagnostics": []})
     else:
-        _text(done, command, console)
+        _text(done, command, written, console)
     return 130 if done.stopped == "interrupted" else 0
+
+
+def _refuse_other(other: str | None) -> None:
+    """Refuse a second side that cannot be cut."""
+    from irdeconv.errors import misused
+    from irdeconv.suggest import did_you_mean
+
+    if other is None or other == PEER:
+        return
+    if other.endswith((".npz", ".npy")):
+        hint = "compare --reduce DIR cuts out the first layer that differs from saved arrays"
+        raise misused(f"--compare {other}: saved arrays cannot be cut", hint)
+    if other.startswith(f"{PEER}:"):
+        hint = "compare two models by their files, or one of them with openvino"
+        raise misused(f"--compare {other}: OpenVINO executes the same model", hint)
+    meant = did_you_mean(other, [PEER])
+    if meant is not None and not Path(other).exists():
+        raise misused(f'--compare {other}: there is no file "{other}"', meant)
 
 
 def _protect(args: argparse.Namespace, out: Path) -> None:
@@ -171,7 +190,7 @@ def _command(args: argparse.Namespace, out: Path) -> str:
     return shlex.join(["irdeconv", "compare", str(out), other, "-i", inputs])
 
 
-def _text(done: Reduced, command: str, console: Console) -> None:
+def _text(done: Reduced, command: str, written: list[str], console: Console) -> None:
     """Write what is left, what it took, and the model itself where it is small."""
     rows = {
         "layers": f"{done.before.layers:,} -> {done.after.layers:,}: "
@@ -184,11 +203,20 @@ def _text(done: Reduced, command: str, console: Console) -> None:
         rows["stopped"] = f"{done.stopped}; there may be a smaller one"
     for name, text in rows.items():
         console.text("\n".join(_wrapped(f"{name:<10} {text}", 11)))
-    console.text(" \\\n".join(_wrapped(f"see it     {command}", 15, WIDTH - 2)))
+    console.text(_continued(command))
     short = _short_text(done.graph)
     if short is not None:
         console.text("the whole model, for a report (every verb reads it as a .ird file):")
         console.text(short)
+    else:
+        console.text(f"attach     {', '.join(written)}")
+
+
+def _continued(command: str) -> str:
+    """Return a command that may be pasted, broken between its words where it is long."""
+    words = (shlex.quote(word).replace(" ", "\0") for word in shlex.split(command))
+    lines = _wrapped(f"see it     {' '.join(words)}", 15, WIDTH - 2)
+    return " \\\n".join(lines)
 
 
 def _effort(done: Reduced) -> str:

@@ -123,7 +123,7 @@ class CommandCheck:
     timeout: float
     wanted: Wanted | None = None
     last: Ran | None = None
-    names: tuple[str, ...] = ()
+    hint: str = "the command has to fail on the model itself; --fails-with names the failure"
 
     def __call__(self, variant: Variant) -> Outcome:
         """Write the variant and run the command."""
@@ -204,6 +204,7 @@ class CallCheck:
 
     function: Callable[[Graph, dict[str, Array]], Any]
     seen: bool = False
+    hint: str = "the function has to be true for the model itself"
 
     def __call__(self, variant: Variant) -> Outcome:
         """Call the function."""
@@ -230,6 +231,7 @@ class VerbCheck:
 
     function: Callable[[Variant], Any]
     wanted: ErrorKind | None = None
+    hint: str = "the verb has to raise an error for the model itself"
 
     def __call__(self, variant: Variant) -> Outcome:
         """Call the function; the first error seen is the one that is looked for."""

@@ -70,6 +70,7 @@ class Judgement:
         return Outcome(self.kind in ("", kind), str(found), suspects)
 
 
+AGREES = "other inputs (-i) or a smaller --tolerance may show it"
 _NUMBERS = re.compile(r"[-+(]*\d.*")  # sizes and values change while a mistake stays the same
 
 
@@ -79,6 +80,7 @@ class PairCheck:
 
     tolerance: float | None = None
     judgement: Judgement = field(default_factory=Judgement)
+    hint: str = AGREES
 
     def __call__(self, variant: Variant) -> Outcome:
         """Compare the variant's two graphs on its inputs."""
@@ -102,6 +104,7 @@ class OpenVinoCheck:
     tolerance: float | None = None
     whole: bool = False
     judgement: Judgement = field(default_factory=Judgement)
+    hint: str = AGREES
 
     def __call__(self, variant: Variant) -> Outcome:
         """Compare the variant's graph with what OpenVINO makes of it."""

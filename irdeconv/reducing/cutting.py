@@ -84,7 +84,7 @@ class Knife:
         )
         if inputs is None or not wanted:
             return None
-        built = [side.build(inputs, wanted) for side in sides]
+        built = [s.build(inputs, wanted, o) for s, o in zip(sides, self._orders, strict=True)]
         fitting = tuple(g for g in built if g is not None and is_valid(g))
         return Variant(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
 
@@ -136,6 +136,11 @@ class Knife:
         return value.node in self._fixed or not real or (self.frozen and not first)
 
     @cached_property
+    def _orders(self) -> list[list[Node]]:
+        """The nodes of every graph, producers first."""
+        return [graph.topological() for graph in self.base.graphs]
+
+    @cached_property
     def _tensors(self) -> set[str]:
         """The names of all tensors of the first graph."""
         ports = (names for n in self.base.graph.nodes() for names in n.tensor_names)
@@ -185,10 +190,10 @@ class _Side:
                     self.nodes.add(value.node)
                     stack.append(value.node)
 
-    def build(self, inputs: _Inputs, outputs: list[Port]) -> Graph | None:
+    def build(self, inputs: _Inputs, outputs: list[Port], order: list[Node]) -> Graph | None:
         """Return the piece as a graph, inputs first, only what outputs need.
 
-        None where this side has no such outputs.
+        `order` is that of the whole graph. None where this side has no such outputs.
         """
         out = Graph(replace(self.graph.info, file=None))
         values: dict[Value, Value] = {}
@@ -201,7 +206,8 @@ class _Side:
             for (unit, port), node in inputs.cuts.items():
                 if node.type == type:
                     values[Value(unit[self.number], port)] = Value(_add(out, node, ()).id)
-        for node in self._needed(outputs):
+        needed = self._needed(outputs)
+        for node in (n for n in order if n.id in needed and n.type != "Result"):
             new = _add(out, node, [values[v] for v in self.graph.inputs_of(node.id)])
             for port in range(max(node.outputs, 1)):
                 values[Value(node.id, port)] = Value(new.id, port)
@@ -210,7 +216,7 @@ class _Side:
                 return None
         return out
 
-    def _needed(self, outputs: list[Port]) -> list[Node]:
+    def _needed(self, outputs: list[Port]) -> set[int]:
         seen = {unit[self.number] for unit, _ in outputs}
         stack = list(seen)
         while stack:
@@ -218,7 +224,7 @@ class _Side:
                 if value.node in self.nodes and value.node not in seen:
                     seen.add(value.node)
                     stack.append(value.node)
-        return [n for n in self.graph.topological() if n.id in seen and n.type != "Result"]
+        return seen
 
     def _add_result(self, out: Graph, values: dict[Value, Value], value: Value) -> bool:
         node = self.graph.node(value.node)

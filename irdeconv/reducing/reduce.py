@@ -23,13 +23,14 @@ from irdeconv.reducing.commands import (
 )
 from irdeconv.reducing.comparing import OpenVinoCheck, PairCheck, plan_of
 from irdeconv.reducing.search import Check, Outcome
-from irdeconv.reducing.shrink import Reduced, require_failure, shrink, variant_of
+from irdeconv.reducing.shrink import Reduced, nothing_to_reduce, require_failure, shrink, variant_of
 from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.spec import Array
 from irdeconv.verify.compare.peer import openvino
 
 TIMEOUT = 300.0  # seconds
+NOT_RUN = (126, 127)  # exit codes
 PEER = "openvino"
 VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
@@ -128,6 +129,9 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
     if isinstance(check, CallCheck):
         check.seen = True
     if isinstance(check, CommandCheck) and check.wanted is None and check.last is not None:
+        if check.last.code in NOT_RUN:
+            message = f"a shell cannot run a command of the check: {outcome.said}"
+            raise nothing_to_reduce(message, f"--fails-with {check.last.code} if it is the fault")
         check.wanted = Wanted.like(check.last)
     return outcome
 

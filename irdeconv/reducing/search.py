@@ -30,7 +30,12 @@ class Outcome:
 
 
 class Check(Protocol):
-    """Says whether the fault that is looked for shows in a variant."""
+    """Says whether the fault that is looked for shows in a variant.
+
+    `hint` says what helps where the fault does not show in the model itself.
+    """
+
+    hint: str
 
     def __call__(self, variant: Variant) -> Outcome:
         """Check one variant."""

@@ -166,18 +166,22 @@ def require_failure(
         second = check(original)
         if first.fails != second.fails:
             runs = f"first: {first.said}; then: {second.said}"
-            raise _nothing(f"the check does not say the same of the same model: {runs}", FLAKY)
+            raise nothing_to_reduce(
+                f"the check does not say the same of the same model: {runs}", FLAKY
+            )
     if not first.fails:
         why = explain()
-        raise _nothing(why or f"the fault does not show in the model: {first.said}", PASSES)
+        raise nothing_to_reduce(
+            why or f"the fault does not show in the model: {first.said}", check.hint
+        )
     return first
 
 
 FLAKY = "make the check repeatable: fixed seeds, one thread, no cache"
-PASSES = "the check has to fail on the model itself; --fails-with names the failure"
 
 
-def _nothing(message: str, hint: str) -> IrdeconvError:
+def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
+    """Return the error of a model that shows no fault (E509)."""
     return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
 
 
