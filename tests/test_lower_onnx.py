@@ -288,6 +288,22 @@ def test_older_operation_sets_name_the_one_that_is_needed() -> None:
     assert row.reason == "pads that follow from sizes need operation set 11; the model has 10"
 
 
+def test_sizes_that_the_inference_of_onnx_gets_wrong() -> None:
+    """Behind SAME_UPPER with output_padding it says 11; it is 10, for ONNX Runtime and for us."""
+    first = {"strides": [2], "auto_pad": "SAME_UPPER", "output_padding": [1]}
+    made = Layer(data=(1, 4, 5), filter=(4, 4, 3), bias=False, attributes=first).model()
+    again = made.graph.node.add()
+    again.CopyFrom(made.graph.node[0])
+    again.name, again.input[0], again.output[0] = "again", "y", "y2"
+    made.graph.output.append(UP.info("y2", [None] * 3))
+    low = lowered(made)
+    assert types(low).count("Conv") == 2
+    x = np.arange(20, dtype=np.float32).reshape(1, 4, 5)
+    results = [ird.run(ird.convert(m.SerializeToString()), [x], form=None) for m in (made, low)]
+    assert results[0]["y2"].shape == (1, 4, 20)
+    assert np.array_equal(results[0]["y2"], results[1]["y2"])
+
+
 # Files -----------------------------------------------------------------------------------------
 
 
@@ -335,6 +351,17 @@ def test_missing_external_data(tmp_path: Path) -> None:
     (row,) = ird.lower_onnx(path).report
     assert row.form is None
     assert "net.data" in str(row.reason)
+
+
+def test_a_model_in_memory_is_not_changed() -> None:
+    made = UP.model()
+    before = made.SerializeToString()
+    low, report = ird.lower_onnx(made)
+    assert made.SerializeToString() == before
+    assert ird.check_onnx(made, low).passed
+    assert len(report) == 1
+    text = repr(ird.lower_onnx(made))
+    assert text == "<LoweredOnnx <onnx.ModelProto>: 1 of 1 deconvolution lowered, 5 nodes>"
 
 
 def test_what_is_no_onnx(tmp_path: Path) -> None:

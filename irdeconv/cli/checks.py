@@ -127,7 +127,9 @@ def require_suffix(output: str, suffixes: Sequence[str]) -> None:
     if path.exists() and not path.is_file():
         return  # a folder or a device: that is said of it
     what = "an IR is written as .xml, with its .bin beside it"
-    if suffixes != (".xml",):
+    if ".onnx" in suffixes:
+        what += "; an ONNX model stays one as .onnx"
+    elif suffixes != (".xml",):
         what = f"it is written as {' or '.join(suffixes)}"
     raise misused(f"-o {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
 

@@ -28,7 +28,7 @@ def configure(parser: OptionParser) -> None:
     add_model(parser)
     add_form(parser, none=False)
     add_target(parser)
-    add_rewriting(parser, "lowered", "rewritten")
+    add_rewriting(parser, "lowered", "rewritten", onnx=True)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -35,7 +35,7 @@ def stays_onnx(args: argparse.Namespace) -> bool:
     found = is_onnx(args.file)
     if args.output and not found:
         message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
-        raise misused(message, "name an .xml file")
+        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     return found and args.format != "ir"
 
 

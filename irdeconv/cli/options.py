@@ -237,13 +237,16 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def add_rewriting(parser: OptionParser, adjective: str, layers: str) -> None:
+def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bool = False) -> None:
     """Add what verbs share that rewrite a model: --shape, -o, --force, --certify and --format.
 
-    `adjective` names the new IR, `layers` says which ones are proved.
+    `adjective` names the new IR, `layers` says which ones are proved. With `onnx` an ONNX model may
+    be written as well.
     """
     add_shapes(parser)
-    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it)", ".xml")
+    more = ", or the ONNX model (.onnx)" if onnx else ""
+    suffixes = (".xml", ".onnx") if onnx else (".xml",)
+    add_output(parser, f"write the {adjective} IR here (.xml, .bin beside it){more}", *suffixes)
     parser.add_argument(
         "--certify",
         nargs="?",

@@ -93,12 +93,19 @@ def external_entry(tensor: Any, key: str) -> str:
     return next((str(e.value) for e in tensor.external_data if e.key == key), "")
 
 
-def load_file(source: str | PathLike[str] | bytes) -> OnnxFile:
-    """Read a model from a file or from its bytes, but not what lies in other files.
+OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
+
+
+def load_file(source: OnnxSource) -> OnnxFile:
+    """Read a model from a file, its bytes or a copy of a ModelProto, not what lies in other files.
 
     Raises InputError where it is no ONNX model, FileAccessError where it cannot be read.
     """
     onnx, protobuf = onnx_module(), onnx_module("google.protobuf.message")
+    if isinstance(source, onnx.ModelProto):
+        copied = onnx.ModelProto()
+        copied.CopyFrom(source)
+        return OnnxFile(copied, "<onnx.ModelProto>")
     name = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
     place = Location(SourceFile(name, b""))
     try:

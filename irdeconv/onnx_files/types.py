@@ -14,6 +14,7 @@ from irdeconv.onnx_files.scopes import Scope, bodies, scopes
 from irdeconv.spec import Shape
 
 Path = tuple[int, ...]
+NOBODY = "unknown.domain"  # a domain of operations whose results nobody infers
 KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
 
 
@@ -113,6 +114,7 @@ def _typed_function(model: Any, function: Any, calls: list[list[Any]]) -> dict[s
     onnx = onnx_module()
     alone = onnx.ModelProto(ir_version=model.ir_version)
     alone.opset_import.extend(function.opset_import)
+    alone.opset_import.add(domain=NOBODY, version=1)
     alone.graph.name = "body"
     alone.graph.node.extend(_bare_node(n) for n in function.node)
     for at, name in enumerate(function.input):
@@ -136,6 +138,7 @@ def _skeleton(model: Any, *, declarations: bool) -> Any:
     out = type(model)()
     out.ir_version = model.ir_version
     out.opset_import.extend(model.opset_import)
+    out.opset_import.add(domain=NOBODY, version=1)
     for function in model.functions:
         bare = out.functions.add()
         for name in ("input", "output", "attribute", "opset_import", "attribute_proto"):
@@ -170,6 +173,8 @@ def _without_shapes(declared: Any, out: Any) -> None:
 
 
 def _bare_node(node: Any, *, declarations: bool = True) -> Any:
+    if _misjudged(node):
+        return type(node)(op_type="Unknown", domain=NOBODY, input=node.input, output=node.output)
     if not any(a.HasField("t") for a in node.attribute) and not any(bodies(node)):
         return node
     out = type(node)(op_type=node.op_type, domain=node.domain, name=node.name)
@@ -184,6 +189,26 @@ def _bare_node(node: Any, *, declarations: bool = True) -> Any:
         else:
             out.attribute.add().CopyFrom(a)
     return out
+
+
+def _misjudged(node: Any) -> bool:
+    """Whether ONNX's inference gives a deconvolution another size than runtimes do.
+
+    With SAME_* it adds output_padding to I*S, and takes I*S where the kernel does not reach so far.
+    """
+    if node.op_type != "ConvTranspose":
+        return False
+    known = {a.name: a for a in node.attribute}
+    mode = known["auto_pad"].s if "auto_pad" in known else b""
+    if b"SAME" not in mode or "output_shape" in known:
+        return False
+    lists = {name: list(a.ints) for name, a in known.items() if a.ints}
+    strides, kernel = lists.get("strides", []), lists.get("kernel_shape", [])
+    dilations = lists.get("dilations") or [1] * len(kernel)
+    if any(lists.get("output_padding", ())) or len(kernel) != len(strides):
+        return any(s > 1 for s in strides)
+    rows = zip(strides, kernel, dilations, strict=False)
+    return any(d * (k - 1) + 1 < s for s, k, d in rows)
 
 
 def _bare_tensor(tensor: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from irdeconv.errors import misused
 from irdeconv.geometry import Semantics
 from irdeconv.io.atomic import Files, together
-from irdeconv.onnx_files.container import OnnxFile, load_file, stage_file
+from irdeconv.onnx_files.container import OnnxFile, OnnxSource, load_file, stage_file
 from irdeconv.onnx_lowering.rewrite import LoweredOnnx, lower_model
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
@@ -19,7 +19,7 @@ SUFFIX = ".onnx"
 
 
 def lower_onnx(
-    model: str | PathLike[str] | bytes,
+    model: OnnxSource,
     path: str | PathLike[str] | None = None,
     form: str = FALLBACK,
     target: str | PathLike[str] | Profile | None = None,
@@ -30,7 +30,7 @@ def lower_onnx(
 ) -> LoweredOnnx:
     """Lower the ConvTranspose nodes of an ONNX file and leave everything else as it is.
 
-    `model` is a path or the bytes of a file, of operation set 11 or later; `path` is where the
+    `model` is a path, bytes or a ModelProto, of operation set 11 or later; `path` is where the
     result is written, with copies of external data where that is another folder. The others are
     those of `lower`; `shapes` replaces shapes of inputs, in the model too. Returns the new
     ModelProto (`proto`) and a `report`, in which deconvolutions that stay have no form. Raises

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 
 from irdeconv import progress
 from irdeconv.errors import IrdeconvError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
-from irdeconv.onnx_files.container import OnnxFile, load_file
+from irdeconv.onnx_files.container import OnnxFile, OnnxSource, load_file
 from irdeconv.onnx_files.pieces import graph_of, inputs_of, piece
 from irdeconv.onnx_files.scopes import scopes, title_of
 from irdeconv.onnx_files.types import Types, infer_types
@@ -112,17 +111,17 @@ def check_models(
 
 
 def check_onnx(
-    original: str | PathLike[str] | bytes,
-    lowered: str | PathLike[str] | bytes,
+    original: OnnxSource,
+    lowered: OnnxSource,
     certificates: Sequence[Certificate] | None = None,
     *,
     semantics: Semantics = "runtime",
 ) -> CheckReport:
     """Prove a lowered ONNX file to be the original one: every deconvolution that was rewritten.
 
-    Both are paths or the bytes of files. All else must be the same, as it stands in the messages.
-    The report has `passed`, `layers` with what is proved of each, and `problems`. Raises InputError
-    for a bad file.
+    Both are paths, the bytes of files or ModelProtos. All else must be the same, as it stands in
+    the messages. The report has `passed`, `layers` with what is proved of each, and `problems`.
+    Raises InputError for a bad file.
 
     >>> from onnx import TensorProto, helper
     >>> value, shapes = helper.make_tensor_value_info, {"x": [1, 3, 8, 8], "w": [3, 2, 2, 2]}
