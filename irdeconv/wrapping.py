@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+NARROW = 4  # columns of indent in front of what needs the room
 WIDTH = 80  # columns, where nobody knows how many there are
 
 # Names come from files: control characters (C0, DEL, C1) must not reach a terminal, nor those that
@@ -73,18 +74,19 @@ def _indent(line: str, width: int) -> int:
         return columns(term.group())
     assert lead is not None
     spaces = len(line) - len(line.lstrip(" "))
-    return min(lead.end() if lead.end() > spaces else spaces + 4, width // 2)
+    return min(lead.end() if lead.end() > spaces else spaces + NARROW, width // 2)
 
 
 def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
     """Yield the breaks of one line that begins at `start` of its text."""
     here, before = 0, 0  # columns that are taken; the end of the word before
-    for first, last in _words(line, width - indent):
+    for first, last in _words(line, width - min(indent, NARROW)):
         wide = columns(line[first:last])
         gap = first - before
         if before and here + gap + wide > width:
-            yield Break(start + before, start + first, indent)
-            here = indent + wide
+            room = indent if indent + wide <= width else min(indent, NARROW)
+            yield Break(start + before, start + first, room)
+            here = room + wide
         else:
             here += gap + wide
         before = last

@@ -98,6 +98,10 @@ def test_sentences_are_wrapped_at_spaces_with_an_indent() -> None:
     assert wrap("  verb     does this and that", 24) == "  verb     does this and\n           that"
 
 
+def test_a_name_that_fits_gets_the_room_that_it_needs() -> None:
+    assert wrap("sample      a/path/to/a/file.xml", 24) == "sample\n    a/path/to/a/file.xml"
+
+
 def test_a_quoted_name_stays_whole_where_it_can() -> None:
     assert wrap('no layer "conv 1 of 2" here', 20) == 'no layer\n    "conv 1 of 2"\n    here'
     assert wrap('"' + "a " * 20 + '"', 20).splitlines()[0] == '"a a a a a a a a a a'

@@ -63,7 +63,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.benchmark import require_measurable
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
-    from irdeconv.wrapping import printable
 
     require_measurable(args.rounds, args.seconds, args.against, args.threads)
     graph = inferred(read(args), args.shape)
@@ -85,5 +84,5 @@ def run(args: argparse.Namespace, console: Console) -> int:
         content = {"file": args.file, "seed": args.seed, **report.to_dict()}
         console.json("bench", content)
     else:
-        console.raw(printable(report.to_text(top=args.top)) + "\n")
+        console.text(report.to_text(top=args.top))
     return 0

@@ -111,7 +111,7 @@ def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
 
 def _render(inspection: Inspection, args: argparse.Namespace, console: Console) -> str:
     from irdeconv.text import dump
-    from irdeconv.wrapping import printable
+    from irdeconv.wrapping import WIDTH, printable
 
     if console.format == "json":
         return inspection.to_json()
@@ -123,4 +123,5 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
     if console.format == "ir":
         elide = None if args.constants else 0
         return dump(shown.graph, elide=elide, comments=shown.comments())
-    return printable(inspection.to_text(constants=args.constants)) + "\n"
+    width = console.width if args.output in (None, "-") else WIDTH
+    return printable(inspection.to_text(constants=args.constants, width=width)) + "\n"

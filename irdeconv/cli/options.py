@@ -62,11 +62,11 @@ def measurements(text: str) -> str:
 
 
 class HelpText(argparse.HelpFormatter):
-    """Fills paragraphs to the width of the terminal; indented ones stay as they are."""
+    """Fills paragraphs to the width of the terminal; of indented ones every line by itself."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = (
-            p if "\n " in f"\n{p}" else wrap(" ".join(p.split("\n")), width, 0)
+            wrap(p, width) if "\n " in f"\n{p}" else wrap(" ".join(p.split("\n")), width, 0)
             for p in text.strip().split("\n\n")
         )
         return "\n\n".join(paragraphs)

@@ -20,7 +20,7 @@ from irdeconv.inspection.table import flat, number, scaled, table
 from irdeconv.inspection.table import share as percentage
 from irdeconv.markup import line
 from irdeconv.plural import count
-from irdeconv.wrapping import wrap
+from irdeconv.wrapping import WIDTH, wrap
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,24 +38,25 @@ class Inspection(Facts):
     def _repr_html_(self) -> str:
         return fragment(self, f"{self.graph.info.name}: {self._sums(len(self.shown))}")
 
-    def to_text(self, *, constants: bool = False) -> str:
+    def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
         """Return plain text: layers, types, deconvolutions, and before and after lowering.
 
         Constants stand in the rows of their readers; with `constants`, or where nothing else is
-        shown, they have rows of their own.
+        shown, they have rows of their own. Lines have at most `width` columns where names allow it.
         """
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
-        listing = Listing(self.graph, listed, constants=constants)
-        parts = [self._title(len(listed)), str(listing), self._summary_table()]
+        listing = Listing(self.graph, listed, constants=constants, width=width)
+        title = wrap(self._title(len(listed)), width)
+        parts = [title, str(listing), self._summary_table(width)]
         if self.deconvolutions:
-            parts.append(self._deconvolution_table())
+            parts.append(self._deconvolution_table(width))
         if self.lowered is not None:
-            parts.append(self._before_after())
+            parts.append(self._before_after(width))
         return "\n\n".join(parts)
 
     def _title(self, listed: int) -> str:
-        return wrap(f"{flat(self.graph.info.name)}: {self._sums(listed)}")
+        return f"{flat(self.graph.info.name)}: {self._sums(listed)}"
 
     def _sums(self, listed: int) -> str:
         t = self.totals
@@ -69,7 +70,7 @@ class Inspection(Facts):
             + (f"; shown: {count(listed, 'layer')}" if narrowed else "")
         )
 
-    def _summary_table(self) -> str:
+    def _summary_table(self, width: int) -> str:
         total = self.totals.macs
         rows = [
             (
@@ -84,9 +85,9 @@ class Inspection(Facts):
             for r in self.summary
         ]
         right = ("count", "parameters", "MACs", "share")
-        return table(("type", "count", "parameters", "MACs", "share"), rows, right)
+        return table(("type", "count", "parameters", "MACs", "share"), rows, right, width=width)
 
-    def _deconvolution_table(self) -> str:
+    def _deconvolution_table(self, width: int) -> str:
         right = ("direct MACs", "zero-insertion MACs", "ratio")
         resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
         head = ("deconvolution", "type", *resolved, *right)
@@ -104,9 +105,9 @@ class Inspection(Facts):
             )
             for d in self.deconvolutions
         ]
-        return table(head, rows, right)
+        return table(head, rows, right, width=width)
 
-    def _before_after(self) -> str:
+    def _before_after(self, width: int) -> str:
         assert self.lowered is not None
         before, after = vars(self.totals), vars(self.lowered.totals)
         rows = [
@@ -115,7 +116,7 @@ class Inspection(Facts):
             if key != "unknown" or before[key] or after[key]
         ]
         right = ("before", "after", "ratio")
-        return table(("lowering", "before", "after", "ratio"), rows, right)
+        return table(("lowering", "before", "after", "ratio"), rows, right, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/inspect/2`, docs/inspect.md); unknown numbers are null.
