@@ -72,7 +72,7 @@ def rename(
     ones that are empty or would belong to two layers or tensors (E508).
     """
     out, problems = graph.copy(), Collector()
-    known = {"layer": _layers(out), "tensor": _tensors(out)}
+    known = {"layer": _layers(out, {}), "tensor": _tensors(out, {})}
     found = _exact(names or {}, known, problems)
     for kind in kinds:
         for old in known[kind]:
@@ -90,13 +90,15 @@ def rename(
     return Renamed(out, tuple(changes))
 
 
-def _layers(graph: Graph) -> Counter[str]:
-    return Counter(n.name for n in graph.nodes())
+def _layers(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
+    """Return the names of layers after renaming, with how many layers have each."""
+    return Counter(names.get(n.name, n.name) for n in graph.nodes())
 
 
-def _tensors(graph: Graph) -> Counter[str]:
-    """Return the tensor names, with how many tensors have each."""
-    return Counter(t for n in graph.nodes() for names in n.tensor_names for t in set(names))
+def _tensors(graph: Graph, names: Mapping[str, str]) -> Counter[str]:
+    """Return the tensor names after renaming, with how many tensors have each."""
+    ports = (port for node in graph.nodes() for port in node.tensor_names)
+    return Counter(name for port in ports for name in {names.get(t, t) for t in port})
 
 
 def _exact(
@@ -125,34 +127,22 @@ def _check(
     """Report new names that are empty, hold control characters, or stand for two things."""
     for kind in KINDS:
         names = found.of(kind)
-        before, after = known[kind], Counter[str]()
-        for old, times in before.items():
-            after[names.get(old, old)] += times
+        count = _layers if kind == "layer" else _tensors
+        times = count(graph, names)
+        before: dict[str, list[str]] = {}  # the old names by the new one
+        for old in known[kind]:
+            before.setdefault(names.get(old, old), []).append(old)
         for new in dict.fromkeys(names.values()):
-            named = _few([old for old in before if names.get(old, old) == new])
+            olds = _few(before[new])
             if not new or not new.isprintable():
-                problems.add("E508", f"{kind} {named}: {new!a} is no name")
-            elif after[new] > 1 and not _one_tensor(graph, kind, new, names):
-                message = f'{after[new]} {kind}s would be called "{new}": {named}'
-                problems.add("E508", message)
+                problems.add("E508", f"{kind} {olds}: {new!a} is no name")
+            elif times[new] > 1:
+                problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
 
 
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(f'"{name}"' for name in names[:3]) + more
-
-
-def _one_tensor(graph: Graph, kind: Kind, new: str, names: Mapping[str, str]) -> bool:
-    """Whether all tensor names that become `new` are those of the same tensor."""
-    if kind == "layer":
-        return False
-    tensors = [
-        port
-        for node in graph.nodes()
-        for port in node.tensor_names
-        if any(names.get(name, name) == new for name in port)
-    ]
-    return len(tensors) == 1
 
 
 def _apply(node: Node, found: _NewNames) -> None:
