@@ -14,7 +14,10 @@ from irdeconv.cli.main import main
 from irdeconv.editing.extract import cut_out
 from irdeconv.editing.record import record
 from irdeconv.extras import extra
+from irdeconv.graph import Value
+from irdeconv.ops.activation import Sigmoid
 from support import irbuild as ib
+from support.layers import result
 from support.networks import image, network
 
 STATE = ib.net(
@@ -131,6 +134,27 @@ def test_a_layer_with_a_body_goes_along_whole_and_is_not_cut_inside(tmp_path: Pa
     with pytest.raises(ird.UsageError) as e:
         cut_out(graph, ["br"])
     assert "inside a body of TensorIterator" in (e.value.diagnostics[0].hint or "")
+
+
+@pytest.mark.oracles
+def test_openvino_records_where_irdeconv_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    graph = ird.read(ib.loop().encode())
+    (body,) = graph.nodes("TensorIterator")
+    result(graph, Value(graph.add(Sigmoid(), [Value(body.id)], name="behind").id), "z")
+    ird.write(graph, "net.xml")
+    command = "extract net.xml --from behind -o p.xml --save-inputs --seed 3".split()
+    assert main(command) == 4
+    assert "cannot execute TensorIterator" in capsys.readouterr().err
+    assert main([*command, "--run-in", "openvino"]) == 0
+    (flowed,) = arrays("p_inputs.npz").values()
+    core = extra("openvino", "Core").Core()
+    rand = np.random.default_rng([3, 0]).random(flowed.shape).astype(np.float32)
+    whole = core.compile_model("net.xml", "CPU")([rand])
+    np.testing.assert_array_equal(flowed, whole[0])
+    assert flowed.any()
 
 
 @pytest.mark.oracles

@@ -55,6 +55,13 @@ def configure(parser: OptionParser) -> None:
             help=f"{text}; may be repeated",
         )
     add_shapes(parser)
+    _configure_recording(parser)
+    add_output(parser, "write the piece here (.xml, .bin beside it)", ".xml", required=True)
+    add_format(parser)
+
+
+def _configure_recording(parser: OptionParser) -> None:
+    """Add what says which values flow into the piece."""
     parser.add_argument(
         "--inputs-from",
         metavar="FILE.npz",
@@ -69,9 +76,13 @@ def configure(parser: OptionParser) -> None:
         help="save what flows into the piece, here (default: PIECE_inputs.npz beside -o), computed "
         "from --inputs-from or from --input",
     )
+    parser.add_argument(
+        "--run-in",
+        choices=("irdeconv", "openvino"),
+        help="where the whole model runs to compute what flows in (default: irdeconv, which cannot "
+        "execute bodies)",
+    )
     add_inputs(parser)
-    add_output(parser, "write the piece here (.xml, .bin beside it)", ".xml", required=True)
-    add_format(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -117,6 +128,8 @@ def _inputs_file(args: argparse.Namespace) -> str | None:
     if args.inputs_from and args.inputs:
         raise misused("--inputs-from and --input both give the model's inputs: name one of them")
     if args.save_inputs is None and not args.inputs_from and not args.inputs:
+        if args.run_in:
+            raise misused("--run-in is for --save-inputs, which is not asked for")
         return None
     beside = Path(args.output).with_suffix("")
     return args.save_inputs or f"{beside}_inputs.npz"
@@ -126,8 +139,9 @@ def _flowing_in(
     whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
+    from irdeconv.cli.in_openvino import outputs_of
     from irdeconv.cli.inputs import gather, load_npz, specialize, typed
-    from irdeconv.editing.record import record, recorded
+    from irdeconv.editing.record import node_by_node, record, recorded
 
     items = args.inputs
     if args.inputs_from:
@@ -140,7 +154,8 @@ def _flowing_in(
         _require_inputs(whole, piece, arrays, args.inputs_from)
         items = [args.inputs_from]
     inputs = gather(whole, items, args.seed, console)
-    return record(specialize(whole, inputs), piece, inputs)
+    execute = outputs_of if args.run_in == "openvino" else node_by_node
+    return record(specialize(whole, inputs), piece, inputs, execute)
 
 
 def _require_inputs(whole: Graph, piece: Piece, arrays: dict[str, Array], path: str) -> None:

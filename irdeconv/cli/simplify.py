@@ -27,11 +27,8 @@ from irdeconv.cli.options import (
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from irdeconv.editing.simplify import SimplificationReport
     from irdeconv.graph import Graph
-    from irdeconv.spec import Array
 
 _FUSED_OTHERWISE = (
     1e-4  # of an output's largest value: what fusing otherwise may change in OpenVINO
@@ -101,12 +98,13 @@ def _check(
     """Run both on the same inputs; return what came out."""
     from irdeconv import api
     from irdeconv.benchmark.peers import difference
+    from irdeconv.cli.in_openvino import outputs_of
     from irdeconv.cli.inputs import gather, specialize
 
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":
-        own, other = (_in_openvino(graph, inputs) for graph in graphs)
+        own, other = (outputs_of(graph, inputs) for graph in graphs)
     else:
         ran = (api.run(graph, inputs, None, fuse=False) for graph in graphs)
         own, other = (list(outputs.values()) for outputs in ran)
@@ -114,18 +112,6 @@ def _check(
     same = all(a.tobytes() == b.tobytes() for a, b in zip(own, other, strict=True))
     passed = same or (args.check == "openvino" and gap <= _FUSED_OTHERWISE)
     return {"with": args.check, "passed": passed, "same_bits": same, "difference": gap}
-
-
-def _in_openvino(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """Return the outputs that OpenVINO computes; UnsupportedError (E506) where it cannot."""
-    from irdeconv.benchmark.peers import Source, peers
-    from irdeconv.errors import Diagnostic, UnsupportedError
-
-    with peers(["openvino"], Source(graph), inputs) as (openvino,):
-        if openvino.run is None:
-            message = f"OpenVINO does not run the model: {openvino.problem}"
-            raise UnsupportedError(Diagnostic("E506", "error", message))
-        return [array.copy() for array in openvino.run()]
 
 
 def _verdict(checked: dict[str, Any]) -> str:

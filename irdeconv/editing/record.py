@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -18,21 +18,32 @@ from irdeconv.runtime.plan import build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.spec import Array, is_static, parse_shape
 
+Execute = Callable[[Graph, Mapping[str, Array]], Iterable[Array]]
 
-def record(whole: Graph, piece: Piece, inputs: Mapping[str, Array]) -> dict[str, Array]:
+
+def node_by_node(graph: Graph, inputs: Mapping[str, Array]) -> Iterable[Array]:
+    """Execute a graph as it stands; returns its outputs in order."""
+    return build_plan(graph, settings=Settings(fuse=False)).run(inputs).values()
+
+
+def record(
+    whole: Graph,
+    piece: Piece,
+    inputs: Mapping[str, Array],
+    execute: Execute = node_by_node,
+) -> dict[str, Array]:
     """Run a graph up to a piece of it; return what flows into the piece, by its input names.
 
-    `inputs` names the inputs of the whole, or those among them that the piece depends on. The graph
-    is executed as it stands, node by node; of a variable it takes the value before the first
-    inference. Raises UsageError for inputs that do not fit, UnsupportedError for what cannot be
-    executed.
+    `inputs` names the inputs of the whole, or those among them that the piece depends on. `execute`
+    runs a graph; of a variable it gets the value before the first inference. Raises UsageError for
+    inputs that do not fit, UnsupportedError for what cannot be executed.
     """
     head = _head(whole, piece)
     known = {alias: node.id for alias, node in whole.input_names().items()}
     given = {known[name]: array for name, array in inputs.items() if name in known}
     feeds = {e.name: given[e.source.node] for e in head.inputs if e.source.node in given}
-    made = build_plan(head.graph, settings=Settings(fuse=False)).run(feeds)
-    arrays = dict(zip((e.source for e in head.outputs), made.values(), strict=True))
+    made = execute(head.graph, feeds)
+    arrays = dict(zip((e.source for e in head.outputs), made, strict=True))
     return {e.name: arrays[e.source] for e in piece.inputs}
 
 
