@@ -11,6 +11,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.inspection.constants import ConstantSources
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
+from irdeconv.source import Location
 from irdeconv.spec import Spec
 
 
@@ -69,8 +70,18 @@ class LayerFacts:
     deconvolution: bool
     constant: bool
     origins: tuple[str, ...]
-    file: str | None
-    line: int | None
+    location: Location | None
+
+    @property
+    def file(self) -> str | None:
+        """The file that the layer comes from; None for a graph that was built."""
+        return None if self.location is None else self.location.file
+
+    @property
+    def line(self) -> int | None:
+        """The line there, found on demand."""
+        place = None if self.location is None else self.location.position
+        return None if place is None else place[0]
 
 
 def layers(graph: Graph) -> list[LayerFacts]:
@@ -100,7 +111,6 @@ class _Reader:
         step()
         inputs = tuple(self._input(v) for v in self._inputs[node.id])
         specs = node.specs if node.specs is not None else node.declared
-        place = node.location.position if node.location is not None else None
         parameters, stored = self._held(node)
         return LayerFacts(
             id=node.id,
@@ -116,8 +126,7 @@ class _Reader:
             deconvolution=node.op.deconvolution,
             constant=node.id in self._sources,
             origins=node.origins,
-            file=node.location.file if node.location is not None else None,
-            line=place[0] if place is not None else None,
+            location=node.location,
         )
 
     def _held(self, node: Node) -> tuple[int, int]:
