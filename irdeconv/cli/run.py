@@ -84,7 +84,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
     inputs = {name: fed[name] for name in graph.inputs}
-    plan = api.compile(specialize(graph, inputs), exact=args.exact, **execution(args))
+    ready = specialize(graph, inputs)
+    plan = api.compile(ready, exact=args.exact, once=True, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
     arrays = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)

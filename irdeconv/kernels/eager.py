@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candi
 from irdeconv.kernels.deconvolution.residues import axes_of
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.exact import convolve_in_order, deconvolve_in_order, in_order
+from irdeconv.kernels.shared.jit import retried
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.spec import Array
@@ -111,7 +112,8 @@ def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
         _plane_by_plane(x, w, problem, out)
     else:
         # Winograd's transform of the filter only pays where the filter is used more than once.
-        _once([c for c in convolution_candidates(problem) if not c.transforms], x, w, out)
+        listed = convolution_candidates
+        _once(lambda: [c for c in listed(problem) if not c.transforms], x, w, out)
 
 
 def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
@@ -133,7 +135,7 @@ def _deconvolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     if in_order():
         deconvolve_in_order(x, w, problem, out)
     else:
-        _once(for_deconvolution(problem, direct=True), x, w, out)
+        _once(lambda: for_deconvolution(problem, direct=True), x, w, out)
 
 
 class _Local(threading.local):
@@ -146,7 +148,8 @@ class _Local(threading.local):
 _LOCAL = _Local()
 
 
-def _once(candidates: Sequence[Candidate], x: Array, w: Array, out: Array) -> None:
+def _once(listed: Callable[[], list[Candidate]], x: Array, w: Array, out: Array) -> None:
     """Prepare the first kernel and run it."""
+    kernel = retried(lambda: listed()[0].prepare(w))
     _LOCAL.team.begin()
-    candidates[0].prepare(w)(x, out, None, _LOCAL.team)
+    kernel(x, out, None, _LOCAL.team)

@@ -32,6 +32,7 @@ def compile(
     fuse: bool = True,
     tune: bool | str | PathLike[str] = False,
     max_memory: int | None = None,
+    once: bool = False,
 ) -> Plan:
     """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
 
@@ -40,7 +41,9 @@ def compile(
     convolutions and deconvolutions in one defined order: slower, and the same bits for every form.
     `threads` is 1 or more, by default the number of processors; the results do not depend on it.
     `tune` measures kernels instead of estimating their time; a path keeps the measurements.
-    `max_memory` is a limit in bytes, LimitError where the plan needs more. A plan may be run from
+    `max_memory` is a limit in bytes, LimitError where the plan needs more. `once` says that the
+    plan runs a single time: compiled kernels (the extra `fast`) are taken only where they gain more
+    than loading them takes, half a second; `tune` overrules it. A plan may be run from
     several threads, which take turns, but not from a callback of its own run, nor from a thread
     that such a callback waits for (RuntimeError). Raises UnsupportedError with every operation that
     cannot be executed, and what `lower` raises.
@@ -57,7 +60,11 @@ def compile(
     path = None if isinstance(tune, bool) else Path(tune)
     tuner = Tuner(measure=tune is not False, path=path)
     settings = Settings(
-        fuse, Threads(processors() if threads is None else threads), tuner, max_memory
+        fuse=fuse,
+        team=Threads(processors() if threads is None else threads),
+        tuner=tuner,
+        max_memory=max_memory,
+        once=once and not tuner.measure,
     )
     return build_plan(ready, exact=exact, settings=settings)
 
@@ -95,7 +102,7 @@ def run(
         whole = Binder.of(graph)
         graph, names = with_outputs(inferred(graph), outputs)
         inputs = whole.part(inputs, {node.id for node in graph.parameters})
-    plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory)
+    plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory, once=True)
     arrays = plan.run(inputs, trace)
     return dict(zip(names or arrays, arrays.values(), strict=True))
 

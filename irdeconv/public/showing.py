@@ -60,7 +60,7 @@ def compare(
     >>> ird.compare(g, wrong, x).first_difference.name
     'deconv'
     """
-    plan = compile(a, None, threads=1, fuse=False)
+    plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder)
         recorder = Recorder(start)
@@ -86,7 +86,7 @@ def _second_side(
         return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder), None
-    other = compile(b, None, threads=1, fuse=False)
+    other = compile(b, None, threads=1, fuse=False, once=True)
     return partly(PlanPartner, plan.graph, other, inputs), other.graph
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
@@ -20,6 +21,7 @@ from irdeconv.errors import (
 )
 from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.kernels.shared.jit import retried, wanted
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
@@ -29,6 +31,7 @@ from irdeconv.plural import count
 from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.once import gains_by_compiling
 from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
@@ -106,7 +109,7 @@ class Plan:
         seen = trace is not None or watch is not None
         program = self.stepwise() if seen else self._program(arrays)
         try:
-            with blas_threads(1), accumulate_in_order(self.exact):
+            with self._kernels(program.graph):
                 return program.run(arrays, trace, watch)
         except StepError as e:
             raise _failure(e.step.node, e.arrays, e.cause) from e.cause
@@ -119,7 +122,7 @@ class Plan:
         """
         arrays = self.binder.bind(inputs)
         program = self._program(arrays)
-        with blas_threads(1), accumulate_in_order(self.exact):
+        with self._kernels(program.graph):
             return program.observe(arrays, around)
 
     @property
@@ -174,9 +177,16 @@ class Plan:
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
         settings = replace(self.settings, fuse=fuse)
-        with blas_threads(1), accumulate_in_order(self.exact):
+        with self._kernels(graph):
             ready = canonicalized(graph) if fuse else graph
-            return build_program(ready, fold(ready, _failure), settings)
+            return retried(lambda: build_program(ready, fold(ready, _failure), settings))
+
+    @contextmanager
+    def _kernels(self, graph: Graph) -> Iterator[None]:
+        """Choose and run kernels as the settings say."""
+        compiled = not self.settings.once or gains_by_compiling(graph)
+        with blas_threads(1), accumulate_in_order(self.exact), wanted(compiled):
+            yield
 
 
 def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None = None) -> Plan:

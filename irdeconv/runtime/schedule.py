@@ -28,12 +28,16 @@ Failure = Callable[[Node, Sequence[Any], Exception], Exception]
 
 @dataclass(frozen=True)
 class Settings:
-    """How a plan executes: `max_memory` in bytes, None for no limit."""
+    """How a plan executes: `max_memory` in bytes, None for no limit.
+
+    A plan that runs `once` takes compiled kernels only where they gain more than loading takes.
+    """
 
     fuse: bool = True
     team: Threads = field(default_factory=Threads)
     tuner: Tuner = field(default_factory=Tuner)
     max_memory: int | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)

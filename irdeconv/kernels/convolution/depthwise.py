@@ -35,6 +35,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     blocks = blocks_of(conv)
 
     def prepare(w: Array) -> Kernel:
+        jit.load()
         weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
         return Depthwise(conv, blocks, weights, tap_offsets(conv))
 

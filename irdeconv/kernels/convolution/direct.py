@@ -39,6 +39,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     blocks = blocks_of(conv)
 
     def prepare(w: Array) -> Kernel:
+        jit.load()
         return DirectConvolution(conv, blocks, arranged(conv, w), channel_offsets(conv))
 
     return [work_of(conv, blocks).candidate("direct", prepare)]

@@ -29,7 +29,7 @@ from irdeconv.kernels.deconvolution.col2im import (
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES, Candidate, Epilogue, Estimate, shared
-from irdeconv.kernels.shared.jit import available
+from irdeconv.kernels.shared.jit import available, load
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases, multiply, pitch, product_cost, worth_copying
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
@@ -149,6 +149,7 @@ class PlacedTerms(_RowKernel):
     """Terms by a product; a chunk's filter is `[groups, taps * channels, C/g]`."""
 
     def __init__(self, layout: RowLayout, w: Array) -> None:
+        load()
         from irdeconv.kernels.compiled.col2im import copy_terms, sum_terms
 
         rows = w.reshape(*w.shape[:3], -1).transpose(0, 3, 2, 1)  # [g, taps, M/g, C/g]
@@ -212,6 +213,7 @@ class SpreadInputs(_RowKernel):
     """Products by the compiled code; a chunk's filter is `[groups, channels, C/g, taps]`."""
 
     def __init__(self, layout: RowLayout, w: Array) -> None:
+        load()
         from irdeconv.kernels.compiled.col2im import sum_terms
 
         rows = w.reshape(*w.shape[:3], -1).swapaxes(1, 2)

@@ -29,6 +29,7 @@ from irdeconv.kernels.deconvolution.col2im import (
 )
 from irdeconv.kernels.shared.blocking import ITEMS, pieces
 from irdeconv.kernels.shared.candidate import Epilogue
+from irdeconv.kernels.shared.jit import load
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import lanes, multiply, pitch
 from irdeconv.kernels.shared.scratch import Space
@@ -295,6 +296,7 @@ class CompiledWinograd(WinogradDeconvolution):
     """
 
     def __init__(self, tiling: Tiling, w: Array) -> None:
+        load()
         from irdeconv.kernels.compiled.col2im import sum_terms
         from irdeconv.kernels.compiled.winograd import entering, leave
 

@@ -77,8 +77,6 @@ def compiled_form(
     """Return the compiled form of a chain; None where it has none, or numba is not to be had."""
     if not jit.available():
         return None
-    from irdeconv.kernels.compiled.chain import Added, CompiledChain
-
     reader = _ChainReader(instructions, operands)
     constant = reader.constant(reader.added(True))
     nothing: Array = np.zeros(1, np.float32)
@@ -91,6 +89,10 @@ def compiled_form(
     used = {s for s in (before, after) if s}
     if used != {i for i, a in enumerate(operands, 1) if a is None}:
         return None
+    if not jit.works():
+        return None
+    from irdeconv.kernels.compiled.chain import Added, CompiledChain
+
     added = Added(before, after)
     if last is None:
         return CompiledChain(compiled.NOTHING, (0.0, 0.0), bias, nothing, added)

@@ -112,7 +112,7 @@ class Pooling:
 
     def _compile(self) -> Compiled | None:
         """Return the compiled form of common windows on f32 planes."""
-        if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane:
+        if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane or not jit.works():
             return None
         from irdeconv.kernels.compiled.pooling import compile_planes
 

@@ -1,15 +1,20 @@
 """The optional compiler: whether numba is there and wanted, and how functions are compiled.
 
 The extra `fast` installs numba; IRDECONV_FAST=0 in the environment switches it off. Compiled code
-is kept on disk, so that only the first use on a machine takes a few seconds.
+is kept on disk, so that only the first use on a machine takes a few seconds. Importing numba and
+loading that code takes half a second, so kernels are listed and chosen without it, and whoever
+prepares a compiled one calls `load`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
 from irdeconv import progress
@@ -17,21 +22,59 @@ from irdeconv.extras import ExtraError, extra
 
 COMPILING = "compiling kernels for this machine, once"
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+_WANTED: ContextVar[bool] = ContextVar("compiled kernels are wanted", default=True)
+_BROKEN: set[str] = set()
+
+
+class BrokenCompilerError(Exception):
+    """numba is installed but cannot be imported; from now on no compiled kernel is available."""
 
 
 @cache
 def installed() -> bool:
-    """Whether numba is installed and can be imported; NumPy does all of it otherwise."""
-    try:
-        extra("numba", "njit")
-    except ExtraError:
-        return False  # `irdeconv doctor` tells why
-    return True
+    """Whether numba is installed; it is not imported."""
+    return "numba" in sys.modules or find_spec("numba") is not None
 
 
 def available() -> bool:
-    """Whether compiled kernels are used: numba is there and IRDECONV_FAST is not 0."""
-    return os.environ.get("IRDECONV_FAST", "1") != "0" and installed()
+    """Whether compiled kernels may be chosen: numba is there and IRDECONV_FAST is not 0."""
+    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and _WANTED.get()
+    return wanted and not _BROKEN and installed()
+
+
+def works() -> bool:
+    """Import numba; False where that fails, and nothing is available from then on."""
+    if not _BROKEN:
+        try:
+            extra("numba", "njit")
+        except ExtraError as e:
+            _BROKEN.add(str(e))  # `irdeconv doctor` tells why
+    return not _BROKEN
+
+
+def load() -> None:
+    """Import numba, for a kernel that was chosen; BrokenCompilerError where that fails."""
+    if not works():
+        raise BrokenCompilerError(*_BROKEN)
+
+
+def retried(choose: Callable[[], T]) -> T:
+    """Choose and prepare kernels, once more where numba turns out to be broken."""
+    try:
+        return choose()
+    except BrokenCompilerError:
+        return choose()
+
+
+@contextmanager
+def wanted(compiled: bool) -> Iterator[None]:
+    """Choose among compiled kernels, too, or not."""
+    token = _WANTED.set(compiled)
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
 
 
 @cache
