@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +161,9 @@ def test_a_broken_numba_with_a_filter_that_is_an_input() -> None:
         (y,) = ird.compile(g, None).run(ones).values()
         assert y[0, 0, 0, 0] == 4
         assert y[0, 7, 4, 4] == 9
+
+
+def test_a_copied_plan_still_runs_once() -> None:
+    plan = ird.compile(network(), once=True)
+    assert copy.copy(plan).settings.once
+    assert not copy.copy(ird.compile(network())).settings.once

@@ -70,14 +70,8 @@ class Plan:
         # Memory, threads and locks are made anew, where the plan is unpickled or copied.
         own = self.settings
         tuner = Tuner(measure=own.tuner.measure, path=own.tuner.path)
-        return _again, (
-            self.graph.copy(),
-            self.exact,
-            own.fuse,
-            own.team.threads,
-            tuner,
-            own.max_memory,
-        )
+        facts = (own.fuse, own.team.threads, tuner, own.max_memory, own.once)
+        return _again, (self.graph.copy(), self.exact, facts)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -206,10 +200,9 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     return plan
 
 
-def _again(
-    graph: Graph, exact: bool, fuse: bool, threads: int, tuner: Tuner, max_memory: int | None
-) -> Plan:
-    settings = Settings(fuse, Threads(threads), tuner, max_memory)
+def _again(graph: Graph, exact: bool, facts: tuple[bool, int, Tuner, int | None, bool]) -> Plan:
+    fuse, threads, tuner, max_memory, once = facts
+    settings = Settings(fuse, Threads(threads), tuner, max_memory, once)
     return build_plan(graph, exact=exact, settings=settings)
 
 
