@@ -57,15 +57,9 @@ def compile(
     graph = graph_of(model)
     with accumulate_in_order(exact):  # lowering computes constants
         ready = inferred(graph) if form is None else _lower(graph, form).graph
-    path = None if isinstance(tune, bool) else Path(tune)
-    tuner = Tuner(measure=tune is not False, path=path)
-    settings = Settings(
-        fuse=fuse,
-        team=Threads(processors() if threads is None else threads),
-        tuner=tuner,
-        max_memory=max_memory,
-        once=once and not tuner.measure,
-    )
+    tuner = Tuner(tune is not False, None if isinstance(tune, bool) else Path(tune))
+    team = Threads(processors() if threads is None else threads)
+    settings = Settings(fuse, team, tuner, max_memory, once and not tuner.measure)
     return build_plan(ready, exact=exact, settings=settings)
 
 

@@ -8,7 +8,7 @@ from irdeconv.graph import Graph
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
 MAC = 0.03  # of a (de)convolution or product of matrices
 ELEMENT = 1.0  # of an output of any layer
-SAVED = 0.3  # the part of it that compiled kernels save; much more for few networks
+COMPILED_SAVES = 0.3  # the part of it that compiled kernels save; much more for few networks
 LOADING = 0.5e9  # to import numba and to load compiled code from the disk
 
 
@@ -18,7 +18,7 @@ def gains_by_compiling(graph: Graph) -> bool:
     Unknown sizes count nothing. The answer depends on the graph alone, not on what the process has
     loaded before, so that a run gives the same bits every time.
     """
-    return SAVED * _nanoseconds(graph) > LOADING
+    return COMPILED_SAVES * _nanoseconds(graph) > LOADING
 
 
 def _nanoseconds(graph: Graph) -> float:
