@@ -106,7 +106,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with together() as files:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
-    command = _command(args, out)
+    command = _command(args, out, in_one_piece=done.in_one_piece)
     if console.wants_json:
         ends = {"file": args.file, "output": written, "command": command}
         console.json("reduce", {**ends, **done.to_dict(), "diagnostics": []})
@@ -174,7 +174,7 @@ def _with_second(args: argparse.Namespace, task: Task) -> Task:
     return replace(task, compare=api.infer(other))
 
 
-def _command(args: argparse.Namespace, out: Path) -> str:
+def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
     """Return the command that shows the fault in what is left."""
     from irdeconv.reducing.commands import filled
     from irdeconv.reducing.files import other_path
@@ -186,6 +186,9 @@ def _command(args: argparse.Namespace, out: Path) -> str:
         return shlex.join(["irdeconv", "lower", str(out), "-o", "written.xml"])
     if args.verb is not None:
         return shlex.join(["irdeconv", args.verb, str(out)])
+    if in_one_piece:  # compare looks at layers one by one
+        again = ["--compare", PEER, "-i", inputs, "-o", "smaller.xml"]
+        return shlex.join(["irdeconv", "reduce", str(out), *again])
     other = PEER if args.compare == PEER else str(other_path(out))
     return shlex.join(["irdeconv", "compare", str(out), other, "-i", inputs])
 

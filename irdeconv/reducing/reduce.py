@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
     original, check = variant_of(graphs, inputs), task.made_check()
     outcome = _seen_to_fail(task, check, original)
-    return shrink(
+    done = shrink(
         original,
         check,
         outcome,
@@ -111,6 +111,7 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
         seconds=task.seconds,
         clock=task.clock,
     )
+    return replace(done, in_one_piece=isinstance(check, OpenVinoCheck) and check.whole)
 
 
 def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:

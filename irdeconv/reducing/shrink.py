@@ -53,6 +53,7 @@ class Reduced:
     the values of its inputs by name. `found` says what the check saw in it. `stopped` says why the
     search ended early (None: it is minimal). `checks` counts the variants that were checked,
     `repeated` those that had been already, `undecided` those of which a check could say nothing.
+    `in_one_piece`: OpenVINO differs where it executes the model as a whole, not layer by layer.
     """
 
     piece: Variant
@@ -64,6 +65,7 @@ class Reduced:
     undecided: int
     seconds: float
     stopped: str | None = None
+    in_one_piece: bool = False
 
     @property
     def graph(self) -> Graph:
@@ -100,6 +102,9 @@ class Reduced:
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,
         }
+
+    def __repr__(self) -> str:
+        return f"Reduced({self}; {count(self.checks, 'check')})"
 
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)

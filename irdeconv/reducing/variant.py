@@ -29,6 +29,9 @@ class Variant:
     graphs: tuple[Graph, ...]
     feeds: dict[str, Array]
 
+    def __repr__(self) -> str:
+        return f"Variant({', '.join(map(repr, self.graphs))})"
+
     @property
     def graph(self) -> Graph:
         """The first graph."""
