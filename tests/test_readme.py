@@ -82,8 +82,8 @@ def test_the_python_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     shutil.copytree(ROOT / "ir_samples", tmp_path / "ir_samples")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
-    assert (tmp_path / "group_lowered.xml").exists()
-    assert (tmp_path / "group_lowered.bin").exists()
+    assert (tmp_path / "lowered_head.xml").exists()
+    assert (tmp_path / "lowered_head.bin").exists()
 
 
 def test_the_two_commands_install_and_run() -> None:

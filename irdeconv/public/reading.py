@@ -15,6 +15,7 @@ from irdeconv.models import ModelLike, OnnxModel, Reading, Weights, diagnose, gr
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
+from irdeconv.text import parse as parse
 from irdeconv.text.printer import ELIDED
 
 
