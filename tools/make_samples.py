@@ -250,6 +250,43 @@ def onnx(folder: Path) -> None:
     )
 
 
+def upscaler(path: Path) -> None:
+    """An ONNX file: image -> Conv -> Denoise of somebody's domain -> two deconvolutions -> out."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    def info(name: str, *shape: Any) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    filters = {
+        "conv/filter": pattern(8, 3, 3, 3, divisor=32),
+        "up1/filter": pattern(8, 8, 4, 4, divisor=32),
+        "up2/filter": pattern(8, 3, 2, 2, divisor=32),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["image", "conv/filter"], ["features"], "conv", pads=[1, 1, 1, 1]),
+        node("Denoise", ["features"], ["clean"], "denoise", domain="com.example", strength=0.5),
+        node(
+            "ConvTranspose", ["clean", "up1/filter"], ["twice"], "up1",
+            strides=[2, 2], pads=[1, 1, 1, 1],
+        ),
+        node("Relu", ["twice"], ["positive"], "relu"),
+        node("ConvTranspose", ["positive", "up2/filter"], ["out"], "up2", strides=[2, 2]),
+    ]  # fmt: skip
+    size = ("n", 8, "height", "width")
+    graph = helper.make_graph(
+        nodes,
+        "upscaler",
+        [info("image", "n", 3, "height", "width")],
+        [info("out", None, 3, None, None)],
+        [numpy_helper.from_array(v, k) for k, v in filters.items()],
+        value_info=[info("clean", *size)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(made.SerializeToString(deterministic=True))
+
+
 def dialect(
     path: Path, version: str, shape: str, filter: Any, bias: Any = None, **attributes: str
 ) -> None:
@@ -342,6 +379,7 @@ def main(folder: Path) -> None:
         make(good)
     for system in (onednn, onnx, ort_nhwc, tensorrt):
         system(folder / system.__name__)
+    upscaler(folder / "onnx" / "upscaler.onnx")
     broken(good, folder / "broken")
 
 
