@@ -95,13 +95,19 @@ def _status(declared: Spec | None, spec: Spec) -> str:
     return "refined" if narrower and (spec.dtype or not declared.dtype) else "wider"
 
 
+def _declared(row: dict[str, Any]) -> str:
+    """Return what the file declares, as `same` where that is inferred, too."""
+    status = str(row["status"])
+    return f"{row['declared']}: {status}" if status in ("refined", "wider", "differs") else status
+
+
 def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
     from irdeconv.cli.model import print_ends
     from irdeconv.inspection.table import table
 
     shown = [r for r in rows if everything or r["type"] != "Const"]
-    head = ("id", "name", "type", "declared", "inferred", "status")
-    cells = [[str(r[h]) if r[h] is not None else "" for h in head] for r in shown]
+    head = ("id", "name", "type", "inferred", "declared")
+    cells = [(str(r["id"]), r["name"], r["type"], r["inferred"], _declared(r)) for r in shown]
     console.text(table(head, cells, ("id",), width=console.width))
     tally = {s: sum(r["status"] == s for r in rows) for s in STATES}
     print_ends(graph, console)
