@@ -14,6 +14,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.inspection.listing import value
+from irdeconv.io.reading import load
 from irdeconv.op import REGISTRY
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque
@@ -21,6 +22,7 @@ from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.splitting import Split
 from irdeconv.spec import Spec
+from support import irbuild as ib
 from support.large_graphs import shared_constant, wide
 from support.layers import constant, parameter, result
 from support.networks import network
@@ -72,6 +74,12 @@ def test_rows() -> None:
     ]
     assert block(text, "relu")[2] == "from 4 split:1 [1,32,4,4]"
     assert "bias f32[1,1,4,1]=0.5,-1e+09,0.5,-1e+09" in text
+
+
+def test_bodies_are_counted() -> None:
+    graph = load(ib.loop().encode(), b"").graph
+    assert graph is not None
+    assert "body of 3 layers" in block(str(ird.inspect(graph)), "ti")
 
 
 def test_constants_have_rows_where_they_are_asked_for() -> None:

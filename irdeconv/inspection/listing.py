@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -10,6 +11,7 @@ from irdeconv.inspection.layers import InputFacts, LayerFacts, OutputFacts
 from irdeconv.inspection.table import flat, number, scaled
 from irdeconv.op import attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.plural import count
 from irdeconv.spec import Spec, format_shape
 from irdeconv.wrapping import WIDTH, columns, wrap
 
@@ -20,6 +22,7 @@ VALUES = 8  # elements of a constant that are shown
 VALUE_WIDTH = 40  # columns that they may take
 VALUE_WIDTH = 40  # columns that they may take
 
+_LAYER = re.compile(rb"<layer[\s>]")
 # What an absent list means, axis by axis.
 _NEUTRAL = {"strides": "1", "dilations": "1"}
 
@@ -96,6 +99,10 @@ class Listing:
         written = [f"{k}={flat(v)}" for k, v in self._attributes(r).items()]
         if written:
             yield "with", written
+        op = self._graph.node(r.id).op
+        for section in op.sections if isinstance(op, Opaque) else ():
+            if section.tag.endswith("body"):
+                yield section.tag, [f"of {count(len(_LAYER.findall(section.xml)), 'layer')}"]
         names = [n for o in r.outputs for n in o.tensor_names if n != r.name]
         if names:
             yield "tensors" if len(names) > 1 else "tensor", [quoted(n) for n in names]
@@ -149,9 +156,9 @@ def _numbers(r: LayerFacts) -> tuple[str, ...]:
     )
 
 
-def _listed(texts: Iterable[str], count: int, most: int) -> list[str]:
-    first = list(islice(texts, most if count > most + 1 else count))
-    return [*first, f"and {number(count - len(first))} more"] if len(first) < count else first
+def _listed(texts: Iterable[str], total: int, most: int) -> list[str]:
+    first = list(islice(texts, most if total > most + 1 else total))
+    return [*first, f"and {number(total - len(first))} more"] if len(first) < total else first
 
 
 def comment(r: LayerFacts) -> str:
