@@ -49,7 +49,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: s
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, W)
-    (tmp_path / "net.onnx").write_bytes(b"x")
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x09\x12\x00")
     (tmp_path / "x.png").write_bytes(b"x")
     return path
 

@@ -70,8 +70,8 @@ def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[
 def require_peer(name: str) -> None:
     """Raise UsageError for an unknown name, UnsupportedError where a package of it is missing."""
     if name not in PEERS:
-        message = f'there is no peer "{name}": {", ".join(PEERS)}'
-        raise misused(message, did_you_mean(name, PEERS))
+        hint = did_you_mean(name, PEERS) or f"there are {', '.join(PEERS)}"
+        raise misused(f'there is no peer "{name}"', hint)
     for package in PEERS[name].packages:
         if installed(package) is None:
             raise lacking(f"comparing with {name}", package)

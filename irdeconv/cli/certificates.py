@@ -20,11 +20,14 @@ Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 def read_certificates(path: str) -> Sequence[Certificate]:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
+    from irdeconv.access import unreadable
     from irdeconv.errors import misused
     from irdeconv.verify.proof.certified import Certificates
 
     try:
         return Certificates.from_json(Path(path).read_text("utf-8"))
+    except OSError as e:
+        raise unreadable(path, e) from None
     except ValueError as e:
         hint = "irdeconv lower MODEL --certify FILE writes them"
         raise misused(f"{path} holds no certificates: {e}", hint) from e

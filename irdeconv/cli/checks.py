@@ -91,18 +91,39 @@ def _check_model(file: str, options: Mapping[str, Any]) -> None:
 
 def _check_kind(file: str) -> None:
     """Refuse a file that begins like something else than a model."""
-    from irdeconv.access import unreadable
     from irdeconv.errors import InputError
-    from irdeconv.io.kinds import BEGIN, kind_of
+    from irdeconv.io.kinds import kind_of
 
-    try:
-        with open(file, "rb") as opened:
-            kind = kind_of(opened.read(BEGIN), file)
-    except OSError as e:
-        raise unreadable(file, e) from None
+    kind = kind_of(_begin(file), file)
     if kind.foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
+
+
+def require_format(file: str, formats: Sequence[str]) -> None:
+    """Refuse a file that is known to be of another format, or of none."""
+    from irdeconv.errors import InputError
+    from irdeconv.io.kinds import BINARY, kind_of
+
+    if file == "-" or not Path(file).is_file():
+        return
+    kind = kind_of(_begin(file), file)
+    if kind.format not in formats and kind.name != BINARY:
+        meant = " or ".join(f".{format}" for format in formats)
+        message = f"{file} is {kind.name}, where {meant} is meant"
+        hint = "it is an IR already" if kind.format == "xml" else kind.mend
+        raise InputError(Diagnostic("E110", "error", message, hint=hint))
+
+
+def _begin(file: str) -> bytes:
+    from irdeconv.access import unreadable
+    from irdeconv.io.kinds import BEGIN
+
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(BEGIN)
+    except OSError as e:
+        raise unreadable(file, e) from None
 
 
 def _check_weights(file: str) -> None:

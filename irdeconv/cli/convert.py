@@ -46,6 +46,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     from irdeconv import api
+    from irdeconv.cli.checks import require_format
     from irdeconv.cli.model import ends, parse_shapes
     from irdeconv.errors import misused
     from irdeconv.importers.convert import import_model
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     shapes = parse_shapes(args.shape)
     if "" in shapes:
         raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
+    require_format(args.file, ("onnx", "json"))
     done = import_model(
         source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
     )

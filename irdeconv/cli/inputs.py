@@ -161,10 +161,14 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
         return misused(f'"{item}" is no value but a shape', f"write it as --shape '{item}'")
     if "=" in item:
         return unknown_input(item.split("=")[0], graph)
+    if item in input_names(graph):
+        message = f'the input "{item}" is given no value'
+        return misused(message, f"such as: {item}=ones, {item}=@{item}.npy")
     if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
         return missing(path)
-    message = f'"{item}" is neither NAME=VALUE nor a file nor one of {", ".join(GENERATORS)}'
-    return misused(message, did_you_mean(item, [*GENERATORS, *input_names(graph)]))
+    message = f'"{item}" is neither NAME=VALUE nor a file nor a kind of data'
+    near = did_you_mean(item, [*GENERATORS, *input_names(graph)])
+    return misused(message, near or f"kinds of data are {', '.join(GENERATORS)}")
 
 
 def _value(text: str, graph: Graph, name: str) -> Array | str:
@@ -172,7 +176,7 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
         return text
     if not text.startswith("@"):
         hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{text}"
-        raise misused(f"{name}={text}: not one of @file, {', '.join(GENERATORS)}", hint)
+        raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]
     if path.endswith(".npz"):
         return _one_of(path, load_npz(path), name)

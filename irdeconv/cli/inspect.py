@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.errors import misused
 
     if args.form is not None and not args.lower:
-        raise misused("--form: without --lower nothing is lowered")
+        raise misused("--form: without --lower nothing is lowered", "add --lower")
     if console.format in ("dot", "ir") and (args.only or args.sort):
         option = "--only" if args.only else "--sort"
         raise misused(

@@ -89,7 +89,8 @@ def unknown_input(name: str, graph: Graph) -> UsageError:
     """Return the error of a name that no input has."""
     names = ", ".join(f'"{n}"' for n in graph.inputs) or "none"
     return misused(
-        f'the model has no input "{name}"; it has {names}', did_you_mean(name, input_names(graph))
+        f'the model has no input "{name}"',
+        did_you_mean(name, input_names(graph)) or f"it has {names}",
     )
 
 
@@ -104,7 +105,8 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                raise misused(f"--shape {text}: {e}") from None
+                hint = "such as 'x[1,3,224,224]', open where it is ?, -1 or 1..16"
+                raise misused(f"--shape {text}: {e}", hint) from None
     return out
 
 
@@ -113,7 +115,8 @@ def _split(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         m = _SHAPE.match(text, at)
         if m is None:
-            raise misused(f"--shape {text}: write it as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
+            message = f"--shape {text} is not NAME[DIMS]"
+            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
         out.append((m["name"], m["dims"]))
         at = m.end()
     return out

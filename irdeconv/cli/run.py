@@ -72,10 +72,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
     from irdeconv.editing.selection import Selection
-    from irdeconv.errors import misused
 
-    if args.dump and not (args.dump_dir or args.output):
-        raise misused("--dump needs --dump-dir DIR or -o FILE.npz")
+    _require_place(args)
     items = [*args.inputs, *args.values]
     check_array_file(args.output)
     protect(args.output, _files(args, items), force=args.force)
@@ -112,6 +110,16 @@ def _asked(graph: Graph, texts: list[str]) -> tuple[Graph, list[str]]:
     from irdeconv.editing.outputs import with_outputs
 
     return with_outputs(graph, texts, "--outputs") if texts else (graph, graph.outputs)
+
+
+def _require_place(args: argparse.Namespace) -> None:
+    """Refuse --dump without a place to write to, and the reverse."""
+    from irdeconv.errors import misused
+
+    if args.dump and not (args.dump_dir or args.output):
+        raise misused("--dump needs a place", "add --dump-dir DIR or -o FILE.npz")
+    if args.dump_dir and not args.dump:
+        raise misused("--dump-dir: without --dump nothing is kept", "add --dump all")
 
 
 def _files(args: argparse.Namespace, items: list[str]) -> Iterator[str | None]:

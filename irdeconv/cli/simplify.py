@@ -59,7 +59,7 @@ def configure(parser: OptionParser) -> None:
         f"the same, in OpenVINO the numbers within {_FUSED_OTHERWISE:g} of the output's largest",
     )
     add_inputs(parser)
-    add_output(parser, "write the simplified model here (.xml, .bin beside it)")
+    add_output(parser, "write the simplified model here (.xml, .bin beside it)", ".xml")
     add_format(parser)
 
 

@@ -34,6 +34,8 @@ _PLACEHOLDERS = {"FILE": "model.xml", "LOWERED": "lowered.xml", "-o/--output": "
 _VALUES = {
     "--against": "openvino",
     "--certificate": "proofs.json",
+    "--check": "'run_it {}'",
+    "--compare": "openvino",
     "--dump": "all",
     "--dump-dir": "dumps",
     "--form": "auto",
@@ -127,7 +129,13 @@ def misparsed(
         return _one_too_many(parser, verb, word)
     if start == "the following arguments are required":
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
-        return _lacking(verb, [n for n in rest.split(", ") if n not in optional])
+        return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional])
+    one_of = re.match(r"one of the arguments (.*) is required", message)
+    if one_of:
+        names = one_of[1].split()
+        what = f"{', '.join(names[:-1])} or {names[-1]}"
+        example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
+        return misused(f"{verb} needs {what}", f"such as: irdeconv {verb} model.xml {example}")
     name = start.removeprefix("argument ")
     option = name.split("/")[-1]
     if rest.startswith("expected "):
@@ -153,7 +161,7 @@ def _unknown_option(
     if plain in known or len(begun) == 1:
         return misused(f'{verb} has no option "{word}"', f'did you mean "{begun[0]}"?')
     places = _positionals(parser)
-    if any(plain[2:].upper() in place for place in places):
+    if plain[2:].upper() in [place.strip("[].+ ") for place in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
         return misused(f'{verb} has no option "{word}"', hint)
     elsewhere = others(word)
@@ -175,10 +183,12 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint or "leave it out")
 
 
-def _lacking(verb: str, names: list[str]) -> UsageError:
-    written = " ".join(_PLACEHOLDERS.get(n, n) for n in names)
+def _lacking(parser: ArgumentParser, verb: str, names: list[str]) -> UsageError:
+    choices = {str(a.metavar): str(next(iter(a.choices))) for a in parser._actions if a.choices}
+    written = " ".join(_PLACEHOLDERS.get(n) or choices.get(n, n) for n in names)
     shown = " and ".join(n.replace("/--output", "") for n in names)
-    example = written if names[0] in ("FILE", "SAMPLE") else f"model.xml {written}"
+    behind = "FILE" in _positionals(parser) and "FILE" not in names
+    example = f"model.xml {written}" if behind else written
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
     return misused(f"{verb} needs {shown}", f"such as: irdeconv {verb} {example}")

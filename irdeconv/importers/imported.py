@@ -24,7 +24,7 @@ UNCOVERED = "E502"
 ONLY_EXACT = "what is not exactly the same in standard operations is not imported; change the model"
 # What operations raise for inputs that nobody foresaw; the node is named then.
 MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
-CHECK = "the file is an .onnx model or a .json dump of oneDNN Graph, as its producer wrote it"
+CHECK = "it may be cut off, damaged or edited: export it again where the model was made"
 
 
 @dataclass

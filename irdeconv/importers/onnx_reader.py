@@ -69,7 +69,7 @@ def _load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any,
         if model.functions:
             model = onnx_module("onnx.inliner").inline_local_functions(model)
     except (protobuf.DecodeError, protobuf.Error) as e:
-        raise malformed(location, f"not an ONNX model: {e}") from None
+        raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
     except FileNotFoundError as e:
         if str(e.filename or path) == path:
             raise

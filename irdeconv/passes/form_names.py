@@ -15,5 +15,5 @@ def require_form(form: str) -> None:
     """Raise UsageError where there is no lowering form of that name."""
     names = (*CONDITIONS, AUTO)
     if form not in names:
-        message = f'there is no lowering form "{form}": {", ".join(names)}'
-        raise misused(message, did_you_mean(form, names))
+        hint = did_you_mean(form, names) or f"there are {', '.join(names)}"
+        raise misused(f'there is no lowering form "{form}"', hint)

@@ -85,8 +85,9 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
     text = fspath(DEFAULT_TARGET if target is None else target)
     if not text.endswith(".toml"):
         if text not in profile_names():
-            message = f'there is no target "{text}": {", ".join(profile_names())}, or a .toml file'
-            raise misused(message, did_you_mean(text, profile_names()))
+            known = f"there are {', '.join(profile_names())}, or a .toml file of your own"
+            message = f'there is no target "{text}"'
+            raise misused(message, did_you_mean(text, profile_names()) or known)
         packaged = files("irdeconv.passes") / "profiles" / f"{text}.toml"
         return parse_profile(packaged.read_text("utf-8"), text)
     try:

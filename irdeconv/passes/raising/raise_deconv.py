@@ -36,8 +36,8 @@ def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> R
     """
     for name in only or ():
         if name not in PATTERNS:
-            message = f'there is no pattern "{name}": {", ".join(PATTERNS)}'
-            raise misused(message, did_you_mean(name, PATTERNS))
+            hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
+            raise misused(f'there is no pattern "{name}"', hint)
     wanted = frozenset(PATTERNS if only is None else only)
     out = inferred(graph)
     dead = {n.id for n in out.nodes()} - out.live()
