@@ -96,7 +96,8 @@ def test_pieces_compute_what_the_whole_computes(begin: int) -> None:
         for end_node, array in zip(piece.graph.results, arrays, strict=True):
             source = piece.graph.inputs_of(end_node.id)[0]
             name = piece.graph.node(source.node).name
-            np.testing.assert_allclose(array, tensors[name][source.port], rtol=1e-6)
+            close = {"rtol": 1e-4, "atol": 1e-5}  # kernels add in different orders
+            np.testing.assert_allclose(array, tensors[name][source.port], **close)
 
 
 def test_shapes_flow_in_as_constants() -> None:
