@@ -245,6 +245,10 @@ class MissingFileError(FileAccessError, FileNotFoundError):
     """There is no such file or folder."""
 
 
+class MissingWeightsError(InputError, MissingFileError):
+    """The model's weights file is missing, and constants need it."""
+
+
 class ForbiddenFileError(FileAccessError, PermissionError):
     """The file may not be opened, read or written."""
 

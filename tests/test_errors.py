@@ -25,6 +25,7 @@ KINDS = {
     "LimitError": MemoryError,
     "FileAccessError": OSError,
     "MissingFileError": FileNotFoundError,
+    "MissingWeightsError": FileNotFoundError,
     "ForbiddenFileError": PermissionError,
     "FolderError": IsADirectoryError,
     "NoFolderError": NotADirectoryError,
@@ -89,3 +90,19 @@ def test_other_files_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_wrong_content_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="E101"):
         ird.read(b"nothing")
+
+
+def test_missing_weights_are_a_missing_file_and_a_model_that_cannot_be_used(tmp_path: Path) -> None:
+    model = tmp_path / "net.xml"
+    model.write_bytes(Path("ir_samples/openvino/group_deconv.xml").read_bytes())
+    for kind in (FileNotFoundError, ird.InputError, ird.FileAccessError, ValueError):
+        with pytest.raises(kind) as caught:
+            ird.run(model, {})
+        assert caught.value.filename == str(tmp_path / "net.bin")
+    assert main(["infer", str(model)]) == 3
+
+
+@pytest.mark.parametrize("text", [b"<?xml version='1.0'?><net/>", b'graph 1 "n" {}'])
+def test_what_needs_no_conversion_is_not_converted(text: bytes) -> None:
+    with pytest.raises(ird.UsageError, match="needs no conversion"):
+        ird.convert(text)

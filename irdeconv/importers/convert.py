@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -46,11 +47,23 @@ def import_model(
         return read_onednn(
             name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
         )
+    _refuse_other_models(begin, name)
     if weights is not None:
         raise misused("weights are given for oneDNN dumps only; an ONNX model contains its own")
     from irdeconv.importers.onnx_reader import read_onnx
 
     return read_onnx(name, data, shapes=shapes, semantics=semantics)
+
+
+def _refuse_other_models(begin: bytes, name: str) -> None:
+    """Raise UsageError for formats that need no conversion."""
+    text = begin.lstrip(_SPACE)
+    found = "an IR" if text.startswith((b"<?xml", b"<net")) else None
+    if re.match(rb"(//[^\n]*\s+)*graph\s", text):
+        found = "the text form of a graph"
+    if found:
+        message = f"{name} is {found}, which needs no conversion"
+        raise misused(message, "every verb reads it; infer -o FILE.xml writes an IR of it")
 
 
 def _begin(path: str) -> bytes:

@@ -9,12 +9,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import ENOENT
 from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
 from irdeconv.access import reason_of, unreadable
-from irdeconv.errors import Collector, InputError, IrdeconvError, misused, no_access
+from irdeconv.errors import (
+    Collector,
+    InputError,
+    IrdeconvError,
+    MissingWeightsError,
+    misused,
+    no_access,
+)
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
@@ -37,11 +45,12 @@ _PATIENCE = 0.5  # seconds
 class Loaded(Collector):
     """What came of reading: the graph (None where nothing can be built) and every diagnostic.
 
-    `denied` is why a file could not be opened.
+    `denied` is why a file could not be opened, `missing` the weights file that is not there.
     """
 
     graph: Graph | None = None
     denied: OSError | None = None
+    missing: str | None = None
 
     def add_denied(self, path: str, what: str, location: Location, error: Exception) -> None:
         """Record a file that cannot be opened (E100)."""
@@ -54,6 +63,8 @@ class Loaded(Collector):
         """Return what to raise for these diagnostics."""
         if self.denied is not None and {d.code for d in self.errors} == {"E100"}:
             return no_access(self.diagnostics, self.denied.errno, self.denied.filename)
+        if self.missing is not None and {d.code for d in self.errors} == {"E120"}:
+            return MissingWeightsError(self.diagnostics, ENOENT, self.missing)
         return InputError(self.diagnostics)
 
 
@@ -189,7 +200,9 @@ def _weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded
         weights = xml.with_suffix(".bin")
     text = os.fspath(weights)
     try:
-        return WeightsFile(text)
+        found = WeightsFile(text)
+        out.missing = text if found.size is None else None
+        return found
     except (OSError, ValueError) as e:
         out.add_denied(text, "the weights file ", Location(source, fixed=(1, 1)), e)
         return NoWeights(text, UNREADABLE)
