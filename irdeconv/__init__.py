@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from irdeconv.graph import Graph, Node, Value
     from irdeconv.inspection import Inspection
     from irdeconv.io.limits import Limits
-    from irdeconv.models import ModelLike, OnnxModel, OpenVinoModel
+    from irdeconv.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
     from irdeconv.onnx_lowering.files import lower_onnx
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.op import Op
@@ -101,7 +101,7 @@ _OFFERS = {
     "graph": "Graph Node Value",
     "inspection": "Inspection",
     "io.limits": "Limits",
-    "models": "ModelLike OnnxModel OpenVinoModel",
+    "models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
     "onnx_lowering.files": "lower_onnx",
     "onnx_lowering.rewrite": "LoweredOnnx",
     "op": "Op",
@@ -131,6 +131,7 @@ __all__ = [
     "Explanation",
     "FileAccessError",
     "Graph",
+    "HoldsGraph",
     "InferenceError",
     "InputError",
     "Inspection",

@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from irdeconv.editing.simplify import Simplified
 from irdeconv.errors import (
     ArgumentTypeError,
     Diagnostic,
@@ -31,7 +30,6 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
-from irdeconv.inspection import Inspection
 from irdeconv.io.kinds import BEGIN, Format, kind_of
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
@@ -40,9 +38,7 @@ from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.op import TYPES
 from irdeconv.ops.basic import Opaque
 from irdeconv.passes.overrides import ShapeLike, parse_shape_like
-from irdeconv.passes.raising import Raised
 from irdeconv.passes.recognise import recognise
-from irdeconv.passes.records import Lowered
 from irdeconv.source import Location, SourceFile
 from irdeconv.text import parse
 
@@ -50,9 +46,17 @@ Weights = str | PathLike[str] | bytes | Literal[False]
 SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
 UNKNOWN = frozenset(["E206", "E207", "E214"])  # operations that irdeconv does not know
 ACCEPTED = (
-    "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what lower, raise_ or "
-    "inspect return, an openvino.Model, an onnx.ModelProto"
+    "a path (.xml, .onnx, .json, .ird), the bytes of such a file, a Graph, what another function "
+    "returned, an openvino.Model, an onnx.ModelProto"
 )
+
+
+class HoldsGraph(Protocol):
+    """What a function returned that has a `graph`: Lowered, Raised, Inspection, Plan, ..."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is taken for the model."""
 
 
 @runtime_checkable
@@ -77,18 +81,7 @@ class OnnxModel(Protocol):
         """Return the bytes of a `.onnx` file."""
 
 
-ModelLike = (
-    str
-    | PathLike[str]
-    | bytes
-    | Graph
-    | Lowered
-    | Raised
-    | Simplified
-    | Inspection
-    | OpenVinoModel
-    | OnnxModel
-)
+ModelLike = str | PathLike[str] | bytes | Graph | HoldsGraph | OpenVinoModel | OnnxModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +115,9 @@ def graph_of(
 ) -> Graph:
     """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
 
-    `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what `lower`,
-    `raise_` or `inspect` return, an `openvino.Model` or an `onnx.ModelProto`. Files are told apart
-    by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form. `weights` is the `.bin`
+    `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what has a
+    `graph` (Lowered, Raised, Inspection, Plan, ...), an `openvino.Model` or an `onnx.ModelProto`.
+    Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form. `weights` is the `.bin`
     of an IR (False: the structure alone is read), or an .npz or "random" (with `seed`) of a dump.
     `shapes` makes open input shapes of ONNX models and dumps exact while they are imported;
     otherwise they are not looked at.
@@ -144,7 +137,7 @@ def graph_of(
     loaded = _loaded(model, how)
     if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
-    if not isinstance(model, Graph | Lowered | Raised | Simplified | Inspection):
+    if not isinstance(_held(model), Graph):
         recognise(loaded.graph)
     return loaded.graph
 
@@ -176,9 +169,14 @@ def diagnose(model: ModelLike, how: Reading) -> Loaded:
         return Loaded(e.diagnostics)
 
 
+def _held(model: Any) -> Any:
+    """Return the graph that something holds, or what it is itself."""
+    graph = getattr(model, "graph", None)
+    return graph if isinstance(graph, Graph) else model
+
+
 def _loaded(model: Any, how: Reading) -> Loaded:
-    if isinstance(model, Lowered | Raised | Simplified | Inspection):
-        model = model.graph
+    model = _held(model)
     if isinstance(model, Graph):
         why = "a graph that has been read already cannot be read otherwise"
         how.refuse(("weights", "semantics", "limits"), why, "give them to read")
