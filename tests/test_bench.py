@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +14,21 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.benchmark import bench, machine
+from irdeconv.benchmark.histogram import Histogram
 from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.benchmark.measure import (
     MOST,
     Clock,
+    Effort,
     Quantiles,
     Sample,
     Timing,
     interleaved,
+    median_interval,
     percentile,
     timed,
 )
+from irdeconv.benchmark.parallel import in_parallel
 from irdeconv.benchmark.peers import Peer, difference
 from irdeconv.benchmark.report import BenchReport
 from irdeconv.benchmark.steps import products, traffic
@@ -50,6 +56,10 @@ def ticking(step: float) -> Callable[[], float]:
     return read
 
 
+def nothing() -> None:
+    """Nothing to measure."""
+
+
 def fake_clock() -> Clock:
     """Wall time goes twice as fast as processor time."""
     return Clock(wall=ticking(2 * TICK), cpu=ticking(TICK))
@@ -62,8 +72,27 @@ def test_percentiles_are_measured_values() -> None:
     ]
     assert percentile([7.0], 50) == 7.0
     hundred = [float(v) for v in range(100, 0, -1)]
-    assert Quantiles.of(hundred) == Quantiles(1, 50, 90, 99)
-    assert Quantiles.of([3.0, 1.0, 2.0]) == Quantiles(1, 2, 3, 3)
+    found = Quantiles.of(hundred)
+    assert (found.minimum, found.median, found.p90) == (1, 50, 90)
+    assert (found.p95, found.p99, found.maximum) == (95, 99, 100)
+    found = Quantiles.of([3.0, 1.0, 2.0])
+    assert (found.minimum, found.median, found.p90, found.maximum) == (1, 2, 3, 3)
+
+
+def test_the_interval_of_a_median() -> None:
+    """Of 100 values the ranks 40 and 61: P(40 <= B <= 60) of a binomial B(100, 1/2) is 0.965."""
+    mixed = [float(v) for v in np.random.default_rng(0).permutation(100) + 1]
+    low, high = median_interval(mixed)
+    parts = [sorted(mixed[i : i + 20])[9] for i in range(0, 100, 20)]
+    assert (low, high) == (min(40.0, *parts), max(61.0, *parts))
+    assert median_interval([5.0, 1.0, 3.0]) == (1.0, 5.0)  # three values bound nothing
+    drifting = [1.0] * 50 + [2.0] * 50
+    assert median_interval(drifting) == (1.0, 2.0)
+    inside = [
+        (lambda ends: ends[0] <= 0 <= ends[1])(median_interval(list(values)))
+        for values in np.random.default_rng(1).standard_normal((400, 60))
+    ]
+    assert np.mean(inside) > 0.95
 
 
 def test_both_clocks_are_read_around_the_call() -> None:
@@ -83,8 +112,7 @@ def test_rounds_are_interleaved_and_warmed_up() -> None:
     calls = {name: lambda name=name: order.append(name) for name in "ab"}
     found = interleaved(
         calls,
-        rounds=2,
-        seconds=0.0,
+        Effort(rounds=2, time=0.0),
         clock=fake_clock(),
         warm_up={"b": lambda: order.append("warm")},
     )
@@ -94,11 +122,73 @@ def test_rounds_are_interleaved_and_warmed_up() -> None:
 
 def test_a_round_lasts_as_long_as_it_should() -> None:
     # A call reads the wall clock three times: around it, and to see whether the round is over.
-    found = interleaved({"a": lambda: None}, rounds=1, seconds=60 * TICK, clock=fake_clock())
+    found = interleaved({"a": nothing}, Effort(rounds=1, time=60 * TICK), clock=fake_clock())
     assert len(found["a"]) == 10
     still = Clock(wall=lambda: 0.0, cpu=lambda: 0.0)
-    found = interleaved({"a": lambda: None}, rounds=1, seconds=1.0, clock=still)
+    found = interleaved({"a": nothing}, Effort(rounds=1, time=1.0), clock=still)
     assert len(found["a"]) == MOST
+
+
+def test_iterations_are_shared_out_to_the_rounds() -> None:
+    assert Effort(rounds=5, iterations=12).turns == [2, 2, 3, 2, 3]
+    assert Effort(rounds=5, iterations=2).turns == [1, 1]
+    assert Effort(rounds=2).turns == [None, None]
+    found = interleaved({"a": nothing}, Effort(rounds=5, iterations=12), clock=fake_clock())
+    assert len(found["a"]) == 12
+    # The time ends first: each round has one turn of 30 ticks, three readings of the clock.
+    found = interleaved(
+        {"a": nothing}, Effort(rounds=2, iterations=100, time=60 * TICK), clock=fake_clock()
+    )
+    assert len(found["a"]) == 2 * 5
+
+
+def test_warm_up() -> None:
+    calls: list[int] = []
+    effort = Effort(rounds=2, iterations=2, warm_up=7)
+    found = interleaved({"a": lambda: calls.append(1)}, effort, clock=fake_clock())
+    assert len(found["a"]) == 2
+    assert len(calls) == 7 + 1 + 1 + 1  # the second round has one of its own
+    calls.clear()
+    interleaved({"a": lambda: calls.append(1)}, Effort(rounds=1, iterations=1, warm_up=0),
+                clock=fake_clock())  # fmt: skip
+    assert len(calls) == 1
+
+
+def test_a_histogram() -> None:
+    found = Histogram.of([1.0, 1.0, 2.0, 4096.0])
+    assert len(found.counts) == len(found.edges) - 1 == 12
+    assert found.edges == pytest.approx([2.0**i for i in range(13)])
+    assert found.counts == (2, 1, *(0,) * 9, 1)
+    lines = found.lines()
+    assert lines[0].startswith("   1000.000 -    2000.000 ms 2 ####")
+    assert max(map(len, lines)) <= 80
+    assert Histogram.of([3.0, 3.0]).counts == (2,)
+    assert Histogram.of([0.0, 3.0]).counts == (2,)
+    rng = np.random.default_rng(0)
+    times = rng.lognormal(size=500).tolist()
+    assert sum(Histogram.of(times).counts) == 500
+
+
+def test_requests_at_once() -> None:
+    """Three threads between which a barrier in each run lets none get ahead."""
+    meet, now = threading.Barrier(3), itertools.count()
+    clock = Clock(wall=lambda: next(now) * TICK, cpu=lambda: 0.0)
+    effort = Effort(time=1.0, iterations=12, warm_up=2)
+    report, latencies = in_parallel([meet.wait] * 3, effort, clock)
+    assert (report.requests, report.runs, len(latencies)) == (3, 12, 12)
+    assert report.throughput == 12 / report.seconds
+    assert report.latency == Quantiles.of(latencies)
+    # 3 readings for the ends, then a reading at the begin and the end of each of 12 runs.
+    assert next(now) == 3 + 2 * 12
+    assert 0 < report.seconds < 27 * TICK
+
+
+def test_a_request_that_fails() -> None:
+    def fails() -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        in_parallel([fails, nothing], Effort(time=0.0), fake_clock())
 
 
 def test_rates() -> None:
@@ -176,14 +266,13 @@ def network() -> Graph:
     return graph
 
 
-def measured(*peers: Peer, threads: int = 1, **options: Any) -> BenchReport:
+def measured(*peers: Peer, threads: int = 1, requests: int = 1, **options: Any) -> BenchReport:
     plan = ird.compile(network(), threads=threads, **options)
     return bench(
-        plan,
+        [plan] * requests,
         [X],
+        Effort(rounds=3, time=0.0),
         form="zero-insertion",
-        rounds=3,
-        seconds=0.0,
         peers=peers,
         clock=fake_clock(),
         ceilings=CEILINGS,
@@ -229,6 +318,10 @@ def test_the_report_as_json() -> None:
     assert document["clock"] == "cpu"
     assert document["network"]["runs"] == 3
     assert document["network"]["wall"]["minimum"] == 2 * TICK
+    assert document["throughput"] == 1 / (2 * TICK)
+    assert (document["rounds"], document["time"], document["iterations"]) == (3, 0.0, None)
+    assert document["histogram"] == {"edges": [2 * TICK, 2 * TICK], "counts": [3]}
+    assert document["parallel"] is None
     [act] = [s for s in document["steps"] if s["layers"][-1] == {"type": "ReLU", "name": "act"}]
     assert act["kernel"].startswith("deconvolution ")
     assert act["macs"] == LAYER.products
@@ -254,6 +347,18 @@ def test_peers_are_run_in_the_same_rounds() -> None:
     assert "absent 2.0 cannot run it: it cannot" in text
 
 
+def test_requests_in_the_report() -> None:
+    report = measured(requests=2)
+    assert report.parallel is not None
+    assert (report.parallel.requests, report.parallel.runs) == (2, 2)
+    assert report.throughput == report.parallel.throughput
+    text = report.to_text(histogram=True)
+    assert "2 requests" in text
+    assert "runs/s in 2 requests at once" in text
+    assert report.histogram.lines()[0] in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_difference() -> None:
     a = np.array([1.0, -4.0, np.nan, np.inf])
     assert difference([a], [a.copy()]) == 0.0
@@ -267,8 +372,9 @@ def test_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"rounds": 0}, {"seconds": -1.0}, {"seconds": math.nan}, {"against": ["tvm"]},
-                {"against": ["openvino"], "threads": 2}],
+    "options", [{"rounds": 0}, {"time": -1.0}, {"time": math.nan}, {"against": ["tvm"]},
+                {"against": ["openvino"], "threads": 2}, {"iterations": 0}, {"requests": 0},
+                {"requests": 10_000}, {"warm_up": -1}],
 )  # fmt: skip
 def test_options_that_do_not_fit(options: dict[str, Any]) -> None:
     with pytest.raises(ird.UsageError):

@@ -136,7 +136,7 @@ def test_a_broken_peer_does_not_end_a_measurement(
     monkeypatch.setattr("irdeconv.benchmark.session.measure_ceilings", lambda clock: found)
     monkeypatch.setattr("irdeconv.benchmark.peers.installed", lambda package: "1.0")
     install(net.parent / "site", monkeypatch, "openvino", code)
-    given = ("--against", "openvino", "--rounds", "1", "--seconds", "0", "--format", "json")
+    given = ("--against", "openvino", "--rounds", "1", "--time", "0", "--format", "json")
     assert main(["bench", str(net), *given]) == 0
     (peer,) = json.loads(capsys.readouterr().out)["peers"]
     assert f"is installed but cannot be used: {BROKEN[code]}" in peer["problem"]

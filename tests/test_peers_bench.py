@@ -43,7 +43,7 @@ def command(*args: object) -> int:
 
 
 def document(capsys: pytest.CaptureFixture[str], *args: object) -> Any:
-    quick = ("--rounds", 1, "--seconds", 0, "--format", "json")
+    quick = ("--rounds", 1, "--time", 0, "--format", "json")
     assert command("bench", *args, *quick) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -90,7 +90,7 @@ def test_against_both(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_text(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quick = ("--rounds", 1, "--seconds", 0)
+    quick = ("--rounds", 1, "--time", 0)
     assert command("bench", net, "x=ones", *quick, "--against", "openvino", "--no-fuse") == 0
     out, err = capsys.readouterr()
     assert "3 slowest of 3 steps, least processor time" in out
@@ -135,7 +135,7 @@ def test_an_ir_of_several_layers_is_nothing_for_onnxruntime(
 
 def test_a_graph_without_a_file() -> None:
     graph, feeds = build(LAYER, numbers(np.random.default_rng(1), (1, 3, 4, 4), np.float32), W)
-    report = ird.bench(graph, feeds, rounds=1, seconds=0.0, against=["openvino"])
+    report = ird.bench(graph, feeds, rounds=1, time=0.0, against=["openvino"])
     [peer] = report.peers
     assert peer.problem is None
     assert peer.difference is not None

@@ -24,7 +24,7 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.benchmark.machine import Conditions
-from irdeconv.benchmark.measure import Clock, Sample, interleaved
+from irdeconv.benchmark.measure import Clock, Effort, Sample, interleaved
 from irdeconv.constant import ArrayData
 from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.dtypes import f32
@@ -194,9 +194,10 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
     calls[UNIT] = matrix_product()
 
     def measure(names: Sequence[str]) -> dict[str, float]:
-        timing = {"rounds": args.rounds, "seconds": args.seconds, "clock": clock or Clock()}
+        effort = Effort(rounds=args.rounds, time=args.rounds * args.seconds)
         with blas_threads(1):
-            return least(interleaved({n: calls[n] for n in names}, **timing))
+            chosen = {n: calls[n] for n in names}
+            return least(interleaved(chosen, effort, clock=clock or Clock()))
 
     times = measure(list(calls))
     old = same_layers(before, layers)

@@ -75,7 +75,7 @@ def rows(case: Case) -> dict[str, Commands]:
         ],
         "raise": [[lowered, "-o", case.at("raised.xml"), "--force", "--certify"]],
         "run": [[model], [model, "--trace"], [model, "nothing=ones"]],
-        "bench": [[model, "--rounds", "1", "--seconds", "0.01"]],
+        "bench": [[model, "--time", "0.01", "--requests", "2", "--histogram"]],
         "inspect": [[model], [model, "--constants"], [model, "--lower"]],
         "explain": [[model], [model, middle]],
         "check-certificate": [[model, lowered], [model, model]],

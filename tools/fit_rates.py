@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.benchmark.machine import Conditions
-from irdeconv.benchmark.measure import Call, Clock, interleaved, percentile
+from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percentile
 from irdeconv.kernels.convolution import work
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution import placed, winograd_candidates
@@ -206,7 +206,7 @@ def measure(trials: Sequence[Trial], *, rounds: int, seconds: float, clock: Cloc
     for start in range(0, len(trials), TOGETHER):
         calls = {str(i): t.prepare() for i, t in enumerate(trials[start : start + TOGETHER])}
         with blas_threads(1), arithmetic():
-            samples = interleaved(calls, rounds=rounds, seconds=each, clock=clock)
+            samples = interleaved(calls, Effort(rounds=rounds, time=rounds * each), clock=clock)
         times += [1e9 * min(s.cpu for s in samples[name]) for name in calls]
     return times
 

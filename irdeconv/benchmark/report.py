@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from irdeconv.benchmark.histogram import Histogram
 from irdeconv.benchmark.machine import SIDE, Ceilings, Conditions, gflops, rate
-from irdeconv.benchmark.measure import Quantiles, Timing
+from irdeconv.benchmark.measure import Effort, Quantiles, Timing
+from irdeconv.benchmark.parallel import ParallelReport
+from irdeconv.benchmark.saved import SCHEMA, BaselineReport, Ratio, SavedReport, against
 from irdeconv.benchmark.steps import StepReport
 from irdeconv.inspection.table import scaled, table
 from irdeconv.markup import html_text, line
 from irdeconv.plural import count
+from irdeconv.wrapping import wrap
 
-BENCH_SCHEMA = "irdeconv/bench/1"
 TOP = 20
-TIMES = ("runs", "minimum ms", "median", "p90", "p99")
+TIMES = ("runs", "minimum ms", "median", "p90", "p95", "p99", "max")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,22 +60,27 @@ class PeerReport:
 class BenchReport:
     """What was measured; `str()` is a table.
 
-    `network` are whole runs. With one thread shares and rates come from processor time, with more
-    from wall time; always from the least one.
+    `network` are whole runs, whose wall times the `histogram` counts; with several requests these
+    are the runs in `parallel`. `throughput` is in runs a second. With one thread shares and rates
+    come from processor time, with more from wall time; always from the least one. `baselines` are
+    comparisons with saved reports.
     """
 
     name: str
     form: str | None
     fused: bool
     threads: int
-    rounds: int
-    seconds: float
+    effort: Effort
     conditions: Conditions
     ceilings: Ceilings
     network: Timing
+    histogram: Histogram
+    throughput: float
     steps: tuple[StepReport, ...]
     memory: MemoryReport
+    parallel: ParallelReport | None = None
     peers: tuple[PeerReport, ...] = ()
+    baselines: tuple[BaselineReport, ...] = ()
 
     @property
     def clock(self) -> str:
@@ -113,20 +122,23 @@ class BenchReport:
         """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
         steps = (s.to_dict() | self.figures(s) for s in self.slowest)
         return {
-            "schema": BENCH_SCHEMA,
+            "schema": SCHEMA,
             "name": self.name,
             "form": self.form,
             "fused": self.fused,
             "threads": self.threads,
-            "rounds": self.rounds,
-            "seconds": self.seconds,
+            **asdict(self.effort),
             "clock": self.clock,
             "conditions": asdict(self.conditions),
             "ceilings": asdict(self.ceilings),
             "network": asdict(self.network),
+            "throughput": self.throughput,
+            "parallel": None if self.parallel is None else self.parallel.to_dict(),
+            "histogram": asdict(self.histogram),
             "steps": list(steps),
             "memory": asdict(self.memory),
             "peers": [asdict(p) for p in self.peers],
+            "baselines": [b.to_dict() for b in self.baselines],
         }
 
     def __str__(self) -> str:
@@ -141,11 +153,23 @@ class BenchReport:
     def _repr_html_(self) -> str:
         return html_text(self.to_text())
 
-    def to_text(self, *, top: int = TOP) -> str:
-        """Return conditions, the network, the `top` slowest steps, memory and peers as tables."""
-        parts = [self._conditions(), self._network(), self._steps(top), self._memory()]
+    def beside(self, saved: Sequence[SavedReport]) -> BenchReport:
+        """Return the report with comparisons with saved ones."""
+        document = self.to_dict()
+        return replace(self, baselines=tuple(against(one, document) for one in saved))
+
+    def to_text(self, *, top: int = TOP, histogram: bool = False) -> str:
+        """Return conditions, the network, the `top` slowest steps, memory and peers as tables.
+
+        With `histogram` also how often a run took how long; comparisons come last.
+        """
+        parts = [wrap(self._conditions()), self._network()]
+        if histogram:
+            parts.append("\n".join(self.histogram.lines()))
+        parts += [self._steps(top), wrap(self._memory())]
         if self.peers:
             parts.append(self._peers())
+        parts += [self._against(b, top) for b in self.baselines]
         return "\n\n".join(parts)
 
     def _conditions(self) -> str:
@@ -153,7 +177,9 @@ class BenchReport:
         load = "" if c.load is None else f", load {c.load:g}"
         every = f", {limits.gemm_all:.1f} on {limits.cores}" if limits.cores > 1 else ""
         executed = "fused" if self.fused else "node by node"
-        rounds = f"{count(self.rounds, 'round')} of {self.seconds:g} s"
+        effort = self.effort
+        most = "" if effort.iterations is None else f", at most {count(effort.iterations, 'run')}"
+        rounds = f"{effort.time:g} s in {count(effort.rounds, 'round')}{most}"
         return (
             f"{c.cpu}, {count(c.cores, 'core')}{load}; {c.date}\n"
             f"irdeconv {c.irdeconv}, Python {c.python} on {c.system}, NumPy {c.numpy}, "
@@ -168,7 +194,13 @@ class BenchReport:
         network = self.network
         clocks = (("processor time", network.cpu), ("wall time", network.wall))
         rows = [(clock, str(network.runs), *_milliseconds(times)) for clock, times in clocks]
-        return table(("network", *TIMES), rows, TIMES)
+        shown = table(("network", *TIMES), rows, TIMES)
+        if self.parallel is None:
+            return f"{shown}\nthroughput: {self.throughput:.1f} runs/s, one after the other"
+        p = self.parallel
+        row = (f"{p.requests} requests", str(p.runs), *_milliseconds(p.latency))
+        together = f"throughput: {p.throughput:.1f} runs/s in {p.requests} requests at once"
+        return f"{shown}\n\n{table(('wall time', *TIMES), [row], TIMES)}\n{together}"
 
     def _steps(self, top: int) -> str:
         right = ("ms", "share", "GF/s", "of peak", "GB/s", "of copy", "scratch")
@@ -200,6 +232,18 @@ class BenchReport:
             f"largest step {scaled(m.scratch, 'B')}), outputs {scaled(m.outputs, 'B')}"
         )
 
+    def _against(self, saved: BaselineReport, top: int) -> str:
+        head = ("median", "before ms", "now", "ratio", "95 %", "")
+        rows = [] if saved.network is None else [_ratio("network", saved.network)]
+        changed = [(name, r) for name, r in saved.steps if r.verdict != "same"]
+        changed.sort(key=lambda pair: -abs(pair[1].now - pair[1].before))
+        rows += [_ratio(name, r) for name, r in changed[:top]]
+        lines = [f"against {saved.name} of {saved.date}", table(head, rows, head[1:4])]
+        if len(changed) < len(saved.steps):
+            lines.append(f"{count(len(saved.steps) - len(changed), 'step')} the same")
+        lines += [f"not the same: {text}" for text in saved.unlike]
+        return "\n".join([wrap(lines[0]), lines[1], *map(wrap, lines[2:])])
+
     def _peers(self) -> str:
         head = (*TIMES, "irdeconv / peer", "difference")
         rows, problems = [], []
@@ -215,8 +259,13 @@ class BenchReport:
         return "\n".join([*text, *problems])
 
 
+def _ratio(name: str, r: Ratio) -> tuple[str, ...]:
+    times = (f"{v * 1e3:.3f}" for v in (r.before, r.now))
+    return (name, *times, f"{r.ratio:.2f}", f"{r.low:.2f} to {r.high:.2f}", r.verdict)
+
+
 def _milliseconds(times: Quantiles) -> tuple[str, ...]:
-    values = (times.minimum, times.median, times.p90, times.p99)
+    values = (times.minimum, times.median, times.p90, times.p95, times.p99, times.maximum)
     return tuple(f"{v * 1e3:.3f}" for v in values)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from irdeconv import progress
+from irdeconv.benchmark.histogram import Histogram
 from irdeconv.benchmark.machine import Ceilings, Conditions, measure_ceilings
-from irdeconv.benchmark.measure import Call, Clock, Sample, Timing, interleaved
+from irdeconv.benchmark.measure import Call, Clock, Effort, Sample, Timing, interleaved
+from irdeconv.benchmark.parallel import ParallelReport, in_parallel
 from irdeconv.benchmark.peers import Peer, difference, require_peer
 from irdeconv.benchmark.report import BenchReport, MemoryReport, PeerReport
 from irdeconv.benchmark.steps import StepTimer, report_steps
@@ -16,48 +19,70 @@ from irdeconv.runtime.program import Program
 from irdeconv.spec import Array
 
 OWN, STEPS = "irdeconv", "steps"
+MOST_SECONDS, MOST_REQUESTS = 86_400, 256
 
 
 def bench(
-    plan: Plan,
+    plans: Sequence[Plan],
     inputs: Feeds,
+    effort: Effort,
     *,
     form: str | None,
-    rounds: int,
-    seconds: float,
     peers: Sequence[Peer] = (),
     clock: Clock | None = None,
     ceilings: Ceilings | None = None,
 ) -> BenchReport:
     """Time a plan in interleaved rounds, beside the peers that can run the model.
 
-    Each round runs the network, the network with a clock around each step, and every peer, for
-    about `seconds` each. `ceilings` are measured first where they are not given. Raises UsageError
-    for a bad number and what `Plan.run` raises.
+    Each round runs the network, the network with a clock around each step, and every peer; in the
+    end all `plans` of that network run at once. `ceilings` are measured where they are not given.
+    Raises UsageError for a bad number and what `Plan.run` raises.
     """
-    require_measurable(rounds, seconds, peers=(), threads=1)
-    clock = clock or Clock()
+    require_measurable(effort, peers=(), threads=1)
+    clock, plan = clock or Clock(), plans[0]
     outputs = plan.run(inputs)  # failures come with names of layers here
-    conditions, limits = Conditions.now(), ceilings or measure_ceilings(clock)
-    timer = StepTimer(plan, inputs, clock)
-    calls = _calls(plan, inputs, timer, peers)
-    warm_up = {STEPS: calls[OWN]}
-    samples = interleaved(calls, rounds=rounds, seconds=seconds, clock=clock, warm_up=warm_up)
+    conditions, ceilings = Conditions.now(), ceilings or measure_ceilings(clock)
+    calls = _calls(plan, inputs, timer := StepTimer(plan, inputs, clock), peers)
+    samples = interleaved(calls, effort, clock=clock, warm_up={STEPS: calls[OWN]})
     network, program = Timing.of(samples[OWN]), plan.program(inputs)
+    parallel, latencies = _parallel(plans, inputs, effort, clock, samples[OWN])
     return BenchReport(
         name=plan.graph.info.name,
         form=form,
         fused=plan.settings.fuse and not plan.exact,
         threads=program.team.threads,
-        rounds=rounds,
-        seconds=seconds,
+        effort=effort,
         conditions=conditions,
-        ceilings=limits,
+        ceilings=ceilings,
         network=network,
+        histogram=Histogram.of(latencies),
+        parallel=parallel,
+        throughput=parallel.throughput if parallel else rate(latencies),
         steps=tuple(report_steps(program.graph, program.steps, timer.samples)),
         memory=_memory(program),
         peers=tuple(_compared(p, outputs, network, samples.get(p.name)) for p in peers),
     )
+
+
+def rate(latencies: Sequence[float]) -> float:
+    """Return the runs a second of one run after the other, 0 below the clock's resolution."""
+    total = sum(latencies)
+    return len(latencies) / total if total > 0 else 0.0
+
+
+def _parallel(
+    plans: Sequence[Plan], inputs: Feeds, effort: Effort, clock: Clock, alone: Sequence[Sample]
+) -> tuple[ParallelReport | None, list[float]]:
+    """Run several plans at once and return their wall times; those `alone` where there is one."""
+    if len(plans) == 1:
+        return None, [sample.wall for sample in alone]
+    with progress.stage(f"measuring {len(plans)} requests"), progress.listening(None):
+        return in_parallel([_run(p, inputs) for p in plans], effort, clock)
+
+
+def _run(plan: Plan, inputs: Feeds) -> Call:
+    plan.run(inputs)  # what is made for these shapes is made now
+    return lambda: plan.run(inputs)
 
 
 def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -> dict[str, Call]:
@@ -65,14 +90,22 @@ def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -
     return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
 
 
-def require_measurable(rounds: int, seconds: float, peers: Sequence[str], threads: int) -> None:
+def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> None:
     """Raise UsageError for numbers that no measurement can have, and for peers that are not there.
 
     Peers run on one thread, so irdeconv must as well.
     """
-    if rounds < 1 or not 0 <= seconds <= 3600:
-        message = f"{rounds} rounds of {seconds:g} seconds: at least 1 round of 0 to 3600 seconds"
-        raise misused(message)
+    if effort.rounds < 1 or not 0 <= effort.time <= MOST_SECONDS:
+        message = (
+            f"{effort.time:g} seconds in {effort.rounds} rounds: 0 to {MOST_SECONDS} seconds in "
+        )
+        raise misused(f"{message}at least 1 round")
+    least = {"iterations": effort.iterations, "requests": effort.requests}
+    wrong = [f"{name} is {n}" for name, n in least.items() if n is not None and n < 1]
+    if wrong or effort.warm_up < 0:
+        raise misused(", ".join([*wrong, f"warm-up is {effort.warm_up}"]) + ": at least 1, 0")
+    if effort.requests > MOST_REQUESTS:
+        raise misused(f"{effort.requests} requests: at most {MOST_REQUESTS}")
     if peers and threads != 1:
         message = f"peers run on one thread, irdeconv would on {threads}"
         raise misused(message, "threads=1 or --threads 1")

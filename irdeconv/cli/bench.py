@@ -7,7 +7,9 @@ time says what the work costs and wall time how long it took.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
@@ -25,20 +27,7 @@ def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser)
     add_running(parser, threads=1)
-    parser.add_argument(
-        "--rounds",
-        type=whole(1, 100_000),
-        default=5,
-        metavar="N",
-        help="rounds (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=real(0, 3600),
-        default=0.5,
-        metavar="S",
-        help="seconds of a round for each thing that is measured (default: %(default)s)",
-    )
+    _add_effort(parser)
     parser.add_argument(
         "--top", type=whole(1), default=20, metavar="N", help="steps to show (default: %(default)s)"
     )
@@ -47,10 +36,58 @@ def configure(parser: OptionParser) -> None:
         type=_names,
         metavar="LIST",
         default=(),
-        help="also run openvino,onnxruntime in the same rounds, one thread each; ONNX Runtime "
-        "needs an .onnx, or an IR that is a single deconvolution",
+        help="also run openvino,onnxruntime in the same rounds, one thread each (ONNX Runtime "
+        "needs an .onnx, or an IR that is a single deconvolution); FILE.json is what --save wrote",
+    )
+    parser.add_argument("--save", metavar="FILE.json", help="keep the report for --against")
+    parser.add_argument(
+        "--fail-above",
+        type=real(0, 10_000),
+        metavar="PERCENT",
+        help="exit code 1 where the network surely takes that much longer than in --against "
+        "FILE.json: the 95 %% interval of the ratio of medians lies above it",
+    )
+    parser.add_argument(
+        "--histogram", action="store_true", help="show how often a run took how long"
     )
     add_format(parser)
+
+
+def _add_effort(parser: OptionParser) -> None:
+    parser.add_argument(
+        "--time",
+        type=real(0, 86_400),
+        default=2.5,
+        metavar="SECONDS",
+        help="how long each thing is measured (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=whole(1, 1_000_000),
+        metavar="N",
+        help="runs of each thing at most; what ends first counts",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=whole(1, 100_000),
+        default=5,
+        metavar="N",
+        help="turns in which all things run one after the other (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warm-up",
+        type=whole(0, 1_000_000),
+        default=1,
+        metavar="N",
+        help="runs before the first one that counts (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--requests",
+        type=whole(1, 256),
+        default=1,
+        metavar="N",
+        help="also run N plans at once, for throughput and latency (default: %(default)s)",
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -58,31 +95,57 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Measure and report; the exit code says nothing about times."""
+    """Measure and report; the exit code tells of times with --fail-above only."""
     from irdeconv import api
-    from irdeconv.benchmark import require_measurable
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
+    from irdeconv.io.atomic import write_file
 
-    require_measurable(args.rounds, args.seconds, args.against, args.threads)
+    _check(args)
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
-    seconds = args.rounds * args.seconds * (2 + len(args.against))
-    console.log(f"measuring for about {seconds:.0f} s")
+    peers = sum(not name.endswith(".json") for name in args.against)
+    things = 2 + peers + (args.requests > 1)
+    console.log(f"measuring for at most about {args.time * things:.0f} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
     report = api.bench(
         specialize(graph, inputs),
         inputs,
         **execution(args),
-        rounds=args.rounds,
-        seconds=args.seconds,
+        **_effort(args),
         against=args.against,
         source=None if alone else args.file,
         weights=None if alone else args.weights,
     )
+    content = {"file": args.file, "seed": args.seed, **report.to_dict()}
+    if args.save is not None:
+        write_file(Path(args.save), (json.dumps(content, indent=1) + "\n").encode("utf-8"))
+        console.log(f"wrote {args.save}")
     if console.wants_json:
-        content = {"file": args.file, "seed": args.seed, **report.to_dict()}
         console.json("bench", content)
     else:
-        console.text(report.to_text(top=args.top))
-    return 0
+        console.text(report.to_text(top=args.top, histogram=args.histogram))
+    limit = args.fail_above
+    return int(limit is not None and any(b.slower_by(limit) for b in report.baselines))
+
+
+def _effort(args: argparse.Namespace) -> dict[str, Any]:
+    names = ("time", "iterations", "rounds", "warm_up", "requests")
+    return {name: getattr(args, name) for name in names}
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be measured, compared or saved, before anything is read."""
+    from irdeconv.benchmark import Effort, require_measurable
+    from irdeconv.benchmark.saved import sorted_out
+    from irdeconv.errors import misused
+    from irdeconv.io.atomic import require_writable
+
+    systems, saved = sorted_out(args.against)
+    require_measurable(Effort(**_effort(args)), systems, args.threads)
+    if args.fail_above is not None and not saved:
+        raise misused("--fail-above needs a saved report: --against FILE.json")
+    if args.save is not None:
+        if not args.save.endswith(".json"):
+            raise misused(f"--save {args.save} is no .json file", "--save FILE.json")
+        require_writable(Path(args.save))

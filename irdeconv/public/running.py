@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from irdeconv.benchmark import BenchReport, require_measurable
+from irdeconv.benchmark import BenchReport, Effort, require_measurable
 from irdeconv.benchmark import bench as _bench
 from irdeconv.benchmark.peers import Source, peers
+from irdeconv.benchmark.saved import sorted_out
 from irdeconv.editing.outputs import with_outputs
+from irdeconv.graph import Graph
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.team import Threads, processors
 from irdeconv.models import ModelLike, graph_of
@@ -110,30 +113,46 @@ def bench(
     fuse: bool = True,
     tune: bool | str | PathLike[str] = False,
     max_memory: int | None = None,
+    time: float = 2.5,
+    iterations: int | None = None,
     rounds: int = 5,
-    seconds: float = 0.5,
-    against: Sequence[str] = (),
+    warm_up: int = 1,
+    requests: int = 1,
+    against: Sequence[str | PathLike[str]] = (),
     source: str | PathLike[str] | None = None,
     weights: str | PathLike[str] | None = None,
 ) -> BenchReport:
     """Measure a compiled plan: the network, each step, its kernel, its rates, its memory.
 
-    `inputs` are those of `run`. `rounds` rounds of about `seconds` each; the other options are
-    those of `compile`. `against` names peers ("openvino", "onnxruntime") that run in the same
-    rounds on one thread; they load `source`, by default the file that `model` names, where it is
-    one that they can read. Raises UsageError for an unknown peer and for peers beside several
-    threads, UnsupportedError for one that is not installed.
+    `inputs` are those of `run`. Each thing runs for `time` seconds or `iterations` times, whichever
+    ends first, in `rounds` in which all take turns, after `warm_up` runs; then `requests` plans run
+    at once. The other options are those of `compile`. `against` names saved reports (.json, written
+    of `to_dict()`) and peers ("openvino", "onnxruntime") that run in the same rounds on one thread;
+    they load `source`, by default the file that `model` names. Raises UsageError for an unknown
+    peer and for peers beside several threads, UnsupportedError for one that is not installed.
 
     >>> x = np.zeros((1, 1, 3, 3), np.float32)
-    >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, rounds=1, seconds=0.01)
-    >>> [step.layer for step in report.steps], report.network.wall.minimum > 0
-    (['deconv'], True)
+    >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, iterations=3)
+    >>> [step.layer for step in report.steps], report.network.runs
+    (['deconv'], 3)
     """
-    require_measurable(rounds, seconds, against, threads)
+    effort = Effort(rounds, time, iterations, warm_up, requests)
+    systems, saved = sorted_out(against)
+    require_measurable(effort, systems, threads)
     graph = graph_of(model)
+    with peers(systems, _origin(model, graph, source, weights), inputs) as ready:
+        how: dict[str, Any] = {"fuse": fuse, "tune": tune, "max_memory": max_memory}
+        plans = [compile(graph, form, threads, **how) for _ in range(requests)]
+        return _bench(plans, inputs, effort, form=form, peers=ready).beside(saved)
+
+
+def _origin(
+    model: ModelLike,
+    graph: Graph,
+    source: str | PathLike[str] | None,
+    weights: str | PathLike[str] | None,
+) -> Source:
+    """Return what peers read: `source`, else the model's own file if they know its kind."""
     if source is None and isinstance(model, str | PathLike):
         source = model if Path(model).suffix in (".xml", ".onnx") else None
-    origin = Source(graph, *(None if p is None else Path(p) for p in (source, weights)))
-    with peers(against, origin, inputs) as ready:
-        plan = compile(graph, form, threads, fuse=fuse, tune=tune, max_memory=max_memory)
-        return _bench(plan, inputs, form=form, rounds=rounds, seconds=seconds, peers=ready)
+    return Source(graph, *(None if p is None else Path(p) for p in (source, weights)))
