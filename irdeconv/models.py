@@ -117,8 +117,9 @@ def graph_of(
 
     `model` is a path, the bytes of a file (in diagnostics called `name`), a Graph, what has a
     `graph` (Lowered, Raised, Inspection, Plan, ...), an `openvino.Model` or an `onnx.ModelProto`.
-    Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form. `weights` is the `.bin`
-    of an IR (False: the structure alone is read), or an .npz or "random" (with `seed`) of a dump.
+    Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form.
+    `weights` is the `.bin` of an IR (False: the structure alone is read), or an .npz or "random"
+    (with `seed`) of a dump.
     `shapes` makes open input shapes of ONNX models and dumps exact while they are imported;
     otherwise they are not looked at.
     Operations of an IR that irdeconv does not know stay as the file declares them.
