@@ -59,6 +59,7 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
 # Dispatch ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("pipe")
 def test_usage_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("--help") == 0
     usage = capsys.readouterr().out

@@ -7,7 +7,6 @@ limit, 6 input or output, 70 a bug of irdeconv, 130 interrupted.
 from __future__ import annotations
 
 import sys
-import textwrap
 import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -72,16 +71,13 @@ def _run(args: list[str]) -> int:
 
 def _usage() -> str:
     width = max(map(len, VERBS))
-    rows = []
-    for verb, text in VERBS.items():
-        first, *more = textwrap.wrap(text, 80 - width - 4)
-        rows += [f"  {verb:<{width}}  {first}", *(" " * (width + 4) + line for line in more)]
+    rows = [f"  {verb:<{width}}  {text}" for verb, text in VERBS.items()]  # the console wraps
     return (
         "usage: irdeconv VERB [options]\n"
         "       irdeconv help VERB\n"
         "       irdeconv --version\n\n"
         "Verbs:\n" + "\n".join(rows) + "\n\n"
-        "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit,\n"
+        "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit, "
         "6 input/output, 70 bug, 130 interrupted."
     )
 
