@@ -61,10 +61,14 @@ def test_a_piece_runs_alone_on_what_flowed_into_it(net: Any, capsys: pytest.Capt
     assert [r["name"] for r in found["inputs"]] == ["relu1:0"]
     assert (found["layers"], found["layers_of_the_model"]) == (3, 9)
     assert list(arrays("p_inputs.npz")) == ["relu1:0"]
-    assert main("run p.xml p_inputs.npz --form none --no-fuse -o out.npz".split()) == 0
-    command = "run net.xml x=@x.npz --form none --no-fuse --dump up -o whole.npz"
-    assert main(command.split()) == 0
-    np.testing.assert_array_equal(arrays("out.npz")["up:0"], arrays("whole.npz")["dump/up"])
+    alone = ird.compile(ird.read("p.xml"), None, fuse=False).run(arrays("p_inputs.npz"))
+    kept = {}
+
+    def trace(node: Any, outputs: Any) -> None:
+        kept[node.name] = np.array(outputs[0])
+
+    ird.compile(net, None, fuse=False).run([image()], trace)
+    np.testing.assert_array_equal(alone["up:0"], kept["up"])
 
 
 def test_what_flows_in_is_taken_from_a_dump_of_the_whole_run(
@@ -99,6 +103,14 @@ def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: pytest.CaptureF
 def test_usage(net: Any, command: str, message: str, capsys: pytest.CaptureFixture[str]):
     assert main(command.split()) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_piece_of_a_model_that_does_not_fit_together_elsewhere(net: Any, capsys: Any):
+    text = Path("net.xml").read_text("utf-8")
+    Path("net.xml").write_text(text.replace('num_splits="2"', 'num_splits="3"'), "utf-8")
+    assert main("extract net.xml --to conv2 -o front.xml --save-inputs".split()) == 0
+    assert main("extract net.xml --to split:0 -o p.xml".split()) == 3
+    assert '"split"' in capsys.readouterr().err
 
 
 def test_state_stays_where_the_piece_reads_and_writes_it():

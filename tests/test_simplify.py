@@ -150,6 +150,25 @@ def test_pairs_become_one(rule: Rule, left: list[str]):
     check_bits(before, after, np.float32([[[0, -0.0, 1.5]], [[7, -3, 2]]]))
 
 
+@pytest.mark.parametrize("name", [*NOTHING, *STAYS, *JOINED])
+def test_open_shapes_keep_every_bit(name: str):
+    rule = NOTHING.get(name) or (STAYS | JOINED)[name][0]
+    before = between(rule, shape=(None, 1, None))
+    after = ird.simplify(before).graph
+    data = np.float32([[[0, -0.0, 1.5]], [[7, -3, 2]]])
+    check_bits(before, after, data)
+    assert [str(n.spec()) for n in after.results] == [str(n.spec()) for n in before.results]
+
+
+def test_of_open_shapes_goes_what_needs_no_sizes():
+    gone = [n for n, rule in NOTHING.items()
+            if not kinds(ird.simplify(between(rule, shape=(None, 1, None))).graph)]  # fmt: skip
+    assert gone == [
+        "transpose in order", "transpose there and back", "pads of 0", "convert to the same type",
+        "concat of one", "split into one", "add -0", "subtract 0", "divide by 1", "tile once",
+    ]  # fmt: skip
+
+
 def test_what_follows_from_shapes_is_constant():
     def rule(b: Builder, x: Value) -> Value:
         sizes = b.add(ShapeOf(), x)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Cut, record, write, report."""
     from irdeconv import api
     from irdeconv.cli.model import inferred, protect, read
-    from irdeconv.editing.extract import cut_out
+    from irdeconv.editing.extract import cut_out, with_specs
     from irdeconv.errors import misused
     from irdeconv.io.arrays import npz
     from irdeconv.io.atomic import together
@@ -100,7 +100,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     sources = (args.file, args.weights, args.inputs_from)
     protect(args.output, sources, force=args.force, model=True)
     protect(saved, (*sources, args.output), force=args.force, option="--save-inputs")
-    whole = inferred(read(args), args.shape)
+    graph = read(args)
+    # What does not fit together elsewhere in the model is no reason to refuse the piece.
+    whole = inferred(graph, args.shape) if args.shape else with_specs(graph)
     piece = cut_out(whole, args.begin, args.end, args.add)
     arrays = _flowing_in(whole, piece, args, console) if saved else {}
     with together() as files:

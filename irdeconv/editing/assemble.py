@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from irdeconv.constant import ArrayData
 from irdeconv.editing.cut import Region
 from irdeconv.editing.selection import tensor_key
+from irdeconv.errors import InferenceError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.passes.infer_specs import infer_specs
@@ -34,7 +35,7 @@ def assemble(
     """Return the graph of a region of an inferred graph.
 
     `inputs` and `outputs` stand in their order; an output may keep a Result of the whole graph.
-    `order` is that of the layers.
+    `order` is that of the layers. Raises InferenceError where they do not fit together.
     """
     piece = _Assembly(whole, region)
     for value in inputs:
@@ -45,7 +46,9 @@ def assemble(
         piece.layer(i, set(inputs))
     for value, result in outputs:
         piece.output(value, result)
-    infer_specs(piece.graph)
+    found = infer_specs(piece.graph)
+    if any(d.severity == "error" for d in found):
+        raise InferenceError(found)
     piece.graph.lint()
     return piece.graph
 

@@ -60,7 +60,8 @@ def extract(
     it the piece ends at the model's. `add` names outputs besides these. Texts are those of
     `Selection`. Constants come along; any other tensor that the piece reads from outside becomes an
     input as well. Inputs have the inferred element types and shapes and the tensor's names. Raises
-    UsageError for names that are none (E503) and where nothing can be cut out (E507).
+    UsageError for names that are none (E503) and where nothing can be cut out (E507),
+    InferenceError where the layers of the piece do not fit together; others need not.
     """
     return cut_out(graph, from_, to, add).graph
 

@@ -179,8 +179,11 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
     if not (back or _only_user(graph, producer)):
         return False
     if isinstance(node.op, Reshape):
-        pattern = ints(graph.spec(graph.inputs_of(node.id)[1]))
-        if pattern is not None and not (node.op.special_zero and 0 in pattern):
+        target = graph.spec(graph.inputs_of(node.id)[1])
+        pattern = ints(target)
+        copies = node.op.special_zero and 0 in (pattern or ())
+        # Of open shapes the one in between may tell more.
+        if pattern and not copies and node.op.infer(graph.spec(source), target).shape == shape:
             graph.set_input(node.id, 0, source)
             return True
     if not is_static(shape):

@@ -29,8 +29,8 @@ def extract(
     (`layer:NAME` and `tensor:NAME` say which); `NAME:PORT` is an output of a layer, `PORT:NAME`
     what it reads at an input. Any other tensor that the piece reads from outside becomes an input
     as well. New inputs have the inferred element types and shapes, and the tensor's names. Raises
-    UsageError for a name that is none (E503) and where there is nothing to cut out (E507), and what
-    `read` raises.
+    UsageError for a name that is none (E503) and where there is nothing to cut out (E507),
+    InferenceError where the layers of the piece do not fit together, and what `read` raises.
 
     >>> model = "ir_samples/openvino/segmentation_head.xml"
     >>> part = ird.extract(model, from_="up1", to="up2")
