@@ -1,0 +1,111 @@
+"""What took a deconvolution's place in an ONNX file is proved, and every mutant is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import irdeconv as ird
+from support.onnx_deconvolutions import FORMS, Layer, checked
+
+GROUPED = Layer(
+    data=(1, 4, 5, 6),
+    filter=(4, 3, 4, 3),
+    open=(0, 2),
+    attributes={"strides": [2, 2], "pads": [1, 0, 1, 1], "group": 2},
+)
+
+
+def copied(made: Any) -> Any:
+    return onnx.ModelProto.FromString(made.SerializeToString())
+
+
+def mutants(low: Any) -> Iterator[tuple[str, Any]]:
+    """One number of a new tensor or attribute changed, or something of the rest."""
+    for at, tensor in enumerate(low.graph.initializer):
+        out = copied(low)
+        array = numpy_helper.to_array(tensor).copy()
+        array.reshape(-1)[-1] += 1
+        out.graph.initializer[at].CopyFrom(numpy_helper.from_array(array, tensor.name))
+        yield f"{tensor.name} + 1", out
+    for at, node in enumerate(low.graph.node[:-1]):
+        for k, a in enumerate(node.attribute):
+            out = copied(low)
+            changed = out.graph.node[at].attribute[k]
+            if a.ints:
+                changed.ints[-1] += 1
+            elif a.type == a.INT and a.name != "allowzero":
+                changed.i += 1
+            elif a.name == "mode":
+                changed.s = b"CRD"
+            else:
+                continue
+            yield f"{node.op_type} {a.name}", out
+    out = copied(low)
+    out.graph.node.add(op_type="Relu", input=["z"], output=["more"], name="more")
+    yield "a new node", out
+    out = copied(low)
+    out.graph.node[-1].op_type = "Abs"
+    yield "another operation", out
+    out = copied(low)
+    out.opset_import[0].version += 1
+    yield "another operation set", out
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+def test_mutants_are_refused(form: str) -> None:
+    made = GROUPED.model()
+    low = ird.lower_onnx(made, form=form).proto
+    assert ird.check_onnx(made, low).passed
+    seen = 0
+    for what, mutant in mutants(low):
+        verdict = ird.check_onnx(made, mutant)
+        # A kernel_shape that repeats the filter's is refused by whoever reads the model.
+        assert not verdict.passed, what
+        assert verdict.problems or verdict.layers[0].reason, what
+        seen += 1
+    assert seen > 8
+
+
+@pytest.mark.parametrize(
+    "dtype", [TensorProto.BFLOAT16, TensorProto.DOUBLE, TensorProto.FLOAT16], ids=str
+)
+def test_element_types_stay(dtype: int) -> None:
+    layer = Layer(
+        data=(1, 4, 5, 6), filter=(4, 3, 3, 3), open=(0, 2), opset=22, ir=10, dtype=dtype,
+        attributes={"strides": [2, 2]},
+    )  # fmt: skip
+    for form in FORMS:
+        low = checked(ird.lower_onnx(layer.model(), form=form).proto)
+        assert {t.data_type for t in low.graph.initializer if len(t.dims) > 2} == {dtype}
+        assert ird.check_onnx(layer.model(), low).passed
+
+
+def test_channels_last_with_an_activation() -> None:
+    layer = Layer(data=(1, 5, 6, 4), filter=(4, 3, 3, 3), attributes={"strides": [2, 2]})
+    made = layer.model()
+    made.graph.node[0].domain = "com.ms.internal.nhwc"
+    made.graph.node[0].attribute.append(helper.make_attribute("activation", "Relu"))
+    made.opset_import.add(domain="com.ms.internal.nhwc", version=17)
+    low = ird.lower_onnx(made, form="stacked").proto
+    assert ird.check_onnx(made, low).passed
+    x = layer.numbers((1, 5, 6, 4))
+    results = [
+        ird.run(ird.convert(m.SerializeToString()), [x], form=None)["z"] for m in (made, low)
+    ]
+    assert np.array_equal(*results)
+    assert results[0].shape == (1, 11, 13, 3)
+
+
+def test_a_deconvolution_of_another_domain_stays() -> None:
+    made = GROUPED.model()
+    made.graph.node[0].op_type = "ConvTransposeWithDynamicPads"
+    made.graph.node[0].domain = "com.microsoft"
+    low, report = ird.lower_onnx(made)
+    assert [(r.form, r.type) for r in report] == [(None, "ConvTransposeWithDynamicPads")]
+    assert low.SerializeToString() == made.SerializeToString()
