@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -102,10 +103,10 @@ def test_shapes_are_taken_as_declared(model: Path, capsys: pytest.CaptureFixture
     (found,) = low.report.diagnostics
     assert found.code == "W204"
     assert 'Blur "blur"' in found.message
-    assert main(["infer", str(model)]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert {r[-1] for r in rows if r[1:2] == ["blur"]} == {"declared"}
-    assert next(r for r in rows if r[1:2] == ["deconv"])[-2] == "f32[1,1,9,9]"
+    assert main(["infer", str(model), "--format", "json"]) == 0
+    rows = {r["name"]: r for r in json.loads(capsys.readouterr().out)["tensors"]}
+    assert rows["blur"]["status"] == "declared"
+    assert rows["deconv"]["inferred"] == "f32[1,1,9,9]"
 
 
 def test_what_needs_the_operation_names_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
