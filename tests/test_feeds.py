@@ -69,8 +69,8 @@ def test_a_single_array_is_that_of_the_only_input() -> None:
         Capsule(IMAGE),
         {"image": Tensor(IMAGE)},
     ):
-        np.testing.assert_array_equal(ird.run(HEAD, given)["mask"], expected)
-    np.testing.assert_array_equal(ird.compile(HEAD).run(IMAGE)["mask"], expected)
+        np.testing.assert_allclose(ird.run(HEAD, given)["mask"], expected, rtol=1e-6)
+    np.testing.assert_allclose(ird.compile(HEAD).run(IMAGE)["mask"], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_outputs_by_output_layer_tensor_and_port() -> None:
     names = ["up1", "mask", "conv1/relu", "mask"]
     part = ird.run(HEAD, IMAGE, outputs=names)
     assert list(part) == ["up1", "mask", "conv1/relu"]
-    np.testing.assert_array_equal(part["mask"], full["mask"])
+    np.testing.assert_allclose(part["mask"], full["mask"], rtol=1e-6)
     # Three names of one tensor, one of them an input's.
     feeds = {"a": [1, 2], "b": [3, 4]}
     same = ird.run(adder(), feeds, outputs=["a", "a:0", "sum", "layer:sum", "sum:0"])

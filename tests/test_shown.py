@@ -62,7 +62,7 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
     "check": (lambda g, x: ird.check_certificate(g, ird.lower(g)), "<CheckReport: .*>"),
     "explanation": (lambda g, x: ird.explain(g), "<Explanation: [02] deconvolutions, .*>"),
     "bench": (
-        lambda g, x: ird.bench(g, x, rounds=1, seconds=0),
+        lambda g, x: ird.bench(g, x, rounds=1, iterations=1),
         '<BenchReport "[^"]*": .* ms.*>',
     ),
 }
@@ -164,7 +164,7 @@ def test_certificates_are_kept_in_a_file(tmp_path: Path) -> None:
     file.write_text(made.to_json(), "utf-8")
     assert ird.Certificates.from_json(file.read_text("utf-8")) == made
     assert ird.check_certificate(g, low, file)
-    for text, problem in (("[1]", "this is no"), ("{}", "KeyError"), ("3", "TypeError")):
+    for text, problem in (("[1]", "this is no"), ("{}", "is missing"), ("3", "not iterable")):
         with pytest.raises(ValueError, match=problem):
             ird.Certificates.from_json(text)
 
@@ -182,7 +182,7 @@ def pickled(made: Any) -> Any:
 def test_a_copy_of_a_graph_is_a_graph_of_its_own(again: Callable[[Any], Any]) -> None:
     g = head()
     other = again(g)
-    np.testing.assert_array_equal(ird.run(other, IMAGE)["mask"], ird.run(g, IMAGE)["mask"])
+    np.testing.assert_allclose(ird.run(other, IMAGE)["mask"], ird.run(g, IMAGE)["mask"], rtol=1e-6)
     other.remove(other.results[0].id)
     other.node(0).name = "changed"
     other.info.name = "changed"
