@@ -269,6 +269,16 @@ def test_layers_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert command("suite", "run", tmp_path / "s", "--with", "irdeconv") == 0
 
 
+def test_the_file_that_the_readme_shows(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
+    start = text.index("# npu.toml\ndialects")
+    (tmp_path / "npu.toml").write_text(text[start : text.index("```", start)])
+    found = read_layers(tmp_path / "npu.toml", [])
+    assert {c.layer.axes for c in found.cases} == {1, 2}
+    assert [c.name for c in found.cases][-1] == "onnx-stem"
+    assert found.skipped == ["onnx has no strides 1, output_padding 1"]
+
+
 def test_a_full_crossing(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text('strength = "all"\n[cross]\nkernel = [1, 2, 3]\nstrides = [1, 2]\n'
