@@ -87,6 +87,7 @@ def zipped(name: str) -> bytes:
         (b"\x7fELF\2\1\1\0", "E110", "a program or library (ELF)"),
         (bytes(range(256)), "E110", "binary data"),
     ],
+    ids=lambda value: "data" if isinstance(value, bytes) else None,  # some hold the time
 )
 def test_the_kind_of_file_is_told(data: bytes, code: str, kind: str) -> None:
     (problem,) = read(data).diagnostics
