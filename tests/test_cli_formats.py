@@ -78,5 +78,5 @@ def test_rewriting_verbs_print_the_emitted_graph(
 def test_inspect_json(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("inspect", net, "--lower", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["schema"] == "irdeconv/inspect/1"
+    assert found["schema"] == "irdeconv/inspect/2"
     assert found["lowered"]["totals"]["deconvolutions"] == 0
