@@ -16,9 +16,9 @@ def main() -> int:
     from irdeconv.cli.interrupt import PROCESS
     from irdeconv.cli.main import main as command
 
-    if minds:
-        PROCESS.watch()
     try:
+        if minds:
+            PROCESS.watch()
         return command()
     finally:
         PROCESS.finish()

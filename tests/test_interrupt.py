@@ -120,6 +120,19 @@ def test_one_that_was_lost_is_raised_again(
     assert len(again) == 1
 
 
+def test_what_the_interruption_breaks_is_not_printed(
+    now: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(sys, "__excepthook__", lambda *problem: seen.append(problem[0]))
+    process = Interruption()
+    process.printed(ValueError, ValueError(), None)
+    with pytest.raises(KeyboardInterrupt):
+        process.handle(signal.SIGINT, None)
+    process.printed(ImportError, ImportError("failed to import"), None)
+    assert seen == [ValueError]
+
+
 def test_at_the_end_nothing_is_waited_for(now: SimpleNamespace) -> None:
     process = Interruption()
     process.finish()

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from types import FrameType
+from types import FrameType, TracebackType
 
 EXIT_CODE = 130
 GRACE = 1.0  # seconds in which files are removed; who asks again after that wants to be gone
@@ -28,8 +28,16 @@ class Interruption:
 
     def watch(self) -> None:
         """Take over SIGINT."""
-        signal.signal(signal.SIGINT, self.handle)
         sys.unraisablehook = self.unraisable
+        sys.excepthook = self.printed
+        signal.signal(signal.SIGINT, self.handle)
+
+    def printed(
+        self, kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        """Print an exception, as C functions of NumPy do, but not what the interruption caused."""
+        if self.since is None:
+            sys.__excepthook__(kind, value, trace)
 
     def _again(self) -> None:
         time.sleep(0.01)
