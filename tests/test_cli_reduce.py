@@ -130,7 +130,7 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
         (("--compare", "saved.npz"), 2, "saved arrays cannot be cut"),
         (("--compare", "openvino:net.xml"), 2, "OpenVINO executes the same model"),
         (("--verb", "run", "-o", "nowhere/small.xml"), 6, "No such file"),
-        ((), 2, "--check --compare --verb"),
+        ((), 2, "reduce needs --check, --compare or --verb"),
     ],
 )
 def test_refusals(
