@@ -7,7 +7,7 @@ port and dense input ports. `lint` checks them and the absence of cycles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
@@ -138,7 +138,7 @@ class Graph:
     @property
     def inputs(self) -> list[str]:
         """The names of the model's inputs in order."""
-        return unique([_first(n.tensor_names) or n.name for n in self.parameters])
+        return unique((*n.names_of(0), n.name)[0] for n in self.parameters)
 
     def input_names(self) -> dict[str, Node]:
         """Return every spelling under which a model input may be fed."""
@@ -153,15 +153,15 @@ class Graph:
     @property
     def outputs(self) -> list[str]:
         """The names of the model's outputs in order: tensor names, else layer names."""
-        return unique([self.output_name(n) for n in self.results])
+        return unique(self.output_name(n) for n in self.results)
 
     def output_name(self, result: Node) -> str:
         """Return the name of a Result's tensor: a tensor name where it has one."""
         value = self.inputs_of(result.id)[0]
         producer = self.node(value.node)
-        names = producer.tensor_names
-        if value.port < len(names) and names[value.port]:
-            return names[value.port][0]
+        names = producer.names_of(value.port)
+        if names:
+            return names[0]
         for key, text in result.extra:
             if key == "output_names" and text:
                 return text
@@ -323,5 +323,16 @@ def unique(names: Iterable[str]) -> list[str]:
     return out
 
 
-def _first(names: tuple[tuple[str, ...], ...]) -> str | None:
-    return names[0][0] if names and names[0] else None
+@dataclass
+class FreshNames:
+    """Names for what is added where some are taken already."""
+
+    taken: set[str]
+
+    def fresh(self, wanted: str) -> str:
+        """Return the wanted name, with a number behind it where something has it."""
+        name, k = wanted, 2
+        while name in self.taken:
+            name, k = f"{wanted}_{k}", k + 1
+        self.taken.add(name)
+        return name

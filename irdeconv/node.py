@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -75,6 +76,20 @@ class Node:
         """Return the inferred spec of an output, or the declared one before inference."""
         specs = self.specs if self.specs is not None else self.declared
         return specs[port] if port < len(specs) else Spec(None, None)
+
+    def names_of(self, port: int) -> tuple[str, ...]:
+        """Return the tensor names of an output."""
+        return self.tensor_names[port] if port < len(self.tensor_names) else ()
+
+    def add_names(self, port: int, names: Iterable[str]) -> None:
+        """Let the tensor of an output have these names besides those that it has."""
+        every = list(self.tensor_names) + [()] * (port + 1 - len(self.tensor_names))
+        every[port] = (*every[port], *names)
+        self.tensor_names = tuple(every)
+
+    def output_key(self, port: int) -> str:
+        """Return the name of an output by its layer, as `run --dump` saves it: NAME, NAME.1, ..."""
+        return self.name if self.outputs < 2 else f"{self.name}.{port}"
 
     def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
         """Return the place of a `<port>`, or of the layer where the file has no such element."""

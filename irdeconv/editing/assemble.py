@@ -7,9 +7,8 @@ from dataclasses import fields, replace
 
 from irdeconv.constant import ArrayData
 from irdeconv.editing.cut import Region
-from irdeconv.editing.selection import tensor_key
 from irdeconv.errors import InferenceError
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.passes.infer_specs import infer_specs
 
@@ -59,7 +58,7 @@ class _Assembly:
         self.graph = Graph(replace(whole.info))
         self.made: dict[Value, Value] = {}
         kept = [whole.node(i) for i in region.layers]
-        self.names = {n.name for n in kept}
+        self.names = FreshNames({n.name for n in kept})
         self.tensors = {t for n in kept for port in n.tensor_names for t in port}
 
     def input(self, value: Value) -> None:
@@ -67,11 +66,11 @@ class _Assembly:
         producer = self.whole.node(value.node)
         if producer.type == "Parameter":
             made = adopt(self.graph, producer, ())
-            self.names.add(made.name)
+            self.names.taken.add(made.name)
         else:
             spec = self.whole.spec(value)
             assert spec.dtype is not None
-            name = self._free(tensor_key(producer, value.port))
+            name = self.names.fresh(producer.output_key(value.port))
             made = self.graph.add(Parameter(spec.shape, spec.dtype), name=name)
             made.location, made.origins = producer.location, producer.origins
             made.tensor_names = (self._tensor_names(producer, value.port),)
@@ -84,7 +83,7 @@ class _Assembly:
         assert array is not None
         assert dtype is not None
         op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
-        made = self.graph.add(op, name=self._free(tensor_key(producer, value.port)))
+        made = self.graph.add(op, name=self.names.fresh(producer.output_key(value.port)))
         made.location, made.origins = producer.location, producer.origins
         made.tensor_names = (self._tensor_names(producer, value.port),)
         self.made[value] = Value(made.id)
@@ -107,25 +106,15 @@ class _Assembly:
             adopt(self.graph, self.whole.node(result), [source])
             return
         end = self.graph.node(source.node)
-        names = list(end.tensor_names) + [()] * (source.port + 1 - len(end.tensor_names))
-        if not names[source.port]:
-            names[source.port] = self._tensor_names(producer, value.port)
-            end.tensor_names = tuple(names)
-        name = self._free(f"{producer.name}/sink_port_{value.port}")
+        if not end.names_of(source.port):
+            end.add_names(source.port, self._tensor_names(producer, value.port))
+        name = self.names.fresh(f"{producer.name}/sink_port_{value.port}")
         self.graph.add(Result(), [source], name=name)
 
     def _tensor_names(self, producer: Node, port: int) -> tuple[str, ...]:
         """Return a tensor's names; one that has none is called after its layer."""
-        names = producer.tensor_names[port] if port < len(producer.tensor_names) else ()
-        if not names and tensor_key(producer, port) not in self.tensors:
-            names = (tensor_key(producer, port),)
+        names = producer.names_of(port)
+        if not names and producer.output_key(port) not in self.tensors:
+            names = (producer.output_key(port),)
         self.tensors |= set(names)
         return names
-
-    def _free(self, name: str) -> str:
-        """Return the name, or one like it that no layer has."""
-        free, k = name, 2
-        while free in self.names:
-            free, k = f"{name}_{k}", k + 1
-        self.names.add(free)
-        return free

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from irdeconv.editing.assemble import assemble
 from irdeconv.editing.cut import Cutter, Region, behind, constant_layers, variable
-from irdeconv.editing.selection import Place, Selection, tensor_key
+from irdeconv.editing.selection import Place, Selection
 from irdeconv.errors import Collector, UsageError
 from irdeconv.graph import Graph, Value
 from irdeconv.passes.infer_specs import infer_specs
@@ -264,5 +264,5 @@ def _built(
         why: Literal["asked", "needed", "model"] = "model" if is_input else "needed"
         begins.append(PieceEnd(name, value, "asked" if asked and value not in more else why))
     ends = [PieceEnd(name, o.value, o.why) for name, o in zip(piece.outputs, outputs, strict=True)]
-    known = [tensor_key(graph.node(v.node), v.port) for v in sorted(region.known)]
+    known = [graph.node(v.node).output_key(v.port) for v in sorted(region.known)]
     return Piece(piece, tuple(begins), tuple(ends), tuple(known))

@@ -8,7 +8,6 @@ import numpy as np
 
 from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ElementType
-from irdeconv.editing.selection import tensor_key
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, as_tuple
@@ -103,7 +102,7 @@ def _replace(graph: Graph, node: Node, port: int, array: Array, spec: Spec) -> N
     op = Const(element_type=dtype, shape=values.shape, data=ArrayData.of(values, dtype))
     made = graph.add(
         op,
-        name=tensor_key(node, port),
+        name=node.output_key(port),
         location=node.location,
         origins=node.origins or (node.name,),
         specs=(Spec.of(values, dtype),),

@@ -10,12 +10,6 @@ def feeds_result(graph: Graph, node: Node) -> bool:
     return any(graph.node(i).type == "Result" for i in graph.successors(node.id))
 
 
-def names_of(graph: Graph, value: Value) -> tuple[str, ...]:
-    """Return the tensor names of a value."""
-    names = graph.node(value.node).tensor_names
-    return names[value.port] if value.port < len(names) else ()
-
-
 def may_stand_for(graph: Graph, old: Node, new: Value) -> bool:
     """Whether a tensor may take the place of a node's output without a change of the interface.
 
@@ -25,15 +19,12 @@ def may_stand_for(graph: Graph, old: Node, new: Value) -> bool:
         return True
     producer = graph.node(new.node)
     free = producer.type != "Parameter" and not feeds_result(graph, producer)
-    return free and not names_of(graph, new)
+    return free and not producer.names_of(new.port)
 
 
 def give_names(graph: Graph, old: Value, new: Value) -> None:
     """Let a tensor answer to another one's names as well, unless programs ask for it by its own."""
-    more, have, producer = names_of(graph, old), names_of(graph, new), graph.node(new.node)
-    is_end = producer.type == "Parameter" or (bool(have) and feeds_result(graph, producer))
-    if not more or is_end:
-        return
-    names = list(producer.tensor_names) + [()] * (new.port + 1 - len(producer.tensor_names))
-    names[new.port] = (*have, *more)
-    producer.tensor_names = tuple(names)
+    more, producer = graph.node(old.node).names_of(old.port), graph.node(new.node)
+    named_end = bool(producer.names_of(new.port)) and feeds_result(graph, producer)
+    if more and producer.type != "Parameter" and not named_end:
+        producer.add_names(new.port, more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from irdeconv.editing.selection import Place, Selection, tensor_key
+from irdeconv.editing.selection import Place, Selection
 from irdeconv.errors import misused
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.basic import Result
@@ -48,7 +48,7 @@ def _values(
         return [(text, graph.inputs_of(node.id)[place.port])]
     if place.side == "output" or node.outputs <= 1:
         return [(text, Value(node.id, place.port))]
-    return [(tensor_key(node, port), Value(node.id, port)) for port in range(node.outputs)]
+    return [(node.output_key(port), Value(node.id, port)) for port in range(node.outputs)]
 
 
 def _rebuilt(graph: Graph, values: dict[str, Value]) -> Graph:

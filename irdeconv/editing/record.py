@@ -10,7 +10,6 @@ from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.editing.cut import variable
 from irdeconv.editing.extract import Piece, PieceEnd, up_to, with_specs
-from irdeconv.editing.selection import tensor_key
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.runtime.feeds import Binder
@@ -61,8 +60,7 @@ def recorded(whole: Graph, piece: Piece, arrays: Mapping[str, Array]) -> dict[st
     found = {}
     for end in piece.inputs:
         node, port = whole.node(end.source.node), end.source.port
-        tensors = node.tensor_names[port] if port < len(node.tensor_names) else ()
-        names = [end.name, *tensors, tensor_key(node, port)]
+        names = [end.name, *node.names_of(port), node.output_key(port)]
         name = next((n for k in names for n in (f"dump/{k}", k) if n in arrays), None)
         if name is None:
             return None

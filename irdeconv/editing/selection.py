@@ -26,11 +26,6 @@ class Place:
     port: int = 0
 
 
-def tensor_key(node: Node, port: int) -> str:
-    """Return the name of an output by its layer, as `run --dump` saves it: NAME, NAME.1, ..."""
-    return node.name if node.outputs <= 1 else f"{node.name}.{port}"
-
-
 class Selection:
     """Finds the layers and tensors that texts name; made once for a graph.
 

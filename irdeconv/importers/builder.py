@@ -195,13 +195,11 @@ class ImportBuilder(GraphBuilder):
     def bind(self, value: Value, name: str, *, alone: bool) -> Value:
         """Give a value a tensor name; with `alone` a named value is copied to have just this."""
         node = self.graph.node(value.node)
-        names = list(node.tensor_names) + [()] * (value.port + 1 - len(node.tensor_names))
-        if alone and names[value.port]:
+        if alone and node.names_of(value.port):
             copy = self.outputs(Identity(), value)[0]
             self.own(copy, layer=self.source.name)
             return self.bind(copy, name, alone=False)
-        names[value.port] = (*names[value.port], name)
-        node.tensor_names = tuple(names)
+        node.add_names(value.port, (name,))
         return value
 
     def result(self, value: Value, name: str) -> None:

@@ -149,7 +149,7 @@ class _Reader:
         same = declared is None or (declared.dtype, declared.shape) == (spec.dtype, spec.shape)
         return OutputFacts(
             spec=spec,
-            tensor_names=node.tensor_names[port] if port < len(node.tensor_names) else (),
+            tensor_names=node.names_of(port),
             consumers=tuple(self._users.get(Value(node.id, port), ())),
             declared=None if same else declared,
         )

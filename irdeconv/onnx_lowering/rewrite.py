@@ -11,13 +11,12 @@ from typing import Any
 from irdeconv import progress
 from irdeconv.errors import Collector, IrdeconvError, OpError
 from irdeconv.geometry import Semantics
-from irdeconv.graph import Graph
+from irdeconv.graph import FreshNames, Graph
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
 from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
 from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
-from irdeconv.onnx_lowering.names import FreshNames
 from irdeconv.onnx_lowering.writer import NodeWriter
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form

@@ -10,9 +10,8 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.importers.onnx_tensors import onnx_module, onnx_type
-from irdeconv.onnx_lowering.names import FreshNames
 from irdeconv.ops.basic import Const
 from irdeconv.spec import Array, ints
 

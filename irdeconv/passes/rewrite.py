@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.op import SugarOp
 from irdeconv.passes.builder import GraphBuilder
 
@@ -60,10 +60,7 @@ def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
         new.port_rt_info = tuple(r for r in old.port_rt_info if r[0] == "output")
     else:
         # The replacement is an existing value: its names join those of the producer.
-        names = list(new.tensor_names) + [()] * (value.port + 1 - len(new.tensor_names))
-        extra = old.tensor_names[0] if old.tensor_names else ()
-        names[value.port] = (*names[value.port], *extra)
-        new.tensor_names = tuple(names)
+        new.add_names(value.port, old.names_of(0))
     graph.replace_uses(Value(old.id), value)
     graph.remove(old.id)
     sweep(graph, [i for i in made if i != value.node])
@@ -105,12 +102,7 @@ def products(graph: Graph, nodes: Iterable[Node]) -> int | None:
 
 def unique_names(graph: Graph, keep: Collection[int] = ()) -> None:
     """Give nodes that rewriting made names of their own; those of source layers and `keep` stay."""
-    taken = {n.name for n in graph.nodes() if not n.origins or n.id in keep}
-    for node in graph.nodes():
-        if not node.origins or node.id in keep:
-            continue
-        name, k = node.name, 2
-        while name in taken:
-            name, k = f"{node.name}_{k}", k + 1
-        node.name = name
-        taken.add(name)
+    made = [n for n in graph.nodes() if n.origins and n.id not in keep]
+    names = FreshNames({n.name for n in graph.nodes() if not n.origins or n.id in keep})
+    for node in made:
+        node.name = names.fresh(node.name)

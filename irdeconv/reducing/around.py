@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from irdeconv.editing.selection import tensor_key
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import Files, failures, together
@@ -180,7 +179,7 @@ def _theirs(graph: Graph, unit: Unit, recorder: Recorder) -> dict[str, Array]:
     node = graph.node(unit[0])
     if node.type != "Result":
         own = {v: a for v, a in recorder.arrays.items() if v.node == node.id}
-        return {tensor_key(node, v.port): a for v, a in sorted(own.items())}
+        return {node.output_key(v.port): a for v, a in sorted(own.items())}
     index = [n.id for n in graph.results].index(node.id)
     found = recorder.outputs[index] if index < len(recorder.outputs) else None
     return {} if found is None else {_key(graph, node): found}
@@ -188,7 +187,7 @@ def _theirs(graph: Graph, unit: Unit, recorder: Recorder) -> dict[str, Array]:
 
 def _key(graph: Graph, result: Node) -> str:
     source = graph.inputs_of(result.id)[0]
-    return tensor_key(graph.node(source.node), source.port)
+    return graph.node(source.node).output_key(source.port)
 
 
 def write_around(around: Around, folder: Path, peer: str | None) -> list[Path]:

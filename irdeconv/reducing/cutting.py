@@ -117,7 +117,7 @@ class Knife:
             spec, node = self.base.graph.spec(value), self.base.graph.node(value.node)
             if array is None or spec.dtype is None:
                 return None
-            name = node.name if node.outputs < 2 else f"{node.name}.{value.port}"
+            name = node.output_key(value.port)
             if self._becomes_constant(value, real=spec.dtype.is_real, first=not out.feeds):
                 data = ArrayData.of(array, spec.dtype)
                 op: Op = Const(element_type=spec.dtype, shape=array.shape, data=data)
@@ -125,9 +125,8 @@ class Knife:
                 shape = array.shape if spec.shape is None else spec.shape
                 op = Parameter(shape=shape, element_type=spec.dtype)
                 out.feeds[name] = array
-            names = tuple(filter(None, node.tensor_names[value.port : value.port + 1]))
-            names = names or (() if name in self._tensors else ((name,),))
-            out.cuts[cut] = Node(0, op, name, tensor_names=names)
+            names = node.names_of(value.port) or (() if name in self._tensors else (name,))
+            out.cuts[cut] = Node(0, op, name, tensor_names=(names,) if names else ())
         return out
 
     def _becomes_constant(self, value: Value, *, real: bool, first: bool) -> bool:

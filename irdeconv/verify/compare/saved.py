@@ -136,11 +136,11 @@ def _names(graph: Graph) -> dict[str, Value]:
             continue
         for port in range(max(node.outputs, 1)):
             value = Value(node.id, port)
-            spelled = node.name if node.outputs < 2 else f"{node.name}.{port}"
+            spelled = node.output_key(port)
             layers.setdefault(spelled, set()).add(value)
             if node.outputs > 1 and not port:
                 layers.setdefault(node.name, set()).add(value)
-            for name in node.tensor_names[port] if port < len(node.tensor_names) else ():
+            for name in node.names_of(port):
                 tensors.setdefault(name, set()).add(value)
     found = layers | tensors
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
@@ -152,8 +152,8 @@ def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None
     for name, result in zip(graph.outputs, graph.results, strict=True):
         producer = graph.inputs_of(result.id)[0]
         node = graph.node(producer.node)
-        tensors = node.tensor_names[producer.port] if producer.port < len(node.tensor_names) else ()
-        candidates = (name, result.name, *tensors, *((node.name,) if node.outputs < 2 else ()))
+        layer = (node.name,) if node.outputs < 2 else ()
+        candidates = (name, result.name, *node.names_of(producer.port), *layer)
         named.append(next((c for c in candidates if c in names), None))
     if any(named) or any(n.removeprefix(DUMPED) in known for n in names):
         return named
