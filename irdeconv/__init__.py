@@ -19,30 +19,6 @@ TYPE_CHECKING = False  # importing it from typing would take longer than all the
 if TYPE_CHECKING:
     from typing import Any
 
-    from irdeconv.api import (
-        bench,
-        certify,
-        check_certificate,
-        compare,
-        compile,
-        convert,
-        dump,
-        explain,
-        extract,
-        infer,
-        inspect,
-        lower,
-        parse,
-        raise_,
-        read,
-        reduce,
-        rename,
-        run,
-        simplify,
-        to_openvino,
-        validate,
-        write,
-    )
     from irdeconv.benchmark import BenchReport
     from irdeconv.conformance.manifest import Suite
     from irdeconv.conformance.report import SuiteReport
@@ -74,6 +50,19 @@ if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.raising.records import RaisingReport
     from irdeconv.passes.records import Lowered, LoweringReport
+    from irdeconv.public.editing import extract, rename, simplify
+    from irdeconv.public.reading import convert, dump, infer, parse, read, validate
+    from irdeconv.public.reducing import reduce
+    from irdeconv.public.rewriting import (
+        certify,
+        check_certificate,
+        lower,
+        raise_,
+        to_openvino,
+        write,
+    )
+    from irdeconv.public.running import bench, compile, run
+    from irdeconv.public.showing import compare, explain, inspect
     from irdeconv.reducing.shrink import Reduced
     from irdeconv.runtime.plan import Plan
     from irdeconv.spec import Interval, Spec
@@ -86,9 +75,6 @@ __version__ = "0.1.0"
 
 # What a module of the package has to offer; the imports above say the same to type checkers.
 _OFFERS = {
-    "api": """bench certify check_certificate compare compile convert dump explain extract infer
-        inspect lower parse raise_ read reduce rename
-        run simplify to_openvino validate write""",
     "benchmark": "BenchReport",
     "conformance.manifest": "Suite",
     "conformance.report": "SuiteReport",
@@ -109,6 +95,12 @@ _OFFERS = {
     "passes.raising": "Raised",
     "passes.raising.records": "RaisingReport",
     "passes.records": "Lowered LoweringReport",
+    "public.editing": "extract rename simplify",
+    "public.reading": "convert dump infer parse read validate",
+    "public.reducing": "reduce",
+    "public.rewriting": "certify check_certificate lower raise_ to_openvino write",
+    "public.running": "bench compile run",
+    "public.showing": "compare explain inspect",
     "reducing.shrink": "Reduced",
     "runtime.plan": "Plan",
     "spec": "Interval Spec",

@@ -129,7 +129,7 @@ def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
 
 
 def test_the_spelling_in_standard_operations_is_followed() -> None:
-    from irdeconv.passes.lower_deconv import inferred
+    from irdeconv.passes.infer_specs import inferred
     from irdeconv.passes.standardize import standardize
 
     source = chain()

@@ -254,7 +254,7 @@ def test_demo_fails_where_anything_differs(
     def write_doubled(graph: Graph, path: Path) -> None:
         write_ir(Path(path), LAYER, W * 2)
 
-    monkeypatch.setattr("irdeconv.api.write", write_doubled)
+    monkeypatch.setattr("irdeconv.write", write_doubled)
     assert command("demo", "net") == 1
     out = capsys.readouterr().out
     assert "FAIL net" in out

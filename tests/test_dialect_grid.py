@@ -14,7 +14,6 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph
 from irdeconv.op import infer_op
-from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
 from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
 from support.dialect_layers import (
@@ -50,7 +49,7 @@ each_version = pytest.mark.parametrize("version", VERSIONS)
 
 def written(graph: Graph) -> Graph:
     """The graph as ird.write spells it."""
-    out = inferred(standardize(inferred(graph)))
+    out = standardize(graph)
     assert all(n.op.standard for n in out.nodes())
     return out
 

@@ -19,15 +19,13 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-import irdeconv.api
 
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTIONS = [n for n in ird.__all__ if inspect.isfunction(getattr(ird, n))]
 
 
-@pytest.mark.parametrize("module", [ird, ird.api], ids=["irdeconv", "api"])
-def test_type_checkers_see_the_same_names(module: Any) -> None:
-    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(ird.__file__).read_text("utf-8"))
     (block,) = (n for n in tree.body if isinstance(n, ast.If))
     seen = {
         alias.name: node.module
@@ -35,10 +33,9 @@ def test_type_checkers_see_the_same_names(module: Any) -> None:
         if isinstance(node, ast.ImportFrom) and node.module != "typing"
         for alias in node.names
     }
-    room = "irdeconv" if module is ird else "irdeconv.public"
-    assert seen == {name: f"{room}.{home}" for name, home in module._HOMES.items()}
-    assert set(module.__all__) - {"__version__"} == set(seen)
-    assert all(getattr(module, name) is not None for name in module.__all__)
+    assert seen == {name: f"irdeconv.{home}" for name, home in ird._HOMES.items()}
+    assert set(ird.__all__) - {"__version__"} == set(seen)
+    assert all(getattr(ird, name) is not None for name in ird.__all__)
 
 
 def test_completion_offers_the_public_names() -> None:

@@ -33,7 +33,7 @@ FILES = {
     "tensors": "attributes dtypes extras plural spec",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "graph": "graph node",
-    "api": "__init__ api",
+    "irdeconv": "__init__",
 }
 
 # From the bottom up: a room imports rooms of its own level and of those below.
@@ -63,7 +63,7 @@ LEVELS = (
     ("models", "whatever is given becomes a graph"),
     ("reducing", "what a failing model can do without"),
     ("public", "the public functions by what they are for"),
-    ("api", "the public names"),
+    ("irdeconv", "the public names"),
     ("cli __main__", "verbs, exit codes"),
 )
 

@@ -18,7 +18,8 @@ from irdeconv.extras import ExtraError, extra, lacking
 from irdeconv.graph import Graph
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.ops.core import Deconvolution
-from irdeconv.passes.lower_deconv import canonicalized, inferred
+from irdeconv.passes.infer_specs import inferred
+from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.passes.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.fused_convolution import FusedConvolution, fuse_convolution
@@ -135,7 +136,7 @@ def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outp
     path, weights = source.path, source.weights
     if path is None:
         path = folder / "model.xml"
-        write_ir(inferred(standardize(inferred(source.graph))), path)
+        write_ir(standardize(source.graph), path)
     core = ov.Core()
     model = core.read_model(str(path), str(weights)) if weights else core.read_model(str(path))
     ends = [{*port.names, port.get_node().friendly_name} for port in model.inputs]

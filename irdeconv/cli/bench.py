@@ -96,7 +96,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Measure and report; the exit code tells of times with --fail-above only."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
     from irdeconv.io.atomic import write_file
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     things = 2 + peers + (args.requests > 1)
     console.log(f"measuring for at most about {args.time * things:.0f} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
-    report = api.bench(
+    report = ird.bench(
         specialize(graph, inputs),
         inputs,
         **execution(args),

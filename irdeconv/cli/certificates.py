@@ -40,16 +40,17 @@ def _write_proved(
     prove: Callable[[Graph], list[Certificate]],
 ) -> list[Certificate]:
     """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv import api
     from irdeconv.cli.model import read_file
     from irdeconv.io.atomic import together
+    from irdeconv.io.xml_writer import stage_ir
+    from irdeconv.passes.standardize import standardize
     from irdeconv.verify.proof.certified import Certificates
 
     made: list[Certificate] = []
     wrote = [args.output] if args.output else []
     with together() as files:
         if args.output:
-            xml, weights = api.stage(graph, args.output, files)
+            xml, weights = stage_ir(standardize(graph), Path(args.output), files)
         if args.certify:
             made = prove(read_file(str(xml), str(weights)) if args.output else graph)
         if args.certify and args.certify != "-":

@@ -26,6 +26,7 @@ from irdeconv.cli.options import (
     add_target,
     real,
 )
+from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
-    from irdeconv import api
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, read
     from irdeconv.errors import misused
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
     if console.wants_json:
-        lowered = f"lowered ({args.form or api.DEFAULT_FORM})"
+        lowered = f"lowered ({args.form or FALLBACK})"
         names = {"a": args.file, "b": args.other or lowered}
         found = [d.to_dict() for d in _diagnostics(result)]
         content = {**names, "seed": args.seed, **result.to_dict(), "diagnostics": found}
@@ -127,29 +127,29 @@ def _refuse_idle(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.inputs import specialize
     from irdeconv.cli.model import read_file
 
     other = args.other
     wanted = {"tolerance": args.tolerance, "reduce": args.reduce}
     if other is None:
-        b = api.lower(a, args.form or api.DEFAULT_FORM, args.target).graph
-        return api.compare(a, b, inputs, **wanted)
+        b = ird.lower(a, args.form or FALLBACK, args.target).graph
+        return ird.compare(a, b, inputs, **wanted)
     system, _, file = other.partition(":")
     if system == PEER:
         readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
         file = file or (args.file if readable else "")
         weights = args.weights if file == args.file else args.other_weights
         peer = f"{PEER}:{file}" if file else PEER
-        return api.compare(a, peer, inputs, **wanted, weights=weights)
+        return ird.compare(a, peer, inputs, **wanted, weights=weights)
     if other.endswith(".npz"):
-        return api.compare(a, other, inputs, **wanted)
+        return ird.compare(a, other, inputs, **wanted)
     b = read_file(other, args.other_weights, args.semantics)
     renamed = matched(b, inputs, other)
-    b = specialize(api.infer(b), renamed, every=bool(args.shape))
+    b = specialize(ird.infer(b), renamed, every=bool(args.shape))
     feeds = inputs if set(renamed) == set(inputs) else list(renamed.values())
-    return api.compare(a, b, feeds, **wanted)
+    return ird.compare(a, b, feeds, **wanted)
 
 
 def _diagnostics(result: Comparison) -> list[Diagnostic]:

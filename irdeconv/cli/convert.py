@@ -45,7 +45,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.checks import require_format
     from irdeconv.cli.model import ends, parse_shapes
     from irdeconv.errors import misused
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
     )
     _protect(args, done.files)
-    done.diagnostics += [d for d in api.validate(done.graph) if d.severity == "warning"]
-    api.write(done.graph, args.output)
+    done.diagnostics += [d for d in ird.validate(done.graph) if d.severity == "warning"]
+    ird.write(done.graph, args.output)
     console.log(f"wrote {args.output}")
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **done.to_dict(), **ends(done.graph)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_form, add_format, add_inputs, add_target
+from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
-    from irdeconv import api
     from irdeconv.cli.samples import is_broken
 
     if args.output is not None:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             f"{good} of {len(results)} as they should be",
             "bold green" if passed else "bold red",
         )
-        form = args.form or api.DEFAULT_FORM
+        form = args.form or FALLBACK
         what = f"{count(len(results), 'sample')}, form {form}, seed {args.seed}: "
         console.text(what, verdict)
         if args.output:
@@ -113,10 +113,10 @@ def _folder(output: str | None) -> Iterator[Path]:
 
 def refused(name: str, path: Path) -> dict[str, Any]:
     """Validate a broken sample; it passes where errors are found."""
-    from irdeconv import api
+    import irdeconv as ird
 
     start = time.perf_counter()
-    found = api.validate(path)
+    found = ird.validate(path)
     errors = [d for d in found if d.severity == "error"]
     return {
         "name": name,
@@ -131,7 +131,7 @@ def refused(name: str, path: Path) -> dict[str, Any]:
 
 def _closed(graph: Graph) -> Graph:
     """Return the graph with exact input shapes."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.spec import bounds
 
     def exact(dim: Dim) -> int:
@@ -140,28 +140,28 @@ def _closed(graph: Graph) -> Graph:
 
     specs = {n: p.spec() for n, p in zip(graph.inputs, graph.parameters, strict=True)}
     open_ones = {n: [exact(d) for d in s.shape or ()] for n, s in specs.items() if not s.static}
-    return api.infer(graph, shapes=open_ones) if open_ones else graph
+    return ird.infer(graph, shapes=open_ones) if open_ones else graph
 
 
 def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Take one sample through all steps and return what happened."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.inputs import gather
     from irdeconv.errors import InputError
 
     start = time.perf_counter()
-    found = api.validate(path)
+    found = ird.validate(path)
     if any(d.severity == "error" for d in found):
         raise InputError(found)
-    graph = _closed(api.infer(api.read(path)))
+    graph = _closed(ird.infer(ird.read(path)))
     inputs = gather(graph, args.inputs, args.seed, Console(quiet=True))
-    low = api.lower(graph, args.form or api.DEFAULT_FORM, args.target)
+    low = ird.lower(graph, args.form or FALLBACK, args.target)
     written = folder / f"{name.replace('/', '_')}.lowered.xml"
-    api.write(low.graph, written)
-    back = api.infer(api.read(written))
+    ird.write(low.graph, written)
+    back = ird.infer(ird.read(written))
     checks = {"lowered": low.graph, "read back": back}
     feeds = list(inputs.values())
-    compared = {k: api.compare(graph, g, feeds).to_dict() for k, g in checks.items()}
+    compared = {k: ird.compare(graph, g, feeds).to_dict() for k, g in checks.items()}
     return {
         "name": name,
         "passed": all(c["passed"] for c in compared.values()),

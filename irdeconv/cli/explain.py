@@ -28,12 +28,12 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import read, shapes_for
 
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
-    found = api.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)
+    found = ird.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)
     if console.wants_json:
         console.json("explain", {"file": args.file, **found.to_dict()})
     else:

@@ -87,12 +87,13 @@ def _configure_recording(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Cut, record, write, report."""
-    from irdeconv import api
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.editing.extract import cut_out, with_specs
     from irdeconv.errors import misused
     from irdeconv.io.arrays import npz
     from irdeconv.io.atomic import together
+    from irdeconv.io.xml_writer import stage_ir
+    from irdeconv.passes.standardize import standardize
 
     if not (args.begin or args.end or args.add):
         raise misused("nothing to cut: name --from, --to or --add-output")
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     piece = cut_out(whole, args.begin, args.end, args.add)
     arrays = _flowing_in(whole, piece, args, console) if saved else {}
     with together() as files:
-        api.stage(piece.graph, args.output, files)
+        stage_ir(standardize(piece.graph), Path(args.output), files)
         if saved:
             files.write(Path(saved), npz(arrays))
     content = _facts(whole, piece, args.output, saved)

@@ -32,7 +32,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Infer and report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import ends, inferred, protect, read
     from irdeconv.errors import misused
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), args.shape)
     rows = report(graph)
     if args.output:
-        api.write(graph, args.output)
+        ird.write(graph, args.output)
         console.log(f"wrote {args.output}")
     if console.wants_json:
         differing = sum(r["status"] == "differs" for r in rows)

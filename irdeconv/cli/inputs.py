@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from irdeconv import api
+import irdeconv as ird
 from irdeconv.access import missing, unreadable
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
@@ -130,7 +130,7 @@ def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -
         for name, node in zip(graph.inputs, graph.parameters, strict=True)
         if every or not node.spec().static
     }
-    return api.infer(graph, shapes=shapes) if shapes else graph
+    return ird.infer(graph, shapes=shapes) if shapes else graph
 
 
 def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:

@@ -24,6 +24,7 @@ from irdeconv.cli.options import (
     add_output,
     add_shapes,
 )
+from irdeconv.passes.form_names import FALLBACK
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -58,7 +59,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import protect, read
     from irdeconv.cli.output import check_text_file, write_text
     from irdeconv.errors import misused
@@ -75,8 +76,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_text_file(args.output, console.format)
     with _uncollected():
         graph = _infer(read(args), args, console)
-        lowered = api.lower(graph, args.form or api.DEFAULT_FORM).graph if args.lower else None
-        inspection = api.inspect(graph, lowered, only=args.only, sort=args.sort)
+        lowered = ird.lower(graph, args.form or FALLBACK).graph if args.lower else None
+        inspection = ird.inspect(graph, lowered, only=args.only, sort=args.sort)
         write_text(args.output, _render(inspection, args, console), console)
     return 0
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_form, add_model, add_rewriting, add_target
+from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
     from irdeconv.cli.model import inferred, protect_proved, read
@@ -43,9 +44,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return lower_file(args, console, partial(_text, args=args, console=console))
     protect_proved(args, args.target)
     source = inferred(read(args), args.shape)
-    low = api.lower(
-        source, args.form or api.DEFAULT_FORM, args.target, explain_costs=args.explain_costs
-    )
+    low = ird.lower(source, args.form or FALLBACK, args.target, explain_costs=args.explain_costs)
     prove = partial(certify, source)
 
     def show(low: Lowered) -> None:

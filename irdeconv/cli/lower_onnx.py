@@ -61,9 +61,9 @@ def lower_file(
     show: Callable[[LoweringReport, str], None],
 ) -> int:
     """Lower, write, prove, report; returns the exit code."""
-    from irdeconv import api
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_lowering.rewrite import lower_model
+    from irdeconv.passes.form_names import FALLBACK
     from irdeconv.plural import count
 
     source = source_of(args.file)
@@ -71,7 +71,7 @@ def lower_file(
     _protect(args, model)
     low = lower_model(
         model,
-        args.form or api.DEFAULT_FORM,
+        args.form or FALLBACK,
         args.target,
         explain_costs=args.explain_costs,
         shapes=_shapes(args, model),

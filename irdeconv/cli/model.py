@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from irdeconv import api
+import irdeconv as ird
 from irdeconv.cli.console import Console
 from irdeconv.errors import Diagnostic, UsageError, misused
 from irdeconv.geometry import Semantics
@@ -35,7 +35,7 @@ def validate_file(
     shapes: Mapping[str, Shape | None] | None = None,
 ) -> list[Diagnostic]:
     """Validate one file; `-` is stdin. UsageError where a shape does not fit the model."""
-    found = api.validate(
+    found = ird.validate(
         _source(file), weights=weights, semantics=semantics, shapes=shapes, name=STDIN
     )
     misfits = [d for d in found if d.code == "E310"]
@@ -140,7 +140,7 @@ def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
 
 def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
     """Infer a graph with the shapes of --shape."""
-    return api.infer(graph, shapes=shapes_for(graph, texts) or None)
+    return ird.infer(graph, shapes=shapes_for(graph, texts) or None)
 
 
 def ends(graph: Graph) -> dict[str, dict[str, str]]:

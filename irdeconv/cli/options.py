@@ -226,10 +226,8 @@ def add_seed(parser: OptionParser, what: str) -> None:
 
 def execution(args: argparse.Namespace) -> dict[str, Any]:
     """Return how `add_running` says to execute, as keyword arguments of `irdeconv.compile`."""
-    from irdeconv.api import DEFAULT_FORM
-
     return {
-        "form": None if args.form == "none" else args.form or DEFAULT_FORM,
+        "form": None if args.form == "none" else args.form or FALLBACK,
         "threads": args.threads,
         "fuse": not args.no_fuse,
         "tune": args.tune,

@@ -38,18 +38,18 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting
     from irdeconv.cli.model import inferred, protect_proved, read
     from irdeconv.verify.proof.certificate import certify
 
     protect_proved(args)
     source = inferred(read(args), args.shape)
-    raised = api.raise_(source, args.only)
+    raised = ird.raise_(source, args.only)
     show = partial(_text, args=args, console=console)
 
     def prove(written: Graph) -> list[Certificate]:
-        return certify(api.infer(written), source)
+        return certify(ird.infer(written), source)
 
     return 0 if finish_rewriting("raise", args, raised, console, prove=prove, show=show) else 1
 

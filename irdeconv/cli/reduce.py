@@ -88,7 +88,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Reduce and write; the exit code is 130 where the search was interrupted."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.inputs import gather
     from irdeconv.cli.model import inferred, read
     from irdeconv.io.atomic import together
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     task.require_sense()
     graph = read(args)
     inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
-    done = reduce_model(api.infer(graph), inputs, _with_second(args, task))
+    done = reduce_model(ird.infer(graph), inputs, _with_second(args, task))
     with together() as files:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
@@ -165,13 +165,13 @@ def _task(args: argparse.Namespace) -> Task:
 
 def _with_second(args: argparse.Namespace, task: Task) -> Task:
     """Read the model of --compare OTHER.xml."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import read_file
 
     if task.compare in (None, PEER):
         return task
     other = read_file(args.compare, args.other_weights, args.semantics)
-    return replace(task, compare=api.infer(other))
+    return replace(task, compare=ird.infer(other))
 
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:

@@ -65,7 +65,7 @@ def substitution(text: str) -> Substitution:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Rename, write, report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.editing.rename import KINDS, rename
     from irdeconv.errors import misused
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     graph = inferred(read(args), ())
     wanted = [kind for kind in KINDS if args.only in (None, f"{kind}s")]
     done = rename(graph, _pairs(graph, args.names), args.patterns, wanted)
-    api.write(done.graph, args.output)
+    ird.write(done.graph, args.output)
     if console.wants_json:
         rows = [{"kind": c.kind, "old": c.old, "new": c.new} for c in done.changes]
         console.json("rename", {"file": args.file, "output": args.output, "renamed": rows})

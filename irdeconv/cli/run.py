@@ -67,7 +67,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the model once."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.inputs import gather, specialize
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     fed = gather(whole, items, args.seed, console, limit=args.max_memory)
     inputs = {name: fed[name] for name in graph.inputs}
     ready = specialize(graph, inputs)
-    plan = api.compile(ready, exact=args.exact, once=True, **execution(args))
+    plan = ird.compile(ready, exact=args.exact, once=True, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
     arrays = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)

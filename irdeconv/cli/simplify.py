@@ -65,7 +65,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Simplify, check, write, report."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.cli.model import inferred, protect, read
     from irdeconv.editing.simplify import simplify
     from irdeconv.errors import misused
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     checked = _check(graph, simple, args, console) if args.check else None
     passed = checked is None or checked["passed"]
     if args.output and passed:
-        api.write(simple, args.output)
+        ird.write(simple, args.output)
     if console.wants_json:
         written = args.output if passed else None
         content = {"file": args.file, "output": written, **report.to_dict(), "check": checked}
@@ -96,7 +96,7 @@ def _check(
     before: Graph, after: Graph, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
     """Run both on the same inputs; return what came out."""
-    from irdeconv import api
+    import irdeconv as ird
     from irdeconv.benchmark.peers import difference
     from irdeconv.cli.in_openvino import outputs_of
     from irdeconv.cli.inputs import gather, specialize
@@ -107,7 +107,7 @@ def _check(
         own, other = (outputs_of(graph, inputs) for graph in graphs)
     else:
         # Not `run`, which chooses kernels by the size of the graph.
-        plans = (api.compile(graph, None, fuse=False) for graph in graphs)
+        plans = (ird.compile(graph, None, fuse=False) for graph in graphs)
         own, other = (list(plan.run(inputs).values()) for plan in plans)
     gap = difference(other, own)
     same = all(a.tobytes() == b.tobytes() for a, b in zip(own, other, strict=True))

@@ -17,7 +17,7 @@ from irdeconv.errors import Diagnostic, IrdeconvError, UnsupportedError, misused
 from irdeconv.extras import ExtraError, extra
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.recognise import recognise
 from irdeconv.runtime.plan import build_plan
 from irdeconv.spec import Array

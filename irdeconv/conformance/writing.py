@@ -30,7 +30,7 @@ from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import failures, require_writable
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.passes.form_names import require_form
-from irdeconv.passes.lower_deconv import inferred, lower
+from irdeconv.passes.lower_deconv import lower
 from irdeconv.passes.standardize import standardize
 from irdeconv.plural import count
 
@@ -192,7 +192,7 @@ def _write(stage: Path, case: Case, recipe: Recipe) -> dict[str, Any]:
 
 def _write_ir(graph: Graph, path: Path) -> None:
     """Write an IR in standard operations; what is staged needs no care of its own."""
-    xml, weights = ir_bytes(inferred(standardize(inferred(graph))))
+    xml, weights = ir_bytes(standardize(graph))
     path.write_bytes(xml)
     path.with_suffix(".bin").write_bytes(weights)
 

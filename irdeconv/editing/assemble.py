@@ -7,10 +7,9 @@ from dataclasses import fields, replace
 
 from irdeconv.constant import ArrayData
 from irdeconv.editing.cut import Region
-from irdeconv.errors import InferenceError
 from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.infer_specs import require_specs
 
 _OF_THE_GRAPH = ("id", "op", "name")
 
@@ -45,9 +44,7 @@ def assemble(
         piece.layer(i, set(inputs))
     for value, result in outputs:
         piece.output(value, result)
-    found = infer_specs(piece.graph)
-    if any(d.severity == "error" for d in found):
-        raise InferenceError(found)
+    require_specs(piece.graph)
     piece.graph.lint()
     return piece.graph
 

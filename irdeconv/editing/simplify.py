@@ -14,8 +14,7 @@ from irdeconv.editing.identities import joined_with_producer, passed_on
 from irdeconv.editing.names_kept import give_names, may_stand_for
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const
-from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.infer_specs import infer_specs, inferred
 from irdeconv.passes.rewrite import remove_dead, unique_names
 
 MAX_GROWTH = 1 << 20  # bytes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from irdeconv import progress
-from irdeconv.errors import Collector, Diagnostic, Note, OpError, Problem
+from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
 from irdeconv.op import infer_op, ports
 from irdeconv.ops.basic import Opaque
@@ -46,6 +46,26 @@ def infer_specs(
                 report(problems, graph, node, problem)
             _compare(problems, graph, node)
     return problems.diagnostics
+
+
+def inferred(graph: Graph) -> Graph:
+    """Return a copy with every spec inferred; InferenceError with everything that does not fit."""
+    out = graph.copy()
+    fill_specs(out)
+    return out
+
+
+def fill_specs(graph: Graph) -> None:
+    """Infer a graph in place where specs are missing; InferenceError as from `inferred`."""
+    if any(n.specs is None for n in graph.nodes()):
+        require_specs(graph)
+
+
+def require_specs(graph: Graph) -> None:
+    """Infer all specs of a graph in place; InferenceError with everything that does not fit."""
+    problems = infer_specs(graph)
+    if any(d.severity == "error" for d in problems):
+        raise InferenceError(problems)
 
 
 def _check_size(problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from os import PathLike
 
 from irdeconv import progress
-from irdeconv.errors import Collector, InferenceError, LoweringError, OpError
+from irdeconv.errors import Collector, LoweringError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
@@ -17,7 +17,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
-from irdeconv.passes.infer_specs import infer_specs, report
+from irdeconv.passes.infer_specs import infer_specs, inferred, report
 from irdeconv.passes.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.passes.profile import Profile, load_profile
 from irdeconv.passes.records import Lowered, LoweredLayer, LoweringReport
@@ -125,16 +125,6 @@ def _check_language(graph: Graph) -> None:
             )
     if problems.errors:
         raise LoweringError(problems.diagnostics)
-
-
-def inferred(graph: Graph) -> Graph:
-    """Return a copy with every spec inferred; InferenceError with everything that does not fit."""
-    out = graph.copy()
-    if any(n.specs is None for n in out.nodes()):
-        problems = infer_specs(out)
-        if any(d.severity == "error" for d in problems):
-            raise InferenceError(problems)
-    return out
 
 
 def canonicalize(graph: Graph, node: Node) -> Node:

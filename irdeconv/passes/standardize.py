@@ -28,17 +28,19 @@ from irdeconv.ops.unary import Negative
 from irdeconv.ops.vectors import vector
 from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.emit import X, pad_spatial
+from irdeconv.passes.infer_specs import fill_specs, inferred
 from irdeconv.passes.recognise import mark
 from irdeconv.passes.rewrite import expand, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, Spec, bounds, is_static
 
 
 def standardize(graph: Graph) -> Graph:
-    """Return a copy of an inferred graph in operations that OpenVINO knows, computing the same.
+    """Return an inferred copy of a graph in operations that OpenVINO knows, computing the same.
 
-    Raises UnsupportedError with every operation that has no such spelling.
+    Raises UnsupportedError with every operation that has no such spelling, InferenceError where
+    the graph does not fit together.
     """
-    out, problems = graph.copy(), Collector()
+    out, problems = inferred(graph), Collector()
     dead = {n.id for n in out.nodes()} - out.live()
     for node in out.topological():
         if node.id not in out or not _needs(node):
@@ -59,6 +61,7 @@ def standardize(graph: Graph) -> Graph:
             _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
+    fill_specs(out)
     return out
 
 

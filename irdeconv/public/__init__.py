@@ -1,1 +1,1 @@
-"""The public functions by what they are for; `irdeconv.api` has them all."""
+"""The public functions by what they are for; `irdeconv` offers them all."""

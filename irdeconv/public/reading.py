@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from irdeconv import text
-from irdeconv.errors import Diagnostic, InferenceError, UsageError
+from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.io.limits import Limits
 from irdeconv.models import ModelLike, OnnxModel, Reading, Weights, diagnose, graph_of
 from irdeconv.ops.basic import Parameter
-from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.passes.infer_specs import infer_specs, require_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.text import parse as parse
 from irdeconv.text.printer import ELIDED
@@ -96,7 +96,7 @@ def validate(
     )
     loaded = diagnose(model, reading)
     if loaded.graph is None:
-        return in_file_order(loaded.diagnostics)
+        return _in_file_order(loaded.diagnostics)
     graph, found = loaded.graph.copy(), list(loaded.diagnostics)
     try:
         graph.lint()
@@ -106,10 +106,10 @@ def validate(
         found += [d for d in problems if not (wanted and d.code == "W202")]
     except (GraphError, UsageError) as e:
         found += e.diagnostics
-    return in_file_order(found)
+    return _in_file_order(found)
 
 
-def in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Sort by line and column; what has no place comes first. Exact repetitions are dropped."""
     seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
     kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
@@ -137,9 +137,7 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
         old = out.node(node).op
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
-    found = infer_specs(out)
-    if any(d.severity == "error" for d in found):
-        raise InferenceError(found)
+    require_specs(out)
     return out
 
 

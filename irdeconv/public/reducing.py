@@ -7,7 +7,7 @@ from typing import Any
 
 from irdeconv.graph import Graph
 from irdeconv.models import ModelLike, graph_of
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.infer_specs import inferred
 from irdeconv.reducing.reduce import PEER, TIMEOUT, Task, reduce_model
 from irdeconv.reducing.shrink import Reduced, guessed_feeds
 from irdeconv.runtime.feeds import Feeds

@@ -7,11 +7,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.graph import Graph
-from irdeconv.io.atomic import Files
-from irdeconv.io.xml_writer import stage_ir, write_ir
+from irdeconv.io.xml_writer import write_ir
 from irdeconv.models import ModelLike, graph_of, openvino_model
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.form_names import FALLBACK
+from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised, raise_deconvolutions
@@ -21,12 +20,10 @@ from irdeconv.verify.proof.certificate import Certificate, CheckReport, check, p
 from irdeconv.verify.proof.certificate import certify as _certify
 from irdeconv.verify.proof.certified import Certificates
 
-DEFAULT_FORM = "zero-insertion"
-
 
 def lower(
     model: ModelLike,
-    form: str = DEFAULT_FORM,
+    form: str = FALLBACK,
     target: str | PathLike[str] | Profile | None = None,
     *,
     explain_costs: bool = False,
@@ -122,7 +119,7 @@ def write(model: ModelLike, path: str | PathLike[str]) -> None:
     >>> list(ird.read("lowered.xml").nodes("GroupConvolutionBackpropData"))
     []
     """
-    write_ir(_writable(graph_of(model)), Path(path))
+    write_ir(standardize(graph_of(model)), Path(path))
 
 
 def to_openvino(model: ModelLike) -> Any:
@@ -135,16 +132,4 @@ def to_openvino(model: ModelLike) -> Any:
     >>> [type(model).__name__, model.get_friendly_name(), *model.inputs[0].names]
     ['Model', 'group_deconv', 'x']
     """
-    return openvino_model(_writable(graph_of(model)))
-
-
-def stage(graph: Graph, path: str | PathLike[str], files: Files) -> tuple[Path, Path]:
-    """Write as `write` does; the files take their places with all others of `files`.
-
-    Returns where the `.xml` and the `.bin` stand until then. Raises what `write` raises.
-    """
-    return stage_ir(_writable(graph), Path(path), files)
-
-
-def _writable(graph: Graph) -> Graph:
-    return inferred(standardize(inferred(graph)))
+    return openvino_model(standardize(graph_of(model)))

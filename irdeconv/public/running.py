@@ -16,9 +16,9 @@ from irdeconv.graph import Graph
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.team import Threads, processors
 from irdeconv.models import ModelLike, graph_of
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.form_names import FALLBACK
+from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.lower_deconv import lower as _lower
-from irdeconv.public.rewriting import DEFAULT_FORM
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.plan import Plan, Trace, build_plan
@@ -28,7 +28,7 @@ from irdeconv.spec import Array
 
 def compile(
     model: ModelLike,
-    form: str | None = DEFAULT_FORM,
+    form: str | None = FALLBACK,
     threads: int | None = None,
     *,
     exact: bool = False,
@@ -69,7 +69,7 @@ def compile(
 def run(
     model: ModelLike,
     inputs: Feeds = (),
-    form: str | None = DEFAULT_FORM,
+    form: str | None = FALLBACK,
     *,
     outputs: Sequence[str] | None = None,
     trace: Trace | None = None,
@@ -107,7 +107,7 @@ def run(
 def bench(
     model: ModelLike,
     inputs: Feeds = (),
-    form: str | None = DEFAULT_FORM,
+    form: str | None = FALLBACK,
     threads: int = 1,
     *,
     fuse: bool = True,

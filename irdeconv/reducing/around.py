@@ -14,7 +14,6 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import Files, failures, together
 from irdeconv.io.xml_writer import stage_ir
-from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
 from irdeconv.reducing.comparing import plan_of
 from irdeconv.reducing.cutting import Knife, Unit
@@ -208,7 +207,7 @@ def _stage(around: Around, folder: Path, files: Files) -> list[Path]:
     written = []
     for graph, name in zip(around.piece.graphs, (LAYER, OTHER), strict=False):
         path = folder / name
-        stage_ir(inferred(standardize(inferred(graph))), path, files)
+        stage_ir(standardize(graph), path, files)
         written += [path, path.with_suffix(".bin")]
     arrays = {
         INPUTS: around.piece.inputs,

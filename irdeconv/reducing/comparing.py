@@ -18,7 +18,6 @@ from irdeconv.io.xml_writer import write_ir
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
 from irdeconv.reducing.search import Outcome
 from irdeconv.reducing.variant import Variant
@@ -115,7 +114,7 @@ class OpenVinoCheck:
         plan = plan_of(variant.graph, variant.feeds)
         with TemporaryDirectory(prefix="irdeconv-") as folder:
             file = Path(folder, "model.xml")
-            write_ir(inferred(standardize(plan.graph)), file)
+            write_ir(standardize(plan.graph), file)
             arrays = plan.binder.bind(variant.feeds)
             if self.whole:
                 outputs = _outputs(file, arrays)

@@ -7,7 +7,6 @@ from pathlib import Path
 from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import Files, together
 from irdeconv.io.xml_writer import stage_ir
-from irdeconv.passes.lower_deconv import inferred
 from irdeconv.passes.standardize import standardize
 from irdeconv.reducing.variant import Variant
 
@@ -26,7 +25,7 @@ def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     """
     paths = [path, other_path(path)][: len(variant.graphs)]
     for graph, target in zip(variant.graphs, paths, strict=True):
-        stage_ir(inferred(standardize(inferred(graph))), target, files)
+        stage_ir(standardize(graph), target, files)
     inputs = path.with_suffix(".npz")
     files.write(inputs, npz(variant.inputs))
     models = [p.with_suffix(suffix) for p in paths for suffix in (".xml", ".bin")]

@@ -10,7 +10,7 @@ from typing import Any
 from irdeconv import progress
 from irdeconv.errors import Diagnostic, IrdeconvError, NothingToReduceError, misused
 from irdeconv.graph import Graph, Node, unique
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.infer_specs import inferred
 from irdeconv.plural import count
 from irdeconv.reducing import by_layers, by_sizes, by_values
 from irdeconv.reducing.flow import guess

@@ -16,8 +16,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.convert import Convert, convert
 from irdeconv.ops.elementwise import Add
 from irdeconv.passes.builder import GraphBuilder
-from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.lower_deconv import inferred
+from irdeconv.passes.infer_specs import infer_specs, inferred
 from irdeconv.passes.raising.compose import Raising
 from irdeconv.passes.raising.records import PATTERNS, Raised, RaisedLayer, RaisingReport
 from irdeconv.passes.raising.site import CONVOLVING, Decomposition, RaisingSite
