@@ -93,7 +93,8 @@ def test_two_inputs_want_two_arrays(feeds: Any, message: str) -> None:
 
 def test_the_mend_names_the_inputs() -> None:
     with pytest.raises(ird.UsageError) as caught:
-        ird.run(adder(), np.ones(2))
+        ird.run(adder(), np.ones(3))
+    assert len(caught.value.diagnostics) == 1  # that the shape fits neither says nothing more
     assert 'give them by name: {"a:0": ..., "b:0": ...}' in str(caught.value)
 
 

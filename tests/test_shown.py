@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import pickle
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,13 @@ def evil() -> ird.Graph:
     return ird.infer(g)
 
 
+@cache
+def made_suite() -> ird.Suite:
+    folder = Path(tempfile.mkdtemp(), "vectors")
+    atexit.register(shutil.rmtree, folder.parent)
+    return ird.suite(folder, only=["openvino-edge-kernel-1"])
+
+
 SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
     "graph": (
         lambda g, x: g,
@@ -64,6 +75,30 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
     "bench": (
         lambda g, x: ird.bench(g, x, rounds=1, iterations=1),
         '<BenchReport "[^"]*": .* ms.*>',
+    ),
+    "simplified": (
+        lambda g, x: ird.simplify(ird.lower(g)),
+        '<Simplified "segmentation_head": 27 layers became 2[0-9]: .*>',
+    ),
+    "simplification": (
+        lambda g, x: ird.simplify(g).report,
+        "<SimplificationReport: 19 layers became 19: nothing to take away>",
+    ),
+    "suite": (
+        lambda g, x: made_suite(),
+        '<Suite "[^"]*vectors": 1 case>',
+    ),
+    "case of a suite": (
+        lambda g, x: made_suite().cases[0],
+        '<StoredCase "openvino-edge-kernel-1": .*>',
+    ),
+    "suite report": (
+        lambda g, x: ird.check_suite(made_suite().folder, {}),
+        "<SuiteReport: 0 of 1 case passed, 1 missing>",
+    ),
+    "case report": (
+        lambda g, x: ird.check_suite(made_suite().folder, {}).cases[0],
+        '<CaseReport "openvino-edge-kernel-1": missing, there is no result>',
     ),
 }
 

@@ -104,11 +104,12 @@ class BenchReport:
     def figures(self, step: StepReport) -> dict[str, float | None]:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
-        None where sizes are unknown; GF/s also where a step multiplies nothing.
+        None where sizes are unknown; GF/s also where a step multiplies nothing, GB/s where it
+        moves nothing.
         """
         seconds = self.time(step.timing)
         speed = gflops(step.macs, seconds) if step.macs else None
-        moved = None if step.bytes is None else rate(step.bytes, seconds)
+        moved = rate(step.bytes, seconds) if step.bytes else None
         peak, copy = self.ceilings.peak(self.threads), self.ceilings.copy
         return {
             "share": seconds / self.total if self.total else 0.0,

@@ -12,7 +12,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import ZeroInsertion, scatter_macs
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
-from irdeconv.runtime.program import Step, Values
+from irdeconv.runtime.program import VIEW, Step, Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,12 @@ def products(graph: Graph, step: Step) -> int | None:
 
 
 def traffic(graph: Graph, step: Step) -> int | None:
-    """Return the bytes that come into a step and leave it; what stays inside does not count."""
+    """Return the bytes that come into a step and leave it; what stays inside does not count.
+
+    A view moves nothing.
+    """
+    if step.kernel == VIEW:
+        return 0
     covered = {n.id for n in step.nodes}
     read = dict.fromkeys(v for n in step.nodes for v in graph.inputs_of(n.id))
     moved = [v for v in read if v.node not in covered]

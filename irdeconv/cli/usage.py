@@ -185,14 +185,17 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
 
 
 def _lacking(parser: ArgumentParser, verb: str, names: list[str]) -> UsageError:
-    choices = {str(a.metavar): str(next(iter(a.choices))) for a in parser._actions if a.choices}
-    written = " ".join(_PLACEHOLDERS.get(n) or choices.get(n, n) for n in names)
+    choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
+    written = " ".join(_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names)
     shown = " and ".join(n.replace("/--output", "") for n in names)
     behind = "FILE" in _positionals(parser) and "FILE" not in names
     example = f"model.xml {written}" if behind else written
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
-    return misused(f"{verb} needs {shown}", f"such as: irdeconv {verb} {example}")
+    there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
+    return misused(
+        f"{verb} needs {shown}", "; ".join([f"such as: irdeconv {verb} {example}", *there_are])
+    )
 
 
 def _without_value(

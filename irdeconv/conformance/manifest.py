@@ -18,6 +18,8 @@ from irdeconv.conformance.rows import terms, traits
 from irdeconv.conformance.vectors import loaded
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import Diagnostic, FileAccessError, UsageError, misused
+from irdeconv.markup import html_table, line
+from irdeconv.plural import count
 from irdeconv.spec import Array
 from irdeconv.verify.compare.difference import Allowed
 
@@ -38,6 +40,9 @@ class StoredCase:
 
     folder: Path
     facts: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return line(self, self.name, str(self.facts["tests"]))
 
     @property
     def name(self) -> str:
@@ -116,6 +121,14 @@ class Suite:
     folder: Path
     facts: Mapping[str, Any]
     cases: tuple[StoredCase, ...]
+
+    def __repr__(self) -> str:
+        return line(self, str(self.folder), count(len(self.cases), "case"))
+
+    def _repr_html_(self) -> str:
+        rows = [(c.name, c.facts["set"], c.facts["dialect"], c.facts["tests"]) for c in self.cases]
+        title = f"{self.folder}: {count(len(rows), 'case')}"
+        return html_table(title, ("case", "set", "dialect", "tests"), rows)
 
     @staticmethod
     def open(folder: Path) -> Suite:

@@ -15,6 +15,7 @@ from irdeconv.conformance.causes import Cause, causes
 from irdeconv.conformance.judging import judge
 from irdeconv.conformance.manifest import StoredCase, Suite
 from irdeconv.conformance.results import Results, UnreadableResult, open_results
+from irdeconv.markup import html_table, line
 from irdeconv.plural import count
 from irdeconv.verify.compare.difference import TensorDifference
 
@@ -39,6 +40,9 @@ class CaseReport:
     difference: TensorDifference | None = None
     problem: str | None = None
 
+    def __repr__(self) -> str:
+        return line(self, self.name, self.status, *self.reasons())
+
     @property
     def passed(self) -> bool:
         """Whether the result is there and within its bound."""
@@ -60,14 +64,17 @@ class CaseReport:
     def lines(self) -> list[str]:
         """Return a few lines of at most 80 characters, names apart."""
         marks = {PASSED: "ok", DIFFERS: "DIFF", MISSING: "MISSING", UNREADABLE: "BAD"}
-        out = [f"{marks[self.status]:<4} {self.name}"]
-        if self.problem is not None:
-            out.append(f"     {self.problem}")
-        if self.difference is not None and not self.passed:
-            out += [f"     {line}" for line in numbers(self.difference)]
+        out = [f"{marks[self.status]:<4} {self.name}", *(f"     {r}" for r in self.reasons())]
         if not self.passed:
             out += [f"     known of {text}" for text in self.known]
-        return [line for text in out for line in _wrapped(text)]
+        return [wrapped for text in out for wrapped in _wrapped(text)]
+
+    def reasons(self) -> list[str]:
+        """Return why it has not passed."""
+        out = [] if self.problem is None else [self.problem]
+        if self.difference is not None and not self.passed:
+            out += numbers(self.difference)
+        return out
 
 
 def _wrapped(text: str) -> list[str]:
@@ -98,10 +105,21 @@ class SuiteReport:
     cases: tuple[CaseReport, ...]
     unknown: tuple[str, ...] = ()
 
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return line(self, None, self.verdict)
+
+    def _repr_html_(self) -> str:
+        failed = [c for c in self.cases if not c.passed]
+        rows = [(c.name, c.status, "; ".join(c.reasons())) for c in failed]
+        return html_table(self.verdict, ("case", "status", "reason"), rows)
+
     @property
     def passed(self) -> bool:
         """Whether every case has a result within its bound."""
-        return all(c.passed for c in self.cases)
+        return bool(self.cases) and all(c.passed for c in self.cases)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -138,7 +156,8 @@ class SuiteReport:
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return what every case that has not passed has to say, or every case."""
-        return [line for c in self.cases if everything or not c.passed for line in c.lines()]
+        shown = [c for c in self.cases if everything or not c.passed]
+        return [text for c in shown for text in c.lines()]
 
     def summary(self) -> list[str]:
         """Return what failures have in common, and results that no case asks for."""
@@ -149,7 +168,7 @@ class SuiteReport:
         if self.unknown:
             some = ", ".join(self.unknown[:3]) + (", ..." if len(self.unknown) > 3 else "")
             out.append(f"{count(len(self.unknown), 'result')} without a case: {some}")
-        return [line for text in out for line in _wrapped(text)]
+        return [wrapped for text in out for wrapped in _wrapped(text)]
 
     def __str__(self) -> str:
         return "\n".join([*self.lines(), *self.summary(), self.verdict])

@@ -13,6 +13,7 @@ from irdeconv.editing.folding import FoldingLimits, fold
 from irdeconv.editing.identities import joined_with_producer, passed_on
 from irdeconv.editing.names_kept import give_names, may_stand_for
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Const
 from irdeconv.passes.infer_specs import infer_specs, inferred
 from irdeconv.passes.rewrite import remove_dead, unique_names
@@ -47,6 +48,15 @@ class SimplificationReport:
             "constant_bytes": {"before": self.bytes_before, "after": self.bytes_after},
         }
 
+    def __repr__(self) -> str:
+        return line(self, None, str(self))
+
+    def _repr_html_(self) -> str:
+        kinds = sorted({*self.before, *self.after})
+        rows = [(kind, self.before.get(kind, 0), self.after.get(kind, 0)) for kind in kinds]
+        right = ("before", "after")
+        return html_table(str(self), ("type", *right), rows, right)
+
     def __str__(self) -> str:
         layers = f"{sum(self.before.values())} layers became {sum(self.after.values())}"
         steps = ", ".join(f"{n} {step}" for step, n in self.steps.items() if n)
@@ -54,10 +64,16 @@ class SimplificationReport:
 
 
 class Simplified(NamedTuple):
-    """The simplified graph and the report."""
+    """The simplified graph and the report: `graph, report = ...`."""
 
     graph: Graph
     report: SimplificationReport
+
+    def __repr__(self) -> str:
+        return line(self, self.graph.info.name, str(self.report))
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
 
 
 def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = False) -> Simplified:

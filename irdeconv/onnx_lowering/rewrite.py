@@ -12,6 +12,7 @@ from irdeconv import progress
 from irdeconv.errors import Collector, IrdeconvError, OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import FreshNames, Graph
+from irdeconv.markup import line
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
 from irdeconv.onnx_files.scopes import Scope, names, scopes, title_of, uses
@@ -52,7 +53,10 @@ class LoweredOnnx:
         done = sum(r.form is not None for r in self.report)
         nodes = count(len(self.proto.graph.node), "node")
         of = f"{done} of {count(len(self.report), 'deconvolution')} lowered"
-        return f"<LoweredOnnx {self.model.name}: {of}, {nodes}>"
+        return line(self, self.model.name, of, nodes)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
 
 
 @dataclass(frozen=True)

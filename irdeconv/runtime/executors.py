@@ -26,7 +26,7 @@ from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.fused_convolution import FusedConvolution
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
-from irdeconv.runtime.program import Call, Slots, Values
+from irdeconv.runtime.program import VIEW, Call, Slots, Values
 from irdeconv.spec import Array, is_static
 
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
@@ -161,7 +161,7 @@ def _bound(
             arguments=arguments,
             outputs=outputs_of(node),
             view_of=arguments[0],
-            kernel="view",
+            kernel=VIEW,
             function=bound.view,
         )
     assert bound.call is not None

@@ -80,7 +80,8 @@ class Binder:
         if is_array(feeds):
             if len(self.parameters) != 1:
                 found.add("E501", f"a single array is given; {self._wanted()}", hint=self._mend())
-            return {n.id: feeds for n in self.parameters}
+                return {}
+            return {self.parameters[0].id: feeds}
         if isinstance(feeds, str | bytes) or not isinstance(feeds, Sequence):
             kind = type(feeds).__qualname__
             message = f"inputs are arrays by name, arrays in order or an array, not a {kind}"
@@ -88,6 +89,7 @@ class Binder:
         if len(feeds) != len(self.parameters):
             given = f"{count(len(feeds), 'input')} given"
             found.add("E501", f"{given}; {self._wanted()}", hint=self._mend())
+            return {}
         return {n.id: v for n, v in zip(self.parameters, feeds, strict=False)}
 
     def _wanted(self) -> str:

@@ -19,6 +19,7 @@ from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from irdeconv.spec import Array
 
+VIEW = "view"  # the kernel of a step that looks at its input in another way
 COUNTS_REFERENCES = sys.implementation.name == "cpython"
 Trace = Callable[[Node, tuple[Array, ...]], None]
 Values = list[Any]
