@@ -1,6 +1,6 @@
-"""The README is true: its commands run, its outputs are real, its tables are those of the code.
+"""The README and the pages are true: commands run, outputs are real, tables are those of the code.
 
-`pytest tests/test_readme.py --update` rewrites the outputs of the tour and the table of verbs.
+`pytest tests/test_readme.py --update` rewrites outputs and the table of verbs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from irdeconv.cli.main import VERBS, main
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 CONSOLE = re.compile(r"^```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```$", re.M)
+PAGES = [
+    str(p.relative_to(ROOT))
+    for p in (README, *sorted(ROOT.glob("docs/*.md")))
+    if CONSOLE.search(p.read_text("utf-8"))
+]
 TABLE = re.compile(r"(?<=^\| verb \| what it does \|\n\|---\|---\|\n)(?:\|.*\n)*", re.M)
 
 
@@ -29,20 +34,19 @@ def commands() -> dict[str, str]:
     return dict(re.findall(marked, README.read_text("utf-8"), re.M))
 
 
-def tour() -> list[str]:
-    return [m["command"] for m in CONSOLE.finditer(README.read_text("utf-8"))]
+def shown(page: Path) -> dict[str, str]:
+    """Return the outputs that a page shows by their commands, in order."""
+    return {m["command"]: m["output"] for m in CONSOLE.finditer(page.read_text("utf-8"))}
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Run the tour in order, in an empty folder with the samples."""
-    folder = tmp_path_factory.mktemp("tour")
+def printed(page: Path, folder: Path) -> dict[str, str]:
+    """Run the commands of a page in order, in an empty folder with the samples."""
     shutil.copytree(ROOT / "ir_samples", folder / "ir_samples")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in ("COLUMNS", "FORCE_COLOR"):
             patch.delenv(name, raising=False)
-        return {command: run(patch, command) for command in tour()}
+        return {command: run(patch, command) for command in shown(page)}
 
 
 def run(patch: pytest.MonkeyPatch, command: str) -> str:
@@ -55,17 +59,21 @@ def run(patch: pytest.MonkeyPatch, command: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in screen.getvalue().splitlines())
 
 
-def test_the_tour_prints_what_it_says(outputs: dict[str, str], update: bool) -> None:
-    text = README.read_text("utf-8")
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_prints_what_it_says(name: str, tmp_path: Path, update: bool) -> None:
+    page = ROOT / name
+    outputs = printed(page, tmp_path)
 
     def real(match: re.Match[str]) -> str:
         return f"```console\n$ {match['command']}\n{outputs[match['command']]}```"
 
     if update:
-        README.write_text(CONSOLE.sub(real, text), "utf-8")
-    said = {m["command"]: m["output"] for m in CONSOLE.finditer(README.read_text("utf-8"))}
-    assert len(said) >= 5
-    assert said == outputs
+        page.write_text(CONSOLE.sub(real, page.read_text("utf-8")), "utf-8")
+    assert shown(page) == outputs
+
+
+def test_the_tour_is_long_enough() -> None:
+    assert len(shown(README)) >= 5
 
 
 def test_the_table_of_verbs(update: bool) -> None:

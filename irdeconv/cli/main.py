@@ -22,15 +22,15 @@ from irdeconv.cli.options import OptionParser
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
 
 VERBS = {
-    "validate": "check an IR and report everything that is wrong with it",
+    "validate": "check a model and report everything that is wrong with it",
     "infer": "infer all shapes and compare them with the declared ones",
-    "lower": "rewrite deconvolutions into ordinary convolutions and write the IR",
+    "lower": "rewrite deconvolutions into ordinary convolutions and write the model",
     "raise": "turn decompositions of a deconvolution back into one deconvolution",
     "run": "run a model with NumPy",
     "bench": "time a model: every step, its kernel and rates; other runtimes beside it",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
-    "check-certificate": "prove every rewritten layer of a lowered IR equal to the original",
+    "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "reduce": "shrink a model that fails to the few layers and sizes that the failure takes",
     "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
