@@ -13,7 +13,7 @@ from typing import Any
 from irdeconv.errors import Diagnostic, misused, no_access
 from irdeconv.suggest import did_you_mean
 
-PEERS = ("openvino",)  # what OTHER may be instead of a file
+PEER = "openvino"  # what OTHER may be instead of a file
 RANDOM = "random"  # what --weights may say of a oneDNN dump
 
 
@@ -66,9 +66,9 @@ def _check_model(file: str, options: Mapping[str, Any]) -> None:
     from irdeconv.access import missing, unreadable
 
     system, colon, rest = file.partition(":")
-    if colon and system in PEERS:
+    if colon and system == PEER:
         file = rest
-    if file in ("-", *PEERS) or file.endswith((".npz", ".npy")):
+    if file in ("-", PEER) or file.endswith((".npz", ".npy")):
         return
     path = Path(file)
     if path.is_dir():
@@ -81,9 +81,9 @@ def _check_model(file: str, options: Mapping[str, Any]) -> None:
         if model is not None and file == options.get("file"):
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        near = did_you_mean(file, PEERS) if file != options.get("file") else None
+        near = did_you_mean(file, [PEER]) if file != options.get("file") else None
         if near:
-            raise misused(f'"{file}" is neither a file nor {" or ".join(PEERS)}', near)
+            raise misused(f'"{file}" is neither a file nor {PEER}', near)
         raise missing(file)
     if path.is_file():
         _check_kind(file)

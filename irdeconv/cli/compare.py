@@ -15,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irdeconv.cli.checks import PEER
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from irdeconv.spec import Array
     from irdeconv.verify.compare.comparison import Comparison
 
-PEER = "openvino"
 REPORT = "report.json"
 
 

@@ -19,13 +19,12 @@ keeps the best so far.
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irdeconv.cli.checks import PEER
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import (
     OptionParser,
@@ -37,14 +36,13 @@ from irdeconv.cli.options import (
     real,
     whole,
 )
+from irdeconv.wrapping import WIDTH, wrap
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
     from irdeconv.reducing.reduce import Task
     from irdeconv.reducing.shrink import Reduced
 
-PEER = "openvino"
-WIDTH = 80
 LINES = 40  # of a text form that is printed
 WORTH_SAYING = 10  # seconds
 
@@ -205,7 +203,7 @@ def _text(done: Reduced, command: str, written: list[str], console: Console) -> 
     if done.stopped is not None:
         rows["stopped"] = f"{done.stopped}; there may be a smaller one"
     for name, text in rows.items():
-        console.text("\n".join(_wrapped(f"{name:<10} {text}", 11)))
+        console.text(f"{name:<10} {text}")
     console.text(_continued(command))
     short = _short_text(done.graph)
     if short is not None:
@@ -218,8 +216,8 @@ def _text(done: Reduced, command: str, written: list[str], console: Console) -> 
 def _continued(command: str) -> str:
     """Return a command that may be pasted, broken between its words where it is long."""
     words = (shlex.quote(word).replace(" ", "\0") for word in shlex.split(command))
-    lines = _wrapped(f"see it     {' '.join(words)}", 15, WIDTH - 2)
-    return " \\\n".join(lines)
+    lines = wrap(f"see it     {' '.join(words)}", WIDTH - 2, indent=15)
+    return lines.replace("\n", " \\\n").replace("\0", " ")
 
 
 def _effort(done: Reduced) -> str:
@@ -235,20 +233,6 @@ def _short_text(graph: Graph) -> str | None:
     """Return the text form where it fits on a page."""
     from irdeconv.text import dump
 
-    lines = [part for line in dump(graph, elide=None).splitlines() for part in _wrapped(line, 6)]
-    fits = len(lines) <= LINES and max(map(len, lines)) <= WIDTH
-    return "\n".join(lines) if fits else None
-
-
-def _wrapped(line: str, indent: int, width: int = WIDTH) -> list[str]:
-    """Break a line at its spaces, but not inside of names in quotes."""
-    quoted = re.sub(r'"[^"]*"', lambda m: m.group().replace(" ", "\0"), line)
-    parts = textwrap.wrap(
-        quoted,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
-    return [part.replace("\0", " ") for part in parts]
+    text = wrap(dump(graph, elide=None).rstrip(), indent=6)
+    lines = text.splitlines()
+    return text if len(lines) <= LINES and max(map(len, lines)) <= WIDTH else None

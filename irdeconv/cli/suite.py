@@ -246,8 +246,7 @@ def _list(args: argparse.Namespace, console: Console) -> int:
         return 0
     for row in rows:
         console.text((str(row["name"]), "bold"))
-        for line in _described(row):
-            console.text(f"  {line}")
+        console.text(_described(row, console.width))
     console.text(count(len(rows), "case"))
     return 0
 
@@ -269,11 +268,10 @@ def _row(name: str, set: str, tests: str, layer: Any) -> dict[str, Any]:
     return {"name": name, "set": set, "tests": tests, "layer": terms(layer)}
 
 
-def _described(row: dict[str, Any]) -> list[str]:
-    """Return what a case tests and what its layer has beyond the usual, in lines of 78."""
-    import textwrap
-
+def _described(row: dict[str, Any], width: int) -> str:
+    """Return what a case tests and what its layer has beyond the usual."""
     from irdeconv.conformance.rows import base, label
+    from irdeconv.wrapping import wrap
 
     usual = base(row["layer"]["dialect"])
     unusual = [
@@ -281,5 +279,6 @@ def _described(row: dict[str, Any]) -> list[str]:
         for name, value in row["layer"].items()
         if name in ("size", "kernel", "strides") or (name in usual and value != label(usual[name]))
     ]
-    whole = textwrap.wrap(", ".join(u.replace(" ", "\0") for u in unusual), 78)
-    return [*textwrap.wrap(row["tests"], 78), *(line.replace("\0", " ") for line in whole)]
+    layer = ", ".join(text.replace(" ", "\0") for text in unusual)  # kept on one line
+    lines = (wrap(f"  {text}", width, indent=2) for text in (row["tests"], layer))
+    return "\n".join(lines).replace("\0", " ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from irdeconv.conformance.results import Results, UnreadableResult, open_results
 from irdeconv.markup import html_table, line
 from irdeconv.plural import count
 from irdeconv.verify.compare.difference import TensorDifference
+from irdeconv.wrapping import wrap
 
-WIDTH = 80
-_WHOLE: Any = {"break_long_words": False, "break_on_hyphens": False}
 PASSED, DIFFERS, MISSING, UNREADABLE = "passed", "differs", "missing", "unreadable"
 
 
@@ -67,7 +65,7 @@ class CaseReport:
         out = [f"{marks[self.status]:<4} {self.name}", *(f"     {r}" for r in self.reasons())]
         if not self.passed:
             out += [f"     known of {text}" for text in self.known]
-        return [wrapped for text in out for wrapped in _wrapped(text)]
+        return [part for text in out for part in wrap(text, indent=5).split("\n")]
 
     def reasons(self) -> list[str]:
         """Return why it has not passed."""
@@ -75,10 +73,6 @@ class CaseReport:
         if self.difference is not None and not self.passed:
             out += numbers(self.difference)
         return out
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent="     ", **_WHOLE) or [text]
 
 
 def _general(kind: str | None) -> str | None:
@@ -168,7 +162,7 @@ class SuiteReport:
         if self.unknown:
             some = ", ".join(self.unknown[:3]) + (", ..." if len(self.unknown) > 3 else "")
             out.append(f"{count(len(self.unknown), 'result')} without a case: {some}")
-        return [wrapped for text in out for wrapped in _wrapped(text)]
+        return [part for text in out for part in wrap(text, indent=5).split("\n")]
 
     def __str__(self) -> str:
         return "\n".join([*self.lines(), *self.summary(), self.verdict])
