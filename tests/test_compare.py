@@ -133,3 +133,15 @@ def test_nothing_is_compared_without_elements():
     assert report.passed
     longer = {"r": np.zeros((0, 2, 4, 3), np.float32)}
     assert not ird.compare(g, longer, [np.zeros((0, 2, 3, 3), np.float32)]).passed
+
+
+def test_the_model_that_takes_other_inputs_is_named():
+    def relu(size: int) -> Graph:
+        g = Graph()
+        result(g, Value(g.add(ReLU(), [parameter(g, (size,), np.float32, "x")], name="y").id), "y")
+        return g
+
+    with pytest.raises(ird.UsageError, match=r"the other model: input \"x\" f32\[3\]: an array"):
+        ird.compare(relu(2), relu(3), [np.ones(2)])
+    with pytest.raises(ird.UsageError, match=r"error\[E501\]: input \"x\" f32\[2\]: an array"):
+        ird.compare(relu(2), relu(3), [np.ones(3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial as partly
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.errors import UsageError
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.graph import Graph
@@ -87,7 +89,20 @@ def _second_side(
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder), None
     other = compile(b, None, threads=1, fuse=False, once=True)
-    return partly(PlanPartner, plan.graph, other, inputs), other.graph
+    return partly(_other_model, plan, other, inputs), other.graph
+
+
+def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
+    """Return a second model as the partner; it has to take what the first one takes."""
+    plan.binder.bind(inputs)  # what the first refuses is not the other's fault
+    try:
+        other.binder.bind(inputs)
+    except UsageError as e:
+        hint = "compare two models that take the same inputs"
+        raise UsageError(
+            [replace(d, message=f"the other model: {d.message}", hint=hint) for d in e.diagnostics]
+        ) from None
+    return PlanPartner(plan.graph, other, inputs)
 
 
 def _peer(b: str | PathLike[str]) -> bool:
