@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -219,6 +220,32 @@ def test_functions() -> None:
     assert "ConvTranspose" not in {n.op_type for n in low.functions[0].node}
     assert "Constant" in {n.op_type for n in low.functions[0].node}
     assert list(low.graph.node) == list(made.graph.node)
+
+
+def test_functions_whose_calls_give_the_attributes() -> None:
+    """As torch exports modules as functions; calls that are named so are no deconvolutions."""
+    made = UP.model()
+    up = onnx.NodeProto()
+    up.CopyFrom(made.graph.node[0])
+    call = made.graph.node[0]
+    call.op_type, call.domain = "ConvTranspose2d", "torch.nn"
+    for a in up.attribute:
+        a.ref_attr_name = a.name
+        a.ClearField("ints")
+    opset, given = [helper.make_opsetid("", 17)], [a.name for a in up.attribute]
+    inputs = ["x", "w", "b"]
+    made.functions.append(
+        helper.make_function("torch.nn", call.op_type, inputs, ["y"], [up], opset, given)
+    )
+    made.opset_import.add(domain="torch.nn", version=1)
+    low = ird.lower_onnx(made.SerializeToString())
+    (row,) = low.report
+    assert row.type == "ConvTranspose"
+    assert row.form is None
+    assert row.reason is not None
+    assert "inline the functions first" in row.reason
+    assert low.proto == made
+    assert types(lowered(onnx.inliner.inline_local_functions(made), "stacked"))[0] == "Conv"
 
 
 # Shapes ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -28,6 +28,8 @@ from irdeconv.passes.rewrite import replace_node
 from irdeconv.passes.subpixel import spell_depth_to_space
 from irdeconv.plural import count
 from irdeconv.spec import Shape
+
+OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def lower_model(
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
     """Return what replaces nodes, by scope; nothing is changed yet."""
     taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
-    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n)]
+    calls = {(f.domain, f.name) for f in state.model.proto.functions}
+    found = [(s, at, n) for s in every for at, n in enumerate(s.body.node) if _counts(n, calls)]
     changes: dict[Scope, list[_Replaced]] = {}
     with progress.stage("lowering", total=len(found)) as step:
         for scope, at, node in found:
@@ -139,9 +142,12 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
     return added
 
 
-def _counts(node: Any) -> bool:
-    """Whether a node belongs into the report: a deconvolution, known or not."""
-    return CONV_TRANSPOSE in node.op_type
+def _counts(node: Any, calls: Set[tuple[str, str]]) -> bool:
+    """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
+
+    Functions of the model count by what is in them; exporters name them after modules.
+    """
+    return CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
 
 
 def _one(
@@ -152,6 +158,8 @@ def _one(
     try:
         if not is_deconvolution(node):
             raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
+        if any(a.ref_attr_name for a in node.attribute):
+            raise OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
         writer = _written(state, scope, node, graph, taken)
     except IrdeconvError as e:
