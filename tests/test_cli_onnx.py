@@ -37,6 +37,21 @@ def test_lower_and_check_on_the_command_line(
     ird.read(tmp_path / "low.xml")
 
 
+def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = UP.model()
+    made.graph.node.append(onnx.helper.make_node("Det", ["y"], ["d"]))
+    made.graph.output[0].name = "d"
+    path = str(tmp_path / "net.onnx")
+    onnx.save(made, path)
+    assert main(["lower", path, "-o", str(tmp_path / "low.xml")]) == 4
+    said = capsys.readouterr().err
+    assert "the operation is not covered" in said
+    assert "-o NAME.onnx lowers the ONNX file itself" in said
+    assert main(["lower", path, "-o", str(tmp_path / "low.onnx")]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

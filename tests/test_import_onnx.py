@@ -230,6 +230,20 @@ def test_everything_uncovered_is_listed_at_once() -> None:
     assert "tf_crop_and_resize" in found[1].message
 
 
+def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
+    names = "abcde"
+    nodes = [node("Det", "x", n) for n in names]
+    nodes.insert(1, node("Relu", "x", "r", speed=3))
+    nodes.insert(3, node("Relu", "x", "s", speed=3))
+    found = refused(model(nodes, [info("x", [2, 2])], list(names), opset=13))
+    at = "(operation set 13): the"
+    assert [d.message for d in found] == [
+        f'Det {at} operation is not covered: "La", "Lb", "Lc" and 2 more',
+        f'Relu {at} attribute speed is not covered: "Lr", "Ls"',
+    ]
+    assert [d.layer for d in found] == ["La", "Lr"]
+
+
 @pytest.mark.parametrize(
     ("made", "text"),
     [

@@ -12,6 +12,9 @@ Exit code 4 where a deconvolution stays, 1 where one is not proved.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,7 +46,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
     protect_proved(args, args.target)
-    source = inferred(read(args), args.shape)
+    with _onnx_instead(args):
+        model = read(args)
+    source = inferred(model, args.shape)
     low = ird.lower(source, args.form or FALLBACK, args.target, explain_costs=args.explain_costs)
     prove = partial(certify, source)
 
@@ -54,6 +59,25 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if any(r.form is None for r in low.report):
         return 4
     return 0 if proved else 1
+
+
+@contextmanager
+def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
+    """Where an ONNX model cannot become an IR, say that its file can be lowered all the same."""
+    from irdeconv.cli.lower_onnx import is_onnx
+    from irdeconv.errors import UnsupportedError
+    from irdeconv.importers.imported import ONLY_EXACT
+
+    try:
+        yield
+    except UnsupportedError as e:
+        if args.file == "-" or not is_onnx(args.file):
+            raise
+        hint = "-o NAME.onnx lowers the ONNX file itself, whatever operations it has"
+        e.diagnostics = [
+            replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in e.diagnostics
+        ]
+        raise
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ UNCOVERED = "E502"
 ONLY_EXACT = "what is not exactly the same in standard operations is not imported; change the model"
 # What operations raise for inputs that nobody foresaw; the node is named then.
 MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
+SHOWN_LAYERS = 3  # layers that a message names, of those that are uncovered alike
 CHECK = "it may be cut off, damaged or edited: export it again where the model was made"
 
 
@@ -74,6 +76,7 @@ class Report(Collector):
         """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError."""
         if not self.errors:
             return
+        self.diagnostics = merged(self.diagnostics)
         codes = {d.code for d in self.errors}
         kind: type[IrdeconvError] = InferenceError
         if codes == {"E310"}:
@@ -83,6 +86,29 @@ class Report(Collector):
         elif any(c.startswith(("E1", "E20")) for c in codes):
             kind = InputError
         raise kind(self.diagnostics)
+
+
+def merged(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return diagnostics in which one stands for all layers that are uncovered alike.
+
+    It has the place of the first and names some; an exported network often has an operation that
+    is not covered in hundreds of layers.
+    """
+    alike: dict[Any, list[Diagnostic]] = {}
+    for at, d in enumerate(diagnostics):
+        named = f' "{d.layer}"'
+        same = d.code == UNCOVERED and named in d.message
+        key = (d.message.replace(named, "", 1), d.hint) if same else at
+        alike.setdefault(key, []).append(d)
+    out = []
+    for key, found in alike.items():
+        first = found[0]
+        if len(found) > 1:
+            names = ", ".join(f'"{d.layer}"' for d in found[:SHOWN_LAYERS])
+            rest = f" and {len(found) - SHOWN_LAYERS} more" if len(found) > SHOWN_LAYERS else ""
+            first = replace(first, message=f"{key[0]}: {names}{rest}")
+        out.append(first)
+    return out
 
 
 def malformed(location: Location, message: str, hint: str | None = None) -> InputError:
