@@ -68,8 +68,9 @@ if TYPE_CHECKING:
     from irdeconv.spec import Interval, Spec
     from irdeconv.verify.compare.comparison import Comparison
     from irdeconv.verify.onnx_models.check import check_onnx
-    from irdeconv.verify.proof.certificate import Certificate, CheckReport
+    from irdeconv.verify.proof.certificate import Certificate
     from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.verify.proof.report import CheckReport
 
 __version__ = "0.1.0"
 
@@ -106,8 +107,9 @@ _OFFERS = {
     "spec": "Interval Spec",
     "verify.compare.comparison": "Comparison",
     "verify.onnx_models.check": "check_onnx",
-    "verify.proof.certificate": "Certificate CheckReport",
+    "verify.proof.certificate": "Certificate",
     "verify.proof.certified": "Certificates",
+    "verify.proof.report": "CheckReport",
 }
 _HOMES = {name: module for module, names in _OFFERS.items() for name in names.split()}
 

@@ -5,12 +5,15 @@ The HTML loads nothing and names no colours, so it suits light and dark pages; a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 MOST_ROWS = 200
-_RIGHT = "text-align:right;white-space:nowrap"
-_LEFT = "text-align:left;overflow-wrap:anywhere"
+_RIGHT = "text-align:right;vertical-align:top;white-space:nowrap"
+_LEFT = "text-align:left;vertical-align:top"
+# Where a long name may be broken; browsers know no such places in it.
+_BREAK = re.compile(r"(?<=[/:._])(?=\w)")
 
 
 def plain(text: str) -> str:
@@ -22,8 +25,8 @@ def plain(text: str) -> str:
 
 def line(kind: object, name: str | None, *facts: str) -> str:
     """Return `<Kind "name": fact, fact>` for the class of an object."""
-    title = type(kind).__name__ + ("" if name is None else f' "{plain(name)}"')
-    return f"<{title}: {', '.join(facts)}>" if facts else f"<{title}>"
+    title = type(kind).__name__ + ("" if name is None else f' "{name}"')
+    return plain(f"<{title}: {', '.join(facts)}>" if facts else f"<{title}>")
 
 
 def html_table(
@@ -49,7 +52,7 @@ def html_table(
             f'<tr><td colspan="{len(head)}" style="{_LEFT}">... {left_out:,} more</td></tr>'
         )
     inner = "\n".join(lines)
-    return f"<div>{html_title(title)}<table>\n{inner}\n</table></div>"
+    return f'<div style="overflow-x:auto">{html_title(title)}<table>\n{inner}\n</table></div>'
 
 
 def html_title(text: str) -> str:
@@ -64,5 +67,9 @@ def html_text(text: str) -> str:
 
 def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:
     pairs = zip(cells, styles, strict=True)
-    inner = "".join(f'<{tag} style="{s}">{escape(str(c))}</{tag}>' for c, s in pairs)
+    inner = "".join(f'<{tag} style="{s}">{_breakable(str(c))}</{tag}>' for c, s in pairs)
     return f"<tr>{inner}</tr>"
+
+
+def _breakable(text: str) -> str:
+    return "<wbr>".join(map(escape, _BREAK.split(text)))

@@ -296,7 +296,7 @@ def test_what_only_a_fused_model_gets_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     small = ird.reduce(network(), compare="openvino")
     assert small.in_one_piece
     assert [n.type for n in small.layers] == ["Convolution", "ReLU"]
-    assert repr(small).startswith("Reduced(9 layers -> 2: Convolution ")
+    assert repr(small).startswith("<Reduced: 9 layers -> 2: Convolution ")
 
 
 @pytest.mark.parametrize(

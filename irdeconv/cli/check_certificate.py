@@ -16,7 +16,7 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_seed, add_shapes
 
 if TYPE_CHECKING:
-    from irdeconv.verify.proof.certificate import CheckReport
+    from irdeconv.verify.proof.report import CheckReport
 
 
 def configure(parser: OptionParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
     report, probed = check_files(args) if onnx else _check_graphs(args)
-    passed = bool(report.layers) and report.passed and (probed is None or probed.passed)
+    passed = report.passed and (probed is None or probed.passed)
     if console.wants_json:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": passed}
         content["proof"] = report.to_dict()

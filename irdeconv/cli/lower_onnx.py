@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.passes.records import LoweringReport
     from irdeconv.spec import Shape
-    from irdeconv.verify.proof.certificate import Certificate, CheckReport
+    from irdeconv.verify.proof.certificate import Certificate
+    from irdeconv.verify.proof.report import CheckReport
 
 ONNX = ".onnx"
 

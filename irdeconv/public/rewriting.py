@@ -16,9 +16,10 @@ from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
-from irdeconv.verify.proof.certificate import Certificate, CheckReport, check, probe_layers
+from irdeconv.verify.proof.certificate import Certificate, check, probe_layers
 from irdeconv.verify.proof.certificate import certify as _certify
 from irdeconv.verify.proof.certified import Certificates
+from irdeconv.verify.proof.report import CheckReport
 
 
 def lower(

@@ -10,6 +10,7 @@ from typing import Any
 from irdeconv import progress
 from irdeconv.errors import Diagnostic, IrdeconvError, NothingToReduceError, misused
 from irdeconv.graph import Graph, Node, unique
+from irdeconv.markup import html_text, html_title, line
 from irdeconv.passes.infer_specs import inferred
 from irdeconv.plural import count
 from irdeconv.reducing import by_layers, by_sizes, by_values
@@ -45,7 +46,7 @@ class ModelSize:
         return ModelSize(len(Variant((graph,), {}).layers), constants)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Reduced:
     """What is left of a model in which a fault still shows.
 
@@ -104,7 +105,10 @@ class Reduced:
         }
 
     def __repr__(self) -> str:
-        return f"Reduced({self}; {count(self.checks, 'check')})"
+        return line(self, None, str(self), count(self.checks, "check"))
+
+    def _repr_html_(self) -> str:
+        return html_title(f"{self}, {count(self.checks, 'check')}") + html_text(self.found)
 
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)

@@ -20,13 +20,12 @@ from irdeconv.onnx_files.types import Types, infer_types
 from irdeconv.verify.onnx_models.pairs import Pairs, RewrittenNode, pair
 from irdeconv.verify.proof.certificate import (
     Certificate,
-    CheckReport,
-    LayerCheck,
     certify,
     check,
     judged,
     probe_layers,
 )
+from irdeconv.verify.proof.report import CheckReport, LayerCheck
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from irdeconv.verify.proof.evaluator import Constants
 from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, region, source_layer
 from irdeconv.verify.proof.matching import Matching, match
 from irdeconv.verify.proof.probe import RANDOM_POINTS, error_probability, probe
+from irdeconv.verify.proof.report import CheckReport, LayerCheck
 
 CERTIFICATE_SCHEMA = "irdeconv/certificate/1"
 MOST_PROBED = 10  # sizes of one layer
@@ -120,82 +121,6 @@ def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any]
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerCheck:
-    """The verdict on one layer: `proved` says for which sizes, `reason` why it is not."""
-
-    layer: str
-    type: str
-    form: str
-    proved: str | None
-    reason: str | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether the layer was proved equal."""
-        return self.reason is None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "layer": self.layer,
-            "type": self.type,
-            "form": self.form,
-            "passed": self.passed,
-            "proved": self.proved,
-            "reason": self.reason,
-        }
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        if not self.passed:
-            return f"FAIL {self.layer}: {self.reason}"
-        return f"ok   {self.layer}: {self.type} = {self.form} for {self.proved}"
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CheckReport:
-    """The verdict on a lowered graph.
-
-    `layers` are the rewritten ones, `problems` what else is not as in the source graph, `kept`
-    deconvolutions that were not rewritten, `others` the number of equal layers.
-    """
-
-    layers: tuple[LayerCheck, ...]
-    problems: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    others: int = 0
-    error_probability: float | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether every rewritten layer is proved and all others are the same."""
-        return not self.problems and all(r.passed for r in self.layers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        layers = [r.to_dict() for r in self.layers]
-        changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
-        return {"passed": self.passed, **vars(self), **changed}
-
-    def __bool__(self) -> bool:
-        return self.passed and bool(self.layers)
-
-    def __repr__(self) -> str:
-        return f"<CheckReport: {str(self).splitlines()[-1]}>"
-
-    def __str__(self) -> str:
-        lines = [str(r) for r in self.layers]
-        lines += [f"kept {name}: not rewritten" for name in self.kept]
-        lines += [f"FAIL {p}" for p in self.problems]
-        done = sum(r.passed for r in self.layers)
-        others = count(self.others, "other")
-        lines.append(f"{done} of {len(self.layers)} rewritten layers equal, {others} unchanged")
-        return "\n".join(lines)
 
 
 def certify(source: Graph, lowered: Graph) -> list[Certificate]:

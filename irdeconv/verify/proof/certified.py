@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from irdeconv.markup import html_table
 from irdeconv.plural import count
 from irdeconv.verify.proof.certificate import Certificate
 
@@ -42,6 +43,13 @@ class Certificates(Sequence[Certificate]):
 
     def __repr__(self) -> str:
         return f"<Certificates: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.layer, c.type, c.form if c else "", c.holds_for if c else f"not proved: {c.reason}")
+            for c in self.all
+        ]
+        return html_table(self.verdict, ("layer", "type", "form", "proved for"), rows)
 
     @property
     def verdict(self) -> str:
