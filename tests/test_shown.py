@@ -71,7 +71,6 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
     "comparison": (lambda g, x: ird.compare(g, ird.lower(g), x), "<Comparison: .*the same.*>|<.*>"),
     "certificates": (lambda g, x: ird.certify(g, ird.lower(g)), "<Certificates: .*>"),
     "check": (lambda g, x: ird.check_certificate(g, ird.lower(g)), "<CheckReport: .*>"),
-    "simplified": (lambda g, x: ird.simplify(g), '<Simplified "[^"]*": .* layers became .*>'),
     "reduced": (
         lambda g, x: ird.reduce(g, lambda graph, inputs: True, x),
         "<Reduced: .* layers? -> .*: .*, .* checks?>",
