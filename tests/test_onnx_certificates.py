@@ -109,3 +109,43 @@ def test_a_deconvolution_of_another_domain_stays() -> None:
     low, report = ird.lower_onnx(made)
     assert [(r.form, r.type) for r in report] == [(None, "ConvTransposeWithDynamicPads")]
     assert low.SerializeToString() == made.SerializeToString()
+
+
+def test_what_no_valid_model_says_is_no_yes() -> None:
+    """Tensors of one name, of a shape that the bytes do not fill; a node without outputs is one."""
+    made = Layer(data=(1, 3, 4, 4), filter=(3, 2, 3, 3), attributes={"strides": [2, 2]}).model()
+    made.graph.node.add(op_type="Print", domain="own", input=["z"], name="print")
+    made.opset_import.add(domain="own", version=1)
+    low = ird.lower_onnx(made, form="zero-insertion").proto
+    assert ird.check_onnx(made, low)
+
+    silent = copied(low)
+    silent.graph.node.pop()
+    assert ird.check_onnx(made, silent).problems == ('Print "print" is missing',)
+
+    for at, tensor in enumerate(low.graph.initializer):
+        double = copied(low)
+        other = numpy_helper.from_array(1 + numpy_helper.to_array(tensor), tensor.name)
+        double.graph.initializer.insert(at, other)
+        assert f'"{tensor.name}" stands for two things' in ird.check_onnx(made, double).problems
+
+    plain = Layer(data=(1, 3, 4, 4), filter=(3, 2, 3, 3), attributes={"strides": [2, 2]}).model()
+    plain.graph.initializer.append(numpy_helper.from_array(np.arange(4.0), "more"))
+    plain.graph.node.add(op_type="Neg", input=["more"], output=["minus"], name="minus")
+    plain.graph.output.add(name="minus").type.tensor_type.elem_type = TensorProto.DOUBLE
+    short = ird.lower_onnx(plain, form="phases").proto
+    next(t for t in short.graph.initializer if t.name == "more").raw_data = b"12345"
+    assert ird.check_onnx(plain, short).problems == ('initializer "more" is another one',)
+
+
+def test_pads_as_large_as_a_number_allows_are_a_reason_and_no_allocation() -> None:
+    made = Layer(data=(1, 3, 4, 4), filter=(3, 2, 3, 3), attributes={"strides": [2, 2]}).model()
+    low = ird.lower_onnx(made, form="zero-insertion").proto
+    pads = next(t for t in low.graph.initializer if t.name.endswith("/pads"))
+    for amount in (1 << 33, 1 << 50, (1 << 62)):
+        array = numpy_helper.to_array(pads).copy()
+        array[-1] = amount
+        pads.raw_data = array.tobytes()
+        (layer,) = ird.check_onnx(made, low).layers
+        assert layer.proved is None
+        assert layer.reason

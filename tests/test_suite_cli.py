@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -83,6 +85,43 @@ def test_what_is_missing_or_no_array_is_told(
     assert "MISSING openvino-edge-kernel-1-shifted\n     there is no result" in out
     assert "1 result without a case: other\n" in out
     assert out.endswith("0 of 3 cases passed, 1 missing, 2 unreadable\n")
+
+
+def test_one_bad_result_keeps_no_other_from_being_judged(place: Path, tmp_path: Path) -> None:
+    """Headers that claim more than memory holds, records, odd sizes, members that are no .npy."""
+
+    def header(shape: tuple[int, ...]) -> bytes:
+        file = io.BytesIO()
+        facts = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, facts)
+        return file.getvalue()
+
+    def member(array: Any) -> bytes:
+        file = io.BytesIO()
+        np.save(file, array)
+        return file.getvalue()
+
+    first, *others = results_of(place).items()
+    shape = first[1].shape
+    bad = [header((1 << 45,)), header((-1, 4)), member(np.zeros(shape, "V3")), b"none"]
+    bad.append(member(np.zeros(shape, [("a", "f4")])))
+    for number, data in enumerate(bad):
+        target = tmp_path / f"{number}.npz"
+        with zipfile.ZipFile(target, "w") as archive:
+            archive.writestr(f"{first[0]}/y{'' if data == b'none' else '.npy'}", data)
+            for name, array in others:
+                archive.writestr(f"{name}/y.npy", member(array))
+        report = ird.check_suite(place, target)
+        assert report.counts == {"passed": 2, "differs": 0, "missing": 0, "unreadable": 1}
+        assert not report
+
+
+def test_a_suite_without_cases_is_no_yes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = place / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "cases": []}))
+    (place / "results").mkdir()
+    assert command("suite", "check", place, place / "results") == 1
+    assert capsys.readouterr().out == "0 of 0 cases passed\n"
 
 
 def test_reports_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from irdeconv.conformance.causes import Cause, causes
 from irdeconv.conformance.judging import judge
 from irdeconv.conformance.manifest import StoredCase, Suite
 from irdeconv.conformance.results import Results, UnreadableResult, open_results
+from irdeconv.conformance.vectors import is_number
 from irdeconv.markup import html_table, line
 from irdeconv.plural import count
 from irdeconv.verify.compare.difference import TensorDifference
@@ -215,7 +216,7 @@ def _judged(
         theirs = results.get(case.name)
         if theirs is None:
             status, problem = MISSING, problems.get(case.name, "there is no result")
-        elif theirs.dtype.kind not in "fiubV":
+        elif theirs.dtype.kind not in "fiub" and not is_number(theirs, case.layer.dtype):
             raise UnreadableResult(f"elements of type {theirs.dtype} are no real numbers")
         else:
             found = judge(case, theirs)

@@ -53,7 +53,7 @@ class FolderResults(Results):
             if path.suffix == ".npy":
                 return np.asarray(np.load(path, allow_pickle=False, mmap_mode="r"))
             with np.load(path, allow_pickle=False) as archive:
-                return np.asarray(archive[_member(list(archive))])
+                return _plain(archive[_member(list(archive))])
 
 
 def _member(names: list[str]) -> str:
@@ -61,6 +61,13 @@ def _member(names: list[str]) -> str:
     if OUTPUT in names or len(names) == 1:
         return OUTPUT if OUTPUT in names else names[0]
     raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
+
+
+def _plain(found: Any) -> Array:
+    """Return what an archive has for an array; what is no .npy comes as bytes."""
+    if isinstance(found, bytes):
+        raise ValueError("not an .npy")
+    return np.asarray(found)
 
 
 class ArchiveResults(Results):
@@ -81,7 +88,7 @@ class ArchiveResults(Results):
         if name is None:
             return None
         with _reading(f"{self._file}[{name}]"):
-            return np.asarray(self._archive[name])
+            return _plain(self._archive[name])
 
     def close(self) -> None:
         """Close the archive."""
@@ -111,7 +118,7 @@ def _reading(what: str) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise
+        raise UnreadableResult(f"{what}: more than fits into memory") from None
     except Exception as e:  # what a damaged file raises depends on where it is damaged
         raise UnreadableResult(f"{what}: no plain array: {e}") from None
 

@@ -121,6 +121,13 @@ def _spoil(array: Array, rng: np.random.Generator) -> None:
     flat[places[0]], flat[places[1]] = np.inf, np.nan
 
 
+def is_number(array: Array, dtype: ElementType) -> bool:
+    """Whether an array of another kind holds numbers: of a type of ours, or its raw bytes."""
+    if array.dtype.kind != "V" or array.dtype.isbuiltin == 2:
+        return array.dtype.kind == "V"
+    return array.dtype.names is None and array.dtype.itemsize == dtype.container.itemsize
+
+
 def loaded(array: Array, dtype: ElementType) -> Array:
     """Return a stored array, or one of raw bytes, in its element type."""
     raw = array.dtype.kind == "V" and array.dtype.isbuiltin != 2

@@ -89,6 +89,8 @@ class Evaluator:
             return rule(node.op, *arrays)
         except (ValueError, IndexError, TypeError) as e:
             raise Unproved(f'{node.type} "{node.name}" does not fit its inputs: {e}') from None
+        except MemoryError:
+            raise Unproved(f'{node.type} "{node.name}" does not fit into memory') from None
 
 
 def constant_array(node: Node) -> Array:

@@ -17,6 +17,7 @@ from irdeconv.verify.proof.attributes import Attributes, Ints
 from irdeconv.verify.proof.definition import Unproved
 
 NOTHING = -1  # the position of a zero
+LONGEST_WALKED = 1 << 26  # elements of an axis; tensors of networks are far below
 HALF = Fraction(1, 2)
 
 _TRANSFORMATIONS: dict[str, Callable[[int, int], Fraction]] = {
@@ -62,8 +63,15 @@ def window(size: int, begin: int, end: int) -> Array:
     """Return what a padded axis reads; negative pads crop."""
     if size + begin + end < 0:
         raise ValueError(f"size {size} with pads {begin} and {end}")
-    at = np.arange(-begin, size + end)
+    at = _positions(-begin, size + end)
     return np.where((at >= 0) & (at < size), at, NOTHING)
+
+
+def _positions(first: int, stop: int) -> Array:
+    """Return the positions of an axis; Unproved where they would not fit into memory."""
+    if stop - first > LONGEST_WALKED:
+        raise Unproved(f"an axis of {stop - first:,} elements is too long to be walked")
+    return np.arange(first, stop)
 
 
 def _pad(op: Attributes, shape: Ints, begin: Array, end: Array, *fill: Array) -> list[Array]:
@@ -102,7 +110,7 @@ def _strided_slice(
 def _zero_insertion(op: Attributes, shape: Ints) -> list[Array]:
     places = [np.arange(n) for n in shape[:2]]
     for n, s in zip(shape[2:], op.strides, strict=True):
-        at = np.arange(s * n if op.trailing or not n else s * (n - 1) + 1)
+        at = _positions(0, s * n if op.trailing or not n else s * (n - 1) + 1)
         places.append(np.where(at % s == 0, at // s, NOTHING))
     return places
 

@@ -140,6 +140,8 @@ class Walk:
             return step(self, node, inputs)
         except (ValueError, IndexError, TypeError) as e:
             raise Unproved(f'{node.type} "{node.name}" does not fit its inputs: {e}') from None
+        except MemoryError:
+            raise Unproved(f'{node.type} "{node.name}" does not fit into memory') from None
 
     def _zeros(self, node: Node, value: Value) -> TensorView:
         """Return zeros that stand for outputs without taps."""
