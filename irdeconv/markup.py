@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 MOST_ROWS = 200
-_RIGHT = "text-align:right;vertical-align:top;white-space:nowrap"
-_LEFT = "text-align:left;vertical-align:top"
+_RIGHT = "text-align:right;vertical-align:top;padding:0 0.8em 0.1em 0;white-space:nowrap"
+_LEFT = "text-align:left;vertical-align:top;padding:0 0.8em 0.1em 0"
 # Where a long name may be broken; browsers know no such places in it.
-_BREAK = re.compile(r"(?<=[/:._])(?=\w)")
+_BREAK = re.compile(r"(?<=[/:.])(?=\w)")
 
 
 def plain(text: str) -> str:
