@@ -74,6 +74,38 @@ def test_a_lowered_graph_in_openvino(form: str) -> None:
     assert up.rule == ("gamma~_216 |W||x|" if form == "zero-insertion" else "exact")
 
 
+def sums(graph: Graph, *nodes: tuple[str, str, tuple[str, ...]]) -> None:
+    """Add nodes (name, type, what they read: nodes or numbers), in order; the last is a result."""
+    known = {"x": parameter(graph, (4, 64), np.float32, "x")}
+    for name, kind, reads in nodes:
+        for number in set(reads) - set(known):
+            known[number] = constant(graph, np.full((1, 1), float(number), np.float32), number)
+        made = graph.add(REGISTRY[kind, "opset1"](), [known[r] for r in reads], name=name)
+        known[name] = Value(made.id)
+    result(graph, known[nodes[-1][0]], "y")
+
+
+@pytest.mark.parametrize("middle", ["Erf", "Tanh"])
+def test_what_openvino_fuses_past_results(middle: str) -> None:
+    """Its GELU is off by roundings of 1 + erf, which the last product alone does not have."""
+    graph = Graph()
+    inner = [("d", "Multiply", ("x", "0.70710678"))]
+    if middle == "Tanh":
+        inner = [
+            ("xx", "Multiply", ("x", "x")),
+            ("xxx", "Multiply", ("xx", "x")),
+            ("k", "Multiply", ("xxx", "0.044715")),
+            ("s", "Add", ("x", "k")),
+            ("d", "Multiply", ("s", "0.79788456")),
+        ]
+    last = [("e", middle, ("d",)), ("a", "Add", ("e", "1")), ("m", "Multiply", ("x", "a"))]
+    sums(graph, *inner, *last, ("g", "Multiply", ("m", "0.5")))
+    x = 2 * np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    report = ird.compare(ird.infer(graph), "openvino", [x])
+    assert report.passed, report
+    assert report.alone == 0
+
+
 def test_other_input_shapes(net: Path) -> None:
     assert main(["compare", str(net), "openvino", "--shape", "x[2,3,9,7]"]) == 0
 

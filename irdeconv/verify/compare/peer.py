@@ -3,7 +3,7 @@
 The model is executed in pieces: each piece ends in Results behind every layer under comparison and
 begins with what the pieces before it gave, so memory holds one piece and the values that later ones
 read. The added Results keep OpenVINO from fusing those layers, which is meant: the layers are under
-comparison, not the fusions.
+comparison, not the fusions. Where it fuses in spite of them, a product with 1 is put in between.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}  # otherwise it may be bf16
 STANDARD = (
     "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
 )
+# In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
+# of the last one, with what this layer rounds differently, though all the others are Results.
+FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
 READABLE = (
     "f64",
     "f32",
@@ -191,6 +194,7 @@ class OpenVinoPartner(Partner):
         layers = _layers(model)
         fed = self._replace(layers)
         results = [self._ov.opset8.result(layers[name].output(port)) for name, port in piece]
+        fed |= self._held([layers[name] for name, _ in piece])
         values = dict(zip(piece, self._infer(model, results, fed), strict=True))
         self._ready |= values
         self._done += 1
@@ -206,6 +210,23 @@ class OpenVinoPartner(Partner):
             for reader in list(output.get_target_inputs()):
                 reader.replace_source_output(parameter.output(0))
             fed[parameter] = array
+        return fed
+
+    def _held(self, layers: Iterable[Any]) -> dict[Any, Array]:
+        """Multiply what others read of some layers by a Parameter; return it with its value 1."""
+        fed = {}
+        for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
+            if _type(output) == "f32":
+                one = self._ov.opset8.parameter([], output.get_element_type())
+                readers = [
+                    i
+                    for i in output.get_target_inputs()
+                    if i.get_node().get_type_name() != "Result"
+                ]
+                same = self._ov.opset8.multiply(output, one)
+                for reader in readers:
+                    reader.replace_source_output(same.output(0))
+                fed[one] = np.ones((), np.float32)
         return fed
 
     def _infer(self, model: Any, results: list[Any], fed: dict[Any, Array]) -> Iterable[Array]:
