@@ -311,8 +311,8 @@ def test_layers_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert command("suite", "run", tmp_path / "s", "--with", "irdeconv") == 0
 
 
-def test_the_file_that_the_readme_shows(tmp_path: Path) -> None:
-    text = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
+def test_the_file_that_the_page_shows(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs/suite.md").read_text("utf-8")
     start = text.index("# npu.toml\ndialects")
     (tmp_path / "npu.toml").write_text(text[start : text.index("```", start)])
     found = read_layers(tmp_path / "npu.toml", [])

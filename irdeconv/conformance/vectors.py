@@ -73,6 +73,7 @@ def judged(layer: SuiteLayer, arrays: Mapping[str, Array], *, exact: bool) -> tu
         (made,) = rounding.evaluate(op, values)
         if exact:
             bits = _EXACT_BITS[layer.element_type]
+            made = made.astype(layer.dtype.container, copy=False)  # activations compute in f32
             return made, Allowed(0.0, f"exact: integers, every sum at most 2^{bits}")
         (wide,) = rounding.precise(op, values, (made,))
         (allowed,) = rounding.allowed(op, values, (made,))
