@@ -145,6 +145,14 @@ def test_one_line_and_a_table(graph: Callable[[], ird.Graph], kind: str) -> None
         assert page.tags <= {"div", "p", "b", "table", "tr", "td", "th", "pre", "wbr"}
 
 
+def test_a_suite_that_passes_is_its_verdict() -> None:
+    folder = made_suite().folder
+    passed = ird.check_suite(folder, ird.run_suite(folder, "irdeconv"))
+    assert passed
+    assert passed._repr_html_() == "<p><b>1 of 1 case passed</b></p>"
+    assert not ird.check_suite(folder, {})
+
+
 def test_tables_are_cut_and_say_so() -> None:
     rows = [(str(i), i) for i in range(MOST_ROWS + 5)]
     page = html_table("t", ("name", "number"), rows, ("number",))

@@ -15,7 +15,7 @@ from irdeconv.conformance.judging import judge
 from irdeconv.conformance.manifest import StoredCase, Suite
 from irdeconv.conformance.results import Results, UnreadableResult, open_results
 from irdeconv.conformance.vectors import is_number
-from irdeconv.markup import html_table, line
+from irdeconv.markup import html_table, html_title, line
 from irdeconv.plural import count
 from irdeconv.verify.compare.difference import TensorDifference
 from irdeconv.wrapping import wrap
@@ -108,6 +108,8 @@ class SuiteReport:
 
     def _repr_html_(self) -> str:
         failed = [c for c in self.cases if not c.passed]
+        if not failed:
+            return html_title(self.verdict)
         rows = [(c.name, c.status, "; ".join(c.reasons())) for c in failed]
         return html_table(self.verdict, ("case", "status", "reason"), rows)
 
