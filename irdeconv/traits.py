@@ -59,7 +59,8 @@ class Rounding:
     `rule` bounds the rounding: none at all (`exact`); `roundings`, `count` of them relative to the
     result, also of a `conversion`; a `sum` of products, linear in each input: gamma_n times the
     same on absolute values; a `function` of one element within a few units in the last place of
-    result and argument, a `composite` one of several steps that may cancel, so also relative to 1;
+    result and argument, a `composite` one of several steps that may cancel, so also relative to
+    `count` or 1;
     `softmax` and `log_softmax`; else relative to the largest value (`scale`).
 
     `carry` bounds the error of the output by those of the inputs: `moves` them with the elements,

@@ -6,7 +6,7 @@ Types below 32 bits are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -202,7 +202,8 @@ Asinh = _function("Asinh", np.arcsinh, "Inverse hyperbolic sine", since=4)
 Acosh = _function("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4)
 Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4)
 Tanh = _function("Tanh", np.tanh, "Hyperbolic tangent")
-Erf = _function("Erf", steps.erf, "Error function", rounding=COMPOSITE)
+# Runtimes take polynomials that are equally far off everywhere: OpenVINO's 9.2 u at -0.05.
+Erf = _function("Erf", steps.erf, "Error function", rounding=replace(COMPOSITE, count=2))
 
 
 @op("Round", since=5)

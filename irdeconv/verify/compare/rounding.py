@@ -156,8 +156,9 @@ def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
     rule = f"{FUNCTION_ULPS} u (|y| + |x f'|)"
     if op.rounding.rule == "function":
         return Allowed(u * _size(y) + change, rule)
-    steps = np.maximum(np.minimum(np.abs(x), _size(y) + 1), 1.0)
-    return Allowed(u * (_size(y) + steps) + change, rule[:-1] + " + 1)")
+    least = max(op.rounding.count, 1)
+    steps = np.maximum(np.minimum(np.abs(x), _size(y) + 1), float(least))
+    return Allowed(u * (_size(y) + steps) + change, f"{rule[:-1]} + {least})")
 
 
 def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
