@@ -175,3 +175,30 @@ def test_openvino_with_the_extension_computes_the_same(tmp_path: Path) -> None:
     results = [core.compile_model(core.read_model(f), "CPU")([data])[0] for f in (before, after)]
     assert results[0].any()
     assert np.array_equal(*results)
+
+
+def test_a_certificate_looks_at_versions_children_and_bodies(tmp_path: Path) -> None:
+    """The body's constant lies elsewhere in the lowered file's weights; its bytes count."""
+    body = '<body><layers><layer id="0" name="c" type="Const" version="opset1">'
+    body += '<data element_type="f32" shape="1" offset="8" size="4"/>'
+    body += '<output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>'
+    body += '<layer id="1" name="r" type="Result" version="opset1"><input><port id="0"/></input>'
+    body += "</layer></layers><edges>"
+    body += '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></body>'
+    path = written(tmp_path, blur=BLUR.replace("</layer>", f"{body}</layer>"))
+    lowered = tmp_path / "low.xml"
+    ird.write(ird.lower(path, "stacked").graph, lowered)
+    text, weights = lowered.read_text(), lowered.with_suffix(".bin").read_bytes()
+    assert ird.check_certificate(path, lowered)
+    found = re.search(r'shape="1" offset="(\d+)" size="4"', text)
+    assert found is not None
+
+    for old, new in (('version="mine"', 'version="yours"'), ('row v="1"', 'row v="2"')):
+        assert old in text
+        lowered.write_text(text.replace(old, new))
+        assert "another version, or other children" in str(ird.check_certificate(path, lowered))
+    lowered.write_text(text)
+    at = int(found[1])
+    changed = weights[:at] + np.float32(99).tobytes() + weights[at + 4 :]
+    lowered.with_suffix(".bin").write_bytes(changed)
+    assert not ird.check_certificate(path, lowered)

@@ -200,6 +200,8 @@ def test_outputs_by_output_layer_tensor_and_port() -> None:
         (["uq1"], 'no layer or tensor "uq1"(.|\n)*did you mean "up1"'),
         ([], "outputs names nothing"),
         ("up1", "outputs is a list of names"),
+        ([5], "outputs holds 5, which is no name"),
+        ([["up1"]], "which is no name"),
     ],
 )
 def test_outputs_that_are_none(outputs: Any, message: str) -> None:

@@ -22,7 +22,10 @@ def with_outputs(
     """
     if isinstance(texts, str):
         raise misused(f'{option} is a list of names, not the text "{texts}"', f'["{texts}"]')
-    wanted = list(dict.fromkeys(texts))
+    names = list(texts)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise misused(f"{option} holds {odd[0]!r}, which is no name", "names are texts")
+    wanted = list(dict.fromkeys(names))
     known = dict(zip(graph.outputs, (graph.inputs_of(r.id)[0] for r in graph.results), strict=True))
     others = [text for text in wanted if text not in known]
     found = dict(zip(others, Selection(graph).places(others, option), strict=True))

@@ -12,6 +12,7 @@ from irdeconv.spec import ints
 from irdeconv.verify.proof.attributes import attributes_of
 from irdeconv.verify.proof.definition import Unproved, define, is_defined
 from irdeconv.verify.proof.evaluator import Constants
+from irdeconv.verify.proof.kept import kept_parts
 from irdeconv.verify.proof.layer import LayerPlace, needed
 from irdeconv.verify.proof.relation import same
 
@@ -178,6 +179,8 @@ class Matcher:
             return None if same_type else "has another element type"
         if node.op.to_attributes() != other.op.to_attributes():
             return "has other attributes in the lowered graph"
+        if kept_parts(node) != kept_parts(other):
+            return "has another version, or other children, in the lowered graph"
         pairs = (self.source.inputs_of(node.id), self.lowered.inputs_of(other.id))
         if len(pairs[0]) != len(pairs[1]):
             return "has another number of inputs in the lowered graph"
