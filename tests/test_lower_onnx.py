@@ -388,7 +388,7 @@ def test_a_model_in_memory_is_not_changed() -> None:
     assert ird.check_onnx(made, low).passed
     assert len(report) == 1
     text = repr(ird.lower_onnx(made))
-    assert text == "<LoweredOnnx <onnx.ModelProto>: 1 of 1 deconvolution lowered, 5 nodes>"
+    assert text == '<LoweredOnnx "<onnx.ModelProto>": 1 of 1 deconvolution lowered, 5 nodes>'
 
 
 def test_what_is_no_onnx(tmp_path: Path) -> None:

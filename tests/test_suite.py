@@ -247,6 +247,7 @@ def test_the_manifest_tells_everything(quick: Suite) -> None:
         assert case["dialect"] in DIALECTS
 
 
+@pytest.mark.thorough
 def test_models_and_their_lowered_ones_give_what_is_expected(quick: Suite) -> None:
     report = ird.check_suite(quick.folder, ird.run_suite(quick.folder, "irdeconv"))
     assert report.passed, report
