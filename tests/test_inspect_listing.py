@@ -116,6 +116,18 @@ def test_lines_fit_and_names_are_whole(name: str) -> None:
         assert len(line) <= 80 or name in longest or longest.startswith("?[1,1")
 
 
+@pytest.mark.parametrize("length", range(66, 80))
+def test_a_name_that_just_fits_gives_up_its_indent(length: int) -> None:
+    g = Graph(Info("net"))
+    x = parameter(g, (1, 2), np.float32, "x")
+    name = "n" * length
+    y = Value(g.add(ReLU(), [x], name=name).id)
+    result(g, Value(g.add(ReLU(), [y], name="z").id), "r")
+    details = [line for line in str(ird.inspect(g)).splitlines() if name in line][1:]
+    assert details
+    assert max(map(len, details)) <= 80
+
+
 def test_many_readers_and_producers_are_counted() -> None:
     text = str(ird.inspect(ird.infer(wide(50))))
     assert "7 relu_6, 8 relu_7, and 42 more" in " ".join(block(text, "x"))

@@ -83,8 +83,13 @@ class Listing:
                 if line.strip():
                     yield line
                 *full, line = wrap(folded + text, self._width, len(folded)).split("\n")
-                yield from full
-        yield line
+                yield from map(self._outdented, full)
+        yield self._outdented(line)
+
+    def _outdented(self, line: str) -> str:
+        """Return the line with less indent, where a long name would fit then."""
+        spaces = len(line) - len(line.lstrip(" "))
+        return line[min(spaces, max(0, columns(line) - self._width)) :]
 
     def _details(self, r: LayerFacts, after: int | None) -> Iterator[tuple[str, list[str]]]:
         if r.inputs:
