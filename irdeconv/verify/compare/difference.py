@@ -16,6 +16,9 @@ from irdeconv.verify.compare.kinds import kind_of
 _WIDTHS: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
+TELLING_ULPS = 100_000  # more of them say nothing that the difference does not
+
+
 @dataclass(frozen=True)
 class Allowed:
     """The largest difference of every element that rounding explains, and the rule it is from."""
@@ -107,7 +110,7 @@ class TensorDifference:
         """What is said of the whole difference, where there is one."""
         if self.worst is None or not self.max_abs:
             return ""
-        steps = "" if self.ulps is None else f"{self.ulps} ulp, "
+        steps = f"{self.ulps} ulp, " if self.ulps is not None and self.ulps < TELLING_ULPS else ""
         if self.own == self.max_abs and self.own_at == self.worst:
             return f"; {steps}max rel {self.max_rel:.3g}"
         earlier = "; earlier layers differ" if self.passed and self.own < self.max_abs else ""
