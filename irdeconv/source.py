@@ -236,13 +236,13 @@ class Location:
         return f"{self.file}:{where[0]}:{where[1]}" if where else self.file
 
     def snippet(self, width: int = WIDTH) -> list[str]:
-        """Return the source line and a caret line under the column (empty where unknown).
+        """Return the source line and a caret line under the column; nothing for an empty line.
 
         Of a line that is too long the part around the column is shown, `...` at its ends.
         """
         where = self.position
         text = self.source.line(where[0]) if where else None
-        if where is None or text is None:
+        if where is None or not text:
             return []
         line, column = where
         gutter = len(str(line)) + 3

@@ -183,7 +183,8 @@ def _is_foreign(source: SourceFile, out: Collector) -> bool:
     if kind.format == "xml" or not (kind.format or kind.foreign or kind.name == BINARY):
         return False
     message = f"the file is {kind.name}, no OpenVINO IR"
-    out.add("E110", message, location=Location(SourceFile(path, b"")), hint=kind.mend)
+    place = Location(SourceFile(path, b""), fixed=(1, 1))  # all of the file is meant
+    out.add("E110", message, location=place, hint=kind.mend)
     return True
 
 

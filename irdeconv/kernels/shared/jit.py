@@ -80,7 +80,10 @@ def wanted(compiled: bool) -> Iterator[None]:
 @cache
 def _report_compiling() -> None:
     """Let whoever listens to progress know when numba compiles instead of reading from disk."""
-    from numba.core import event  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    try:
+        from numba.core import event  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:  # another numba, which tells nothing
+        return
 
     class Compiling(event.Listener):  # type: ignore[misc, unused-ignore]
         """One stage for a function and those that it calls."""
