@@ -88,13 +88,14 @@ def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str 
         return None
     if dtype.kind == "string" and not all(isinstance(v, str) for v in values.flat):
         return None
-    with np.errstate(all="ignore"):
-        same = encode(to_array(_items(values, dtype), dtype, values.shape), dtype) == bytes(raw)
-    return f"[{', '.join(_element(v, dtype) for v in values.flat)}]" if same else None
-
-
-def _items(values: Array, dtype: ElementType) -> list[Any]:
     texts = [_element(v, dtype) for v in values.flat]
+    with np.errstate(all="ignore"):
+        again = to_array(_items(values, texts, dtype), dtype, values.shape)
+    return f"[{', '.join(texts)}]" if encode(again, dtype) == bytes(raw) else None
+
+
+def _items(values: Array, texts: Sequence[str], dtype: ElementType) -> list[Any]:
+    """Return what the texts of the elements are read as."""
     if dtype.kind == "string":
         return list(values.flat)
     if dtype.is_real:
