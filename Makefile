@@ -38,7 +38,7 @@ format: $(READY)  ## mend what ruff can mend
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-quick: $(READY)  ## the quick tests, under a minute on 2 cores
+quick: $(READY)  ## the quick tests, a minute and a half on 2 cores
 	$(PYTEST) -q -m quick --ignore-glob='*/test_peers_*'
 
 test: $(READY)  ## all tests but the full sweeps, some 6 minutes on 2 cores
