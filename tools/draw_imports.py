@@ -38,6 +38,7 @@ FILES = {
 
 # From the bottom up: a room imports rooms of its own level and of those below.
 LEVELS = (
+    ("proof", "the trusted core of the proof: two files in, a verdict out"),
     (
         "places progress wrapping markup",
         "diagnostics with code, file, line and column; how far work is; lines, HTML",
@@ -70,7 +71,8 @@ LEVELS = (
 # All that the rooms behind a wall may import besides their own files: modules, rooms.
 WALLS = {
     "kernels*": "extras progress spec kernels*",
-    "verify/proof": "dtypes graph markup plural progress spec",
+    "proof": "",
+    "verify/proof": "dtypes graph markup plural progress proof spec",
     "verify/onnx_models": "errors geometry graph importers onnx_files plural progress verify/proof",
 }
 

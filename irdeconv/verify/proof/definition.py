@@ -16,14 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.graph import Graph, Node
+from irdeconv.proof.model import Unproved as Unproved
 from irdeconv.spec import Array
 from irdeconv.verify.proof.attributes import Ints, attributes_of
 
 Activation = tuple[str, tuple[float, ...]]
-
-
-class Unproved(Exception):
-    """The equality of two subgraphs does not follow; the text says where the proof stops."""
 
 
 @dataclass(frozen=True)
