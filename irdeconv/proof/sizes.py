@@ -1,0 +1,231 @@
+"""Sizes that are open: affine expressions in symbols, what is known of them, and cases.
+
+Arithmetic on an `Expr` gives an `Expr`, or an int where no symbol is left. A floor division is a
+new symbol q with c*q <= e < c*q + c. A comparison answers True or False where the facts of the `Case`
+decide it; otherwise the case is split: one run goes on with True, another one with False.
+
+Facts are inequalities e >= 0. `Case.implies(e)` refutes e < 0 by Fourier-Motzkin elimination: what
+has no solution in rational numbers has none in integers, so a wrong "yes" is impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
+from typing import Any
+
+from irdeconv.proof.model import Unproved
+
+MOST_CASES = 256
+MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
+LARGEST = 2**24  # open sizes go up to here
+
+Monomial = tuple[str, ...]
+Size = Any  # int or Expr
+
+
+class Expr:
+    """A sum of coefficient * product of symbols, plus a constant; there is at least one symbol."""
+
+    __array_ufunc__ = None  # NumPy's scalars leave the arithmetic to this class
+    __slots__ = ("case", "constant", "terms")
+
+    def __init__(self, case: Case, terms: Mapping[Monomial, int], constant: int) -> None:
+        self.case, self.constant = case, constant
+        self.terms = {m: c for m, c in sorted(terms.items()) if c}
+
+    @staticmethod
+    def make(case: Case, terms: Mapping[Monomial, int], constant: int) -> Size:
+        """Return an expression, or the int that it is."""
+        return Expr(case, terms, constant) if any(terms.values()) else constant
+
+    def __add__(self, other: Any) -> Size:
+        terms, constant = _parts(other)
+        found = dict(self.terms)
+        for m, c in terms.items():
+            found[m] = found.get(m, 0) + c
+        return Expr.make(self.case, found, self.constant + constant)
+
+    def __mul__(self, other: Any) -> Size:
+        found: dict[Monomial, int] = {}
+        (mine, a), (theirs, b) = _parts(self), _parts(other)
+        for m, c in (*mine.items(), ((), a)):
+            for n, d in (*theirs.items(), ((), b)):
+                key = tuple(sorted(m + n))
+                found[key] = found.get(key, 0) + c * d
+        return Expr.make(self.case, found, found.pop((), 0))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Size:
+        return self + other * -1
+
+    def __rsub__(self, other: Any) -> Size:
+        return self * -1 + other
+
+    def __floordiv__(self, divisor: Any) -> Size:
+        return self.case.quotient(self, divisor)
+
+    def __mod__(self, divisor: Any) -> Size:
+        return self - self // divisor * divisor
+
+    def __abs__(self) -> Size:
+        return self if self >= 0 else -self
+
+    def __ge__(self, other: Any) -> bool:
+        return self.case.decide(self - other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.case.decide(self - other - 1)
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __lt__(self, other: Any) -> bool:
+        return not self >= other
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or isinstance(other, str):
+            return False
+        return self.case.same(self - other)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.terms.items()), self.constant))
+
+    def __str__(self) -> str:
+        parts = [f"{c:+d}*{'*'.join(m)}" for m, c in self.terms.items()]
+        parts += [f"{self.constant:+d}"] * (self.constant != 0)
+        return "".join(parts).replace("+1*", "+").replace("-1*", "-").removeprefix("+")
+
+    __repr__ = __str__
+
+
+def _parts(value: Any) -> tuple[Mapping[Monomial, int], int]:
+    """Return the terms and the constant of an expression or integer."""
+    if isinstance(value, Expr):
+        return value.terms, value.constant
+    return {}, value.__index__()
+
+
+class Case:
+    """What is assumed of the sizes: facts e >= 0, some of them answers that split off this case."""
+
+    def __init__(self, answers: tuple[bool, ...] = ()) -> None:
+        self.facts: list[Expr] = []
+        self.answers, self.asked = answers, 0
+        self.others: list[tuple[bool, ...]] = []
+        self.quotients: dict[tuple[str, int], Expr] = {}
+
+    def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
+        """Return a new symbol for an integer from `low` to `high` (None: LARGEST)."""
+        made = self.free(name)
+        self.facts += [made - low, (LARGEST if high is None else min(high, LARGEST)) - made]
+        return made
+
+    def free(self, name: str) -> Expr:
+        """Return a symbol of which nothing is known."""
+        return Expr(self, {(name,): 1}, 0)
+
+    def quotient(self, e: Expr, divisor: Any) -> Size:
+        """Return floor(e / divisor) for a positive integer."""
+        if isinstance(divisor, Expr) or divisor < 1:
+            raise Unproved(f"the division of {e} by {divisor} is not followed")
+        c = int(divisor)
+        whole = Expr.make(self, {m: f // c for m, f in e.terms.items()}, e.constant // c)
+        rest = e - whole * c
+        if not isinstance(rest, Expr):
+            return whole  # 0 <= rest < c
+        key = (str(rest), c)
+        if key not in self.quotients:
+            q = self.quotients[key] = self.free(f"floor(({rest})/{c})")
+            self.facts += [rest - q * c, q * c + (c - 1) - rest]
+        return self.quotients[key] + whole
+
+    def decide(self, e: Size) -> bool:
+        """Return whether e >= 0, where need be by splitting the case."""
+        if not isinstance(e, Expr):
+            return bool(e >= 0)
+        if self.implies(e):
+            return True
+        if self.implies(-1 - e):
+            return False
+        if self.asked == len(self.answers):
+            self.others.append((*self.answers, False))
+            self.answers += (True,)
+        answer = self.answers[self.asked]
+        self.asked += 1
+        self.facts.append(e if answer else -1 - e)
+        return answer
+
+    def same(self, e: Size) -> bool:
+        """Return whether e == 0."""
+        return self.decide(e) and self.decide(-e)
+
+    def implies(self, e: Size, given: Iterable[Size] = ()) -> bool:
+        """Return whether e >= 0 follows from the facts and `given` (expressions >= 0)."""
+        return self.excludes([*given, -1 - e])
+
+    def excludes(self, given: Iterable[Size]) -> bool:
+        """Return whether the facts exclude that all of `given` are >= 0 at once."""
+        rows = [_parts(e) for e in given]
+        reached = {m for terms, _ in rows for m in terms}
+        facts, size = [_parts(e) for e in self.facts], -1
+        while size != len(reached):  # only what shares symbols with the question can matter
+            size = len(reached)
+            reached |= {m for terms, _ in facts if reached & set(terms) for m in terms}
+        return refuted(rows + [f for f in facts if reached & set(f[0])])
+
+
+def refuted(rows: list[tuple[Mapping[Monomial, int], int]]) -> bool:
+    """Return whether the inequalities sum(terms) + constant >= 0 have no solution in integers."""
+    tightest: dict[tuple[tuple[Monomial, int], ...], int] = {}
+
+    def keep(terms: Mapping[Monomial, int], constant: int) -> None:
+        left = {m: c for m, c in terms.items() if c}
+        g = gcd(*left.values()) or 1
+        key = tuple(sorted((m, c // g) for m, c in left.items()))
+        constant = constant // g if left else constant  # integers: the bound may be rounded
+        tightest[key] = min(constant, tightest.get(key, constant))
+
+    for terms, constant in rows:
+        keep(terms, constant)
+    while len(tightest) <= MOST_FACTS and tightest.get((), 0) >= 0:
+        found = [(dict(key), constant) for key, constant in tightest.items() if key]
+        if not found:
+            return False
+        signs: dict[Monomial, list[int]] = {}
+        for terms, _ in found:
+            for m, c in terms.items():
+                signs.setdefault(m, [0, 0])[c > 0] += 1
+        gone = min(signs, key=lambda m: (signs[m][0] * signs[m][1], m))
+        tightest = {}
+        below = [(t, c) for t, c in found if t.get(gone, 0) > 0]
+        above = [(t, c) for t, c in found if t.get(gone, 0) < 0]
+        for terms, constant in found:
+            if gone not in terms:
+                keep(terms, constant)
+        for low, a in below:
+            for high, b in above:
+                p, q = -high[gone], low[gone]
+                every = {m: p * low.get(m, 0) + q * high.get(m, 0) for m in {*low, *high}}
+                keep(every, p * a + q * b)
+            if len(tightest) > MOST_FACTS:
+                return False
+    return tightest.get((), 0) < 0
+
+
+def every_case(prove: Callable[[Case], None]) -> int:
+    """Run a proof for all cases into which its own questions split the sizes; return how many."""
+    pending: list[tuple[bool, ...]] = [()]
+    done = 0
+    while pending:
+        case = Case(pending.pop())
+        prove(case)
+        pending += case.others
+        done += 1
+        if done + len(pending) > MOST_CASES:
+            raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
+    return done
