@@ -1,8 +1,8 @@
 """Sizes that are open: affine expressions in symbols, what is known of them, and cases.
 
 Arithmetic on an `Expr` gives an `Expr`, or an int where no symbol is left. A floor division is a
-new symbol q with c*q <= e < c*q + c. A comparison answers True or False where the facts of the `Case`
-decide it; otherwise the case is split: one run goes on with True, another one with False.
+new symbol q with c*q <= e < c*q + c. A comparison answers True or False where the facts of the
+`Case` decide it; otherwise the case is split: one run goes on with True, another one with False.
 
 Facts are inequalities e >= 0. `Case.implies(e)` refutes e < 0 by Fourier-Motzkin elimination: what
 has no solution in rational numbers has none in integers, so a wrong "yes" is impossible.
