@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.conformance.cases import Case, chosen_dialects, packaged
+from irdeconv.conformance.cases import SuiteCase, chosen_dialects, packaged
 from irdeconv.conformance.causes import causes
 from irdeconv.conformance.covering import covering, crossed
 from irdeconv.conformance.edges import EDGES
@@ -120,13 +120,13 @@ def test_a_pair_that_a_third_value_makes_impossible() -> None:
     assert all(allows(row) and len(row) == 3 for row in found.rows)
 
 
-def small(case: Case) -> bool:
+def small(case: SuiteCase) -> bool:
     """Whether the naive definition is quick."""
     made = vectors(case.layer, case.name, "integers", 0, case.spoil)
     return products(case.layer, {**made.inputs, **made.constants}) <= QUICK
 
 
-def check_expected(case: Case, data: Any) -> None:
+def check_expected(case: SuiteCase, data: Any) -> None:
     made = vectors(case.layer, case.name, data, 3, case.spoil)
     want = naive(case.layer, {**made.inputs, **made.constants})
     assert made.expected.shape == want.shape == case.layer.output, case.name
@@ -146,7 +146,7 @@ def check_expected(case: Case, data: Any) -> None:
     )
 
 
-def chosen(step: int) -> list[Case]:
+def chosen(step: int) -> list[SuiteCase]:
     cases = packaged(ALL, ["pairs", "edges"])
     return [c for c in cases[::step] if small(c)]
 

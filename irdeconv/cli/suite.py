@@ -25,7 +25,7 @@ from irdeconv.passes.form_names import AUTO, CONDITIONS
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.conformance.cases import Case
+    from irdeconv.conformance.cases import SuiteCase
     from irdeconv.conformance.report import SuiteReport
 
 ACTIONS = ("make", "check", "run", "list")
@@ -155,7 +155,7 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise misused(f"--format junit: suite {action} judges nothing")
 
 
-def _gathered(args: argparse.Namespace, console: Console) -> list[Case]:
+def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
     from irdeconv.conformance.suite import gathered
 
     cases, skipped = gathered(

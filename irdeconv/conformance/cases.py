@@ -32,7 +32,7 @@ FULL = ("pairs", "edges", "networks")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class SuiteCase:
     """A layer with a name that files may have; `spoil` names the array that gets an infinity."""
 
     name: str
@@ -66,9 +66,9 @@ def chosen_dialects(names: Sequence[str]) -> list[str]:
 
 def packaged(
     dialects: Sequence[str], sets: Sequence[str], *, full_size: bool = False
-) -> list[Case]:
+) -> list[SuiteCase]:
     """Return the packaged cases of some dialects and sets."""
-    makers: dict[str, Callable[[str], Iterable[Case]]] = {
+    makers: dict[str, Callable[[str], Iterable[SuiteCase]]] = {
         "quick": lambda d: _crossed(d, "quick", 1),
         "pairs": lambda d: _crossed(d, "pairs", 2),
         "edges": _edges,
@@ -77,7 +77,7 @@ def packaged(
     return [case for d in dialects for s in sets for case in makers[s](d)]
 
 
-def selected(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+def selected(cases: Sequence[SuiteCase], patterns: Sequence[str]) -> list[SuiteCase]:
     """Return the cases whose name fits one of the patterns (`*`, `?`); all without a pattern."""
     found = [c for c in cases if not patterns or any(fnmatchcase(c.name, p) for p in patterns)]
     if not found:
@@ -85,14 +85,14 @@ def selected(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
     return found
 
 
-def _crossed(dialect: str, name: str, strength: int) -> Iterator[Case]:
+def _crossed(dialect: str, name: str, strength: int) -> Iterator[SuiteCase]:
     for number, row in enumerate(grid(dialect, strength).rows, 1):
         layer = layer_of(dialect, row, grow=True)
         tests = SETS[name]
-        yield Case(name=f"{dialect}-{name}-{number:03}", set=name, tests=tests, layer=layer)
+        yield SuiteCase(name=f"{dialect}-{name}-{number:03}", set=name, tests=tests, layer=layer)
 
 
-def _edges(dialect: str) -> Iterator[Case]:
+def _edges(dialect: str) -> Iterator[SuiteCase]:
     for edge in EDGES:
         row = dict(edge.row)
         if dialect == "tensorrt" and row.get("axes") == 1:
@@ -102,10 +102,10 @@ def _edges(dialect: str) -> Iterator[Case]:
         except Refused:
             continue  # this dialect has no such layer
         name = f"{dialect}-edge-{edge.name}"
-        yield Case(name=name, set="edges", tests=edge.tests, layer=layer, spoil=edge.spoil)
+        yield SuiteCase(name=name, set="edges", tests=edge.tests, layer=layer, spoil=edge.spoil)
 
 
-def _networks(dialect: str, full_size: bool) -> Iterator[Case]:
+def _networks(dialect: str, full_size: bool) -> Iterator[SuiteCase]:
     for network in NETWORKS:
         row: dict[str, Any] = network.row(full_size=full_size)
         if dialect == "tensorrt" and row["output_padding"]:  # it has none, but a smaller end does
@@ -116,12 +116,12 @@ def _networks(dialect: str, full_size: bool) -> Iterator[Case]:
             continue
         size = "" if full_size else ", with few channels and elements"
         tests = f"{network.network}: K {network.kernel}, S {network.stride}, P {network.pad}{size}"
-        yield Case(
+        yield SuiteCase(
             name=f"{dialect}-network-{network.slug}", set="networks", tests=tests, layer=layer
         )
 
 
-def graph_of(case: Case, inputs: dict[str, Array], constants: dict[str, Array]) -> Graph:
+def graph_of(case: SuiteCase, inputs: dict[str, Array], constants: dict[str, Array]) -> Graph:
     """Return the model of a case in its own dialect: the layer `deconv`, the output `y`."""
     graph = Graph()
     graph.info.name = case.name

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from irdeconv.conformance.cases import Case, chosen_dialects
+from irdeconv.conformance.cases import SuiteCase, chosen_dialects
 from irdeconv.conformance.covering import Row, combinations, covering, crossed
 from irdeconv.conformance.layer import Refused
 from irdeconv.conformance.rows import BASE, CHOICES, OWN, TYPES, base, label, layer_of
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 class LayersFile:
     """The cases of a file, and what of it the dialects do not have, with reasons."""
 
-    cases: list[Case]
+    cases: list[SuiteCase]
     skipped: list[str]
 
 
@@ -169,7 +169,7 @@ class _LayersReader:
 
     def _crossed(
         self, dialect: str, cross: Mapping[str, Any], strength: Any, prefix: str
-    ) -> Iterator[Case]:
+    ) -> Iterator[SuiteCase]:
         mine = {k: v for k, v in cross.items() if k in base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
         plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
@@ -196,9 +196,11 @@ class _LayersReader:
             except Refused as e:
                 self.skipped.append(f"{dialect} has no {_said(row)}: {e}")
                 continue
-            yield Case(name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer)
+            yield SuiteCase(
+                name=name, set="file", tests=f"[cross] of {self.path.name}", layer=layer
+            )
 
-    def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[Case]:
+    def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
         seen: set[str] = set()
         for at, one in enumerate(layers):
             row = {k: _frozen(v) for k, v in one.items() if k not in ("name", "tests")}
@@ -215,7 +217,7 @@ class _LayersReader:
                 message = f"{dialect} has no such layer: {e}"
                 self._wrong("name", message, within="layer", at=at)
                 continue
-            yield Case(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
+            yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
 
 
 def _frozen(value: Any) -> Any:

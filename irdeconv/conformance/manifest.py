@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.conformance.cases import Case
+from irdeconv.conformance.cases import SuiteCase
 from irdeconv.conformance.layer import DIALECTS, SuiteLayer
 from irdeconv.conformance.rows import terms, traits
 from irdeconv.conformance.vectors import loaded
@@ -189,7 +189,7 @@ def is_suite(folder: Path) -> bool:
     return True
 
 
-def heading(case: Case) -> dict[str, Any]:
+def heading(case: SuiteCase) -> dict[str, Any]:
     """Return what the manifest says of a case apart from its arrays and files."""
     op = case.layer.op
     return {

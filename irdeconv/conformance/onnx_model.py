@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from irdeconv.conformance.cases import Case
+from irdeconv.conformance.cases import SuiteCase
 from irdeconv.conformance.vectors import Vectors
 from irdeconv.errors import Diagnostic, UnsupportedError
 from irdeconv.extras import ExtraError, extra
@@ -23,7 +23,7 @@ def require_onnx() -> None:
         raise UnsupportedError(Diagnostic("E506", "error", message)) from e
 
 
-def onnx_model(case: Case, made: Vectors) -> bytes:
+def onnx_model(case: SuiteCase, made: Vectors) -> bytes:
     """Return the model: constants as initializers, the inputs and the output `y`."""
     helper = extra("onnx.helper")
     op: Any = case.layer.op

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.conformance.cases import (
-    Case,
+    SuiteCase,
     chosen_dialects,
     chosen_sets,
     packaged,
@@ -33,7 +33,7 @@ def gathered(
     layers: Place | None = None,
     *,
     full_size: bool = False,
-) -> tuple[list[Case], list[str]]:
+) -> tuple[list[SuiteCase], list[str]]:
     """Return the cases of a choice, and what of a file of layers the dialects do not have."""
     wanted = chosen_dialects(dialects or (DIALECT,))
     named = chosen_sets(sets or (() if layers is not None else (SET,)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv import __version__, progress
 from irdeconv.conformance import manifest
-from irdeconv.conformance.cases import Case, graph_of
+from irdeconv.conformance.cases import SuiteCase, graph_of
 from irdeconv.conformance.known import known
 from irdeconv.conformance.manifest import Suite, heading, is_suite
 from irdeconv.conformance.onnx_model import onnx_model, require_onnx
@@ -50,12 +50,12 @@ class Recipe:
     onnx: bool = False
 
 
-def estimate(cases: Iterable[Case]) -> int:
+def estimate(cases: Iterable[SuiteCase]) -> int:
     """Return about how many bytes the arrays of some cases have."""
     return sum(sizes(case.layer)["bytes"] for case in cases)
 
 
-def require_room(cases: Sequence[Case], limit: int) -> int:
+def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     """Return about how many bytes the cases take; LimitError where that is more than the limit."""
     total = estimate(cases)
     largest = max(cases, key=lambda c: sizes(c.layer)["products"])
@@ -98,7 +98,7 @@ def _own(suite: Suite) -> set[str]:
     return {manifest.MANIFEST, *(case.name for case in suite.cases)}
 
 
-def make(folder: Path, cases: Sequence[Case], recipe: Recipe, *, force: bool = False) -> Suite:
+def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: bool = False) -> Suite:
     """Write a suite, all of it or nothing; UsageError for a folder that holds something."""
     if recipe.data not in ("integers", "floats"):
         raise misused(f'data is "{recipe.data}"; it is "integers" or "floats"')
@@ -166,7 +166,7 @@ def _replace(folder: Path, new: Path, old: Path) -> None:
         raise
 
 
-def _write(stage: Path, case: Case, recipe: Recipe) -> dict[str, Any]:
+def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     """Write the files of a case and return its entry in the manifest."""
     place = stage / case.name
     place.mkdir()
@@ -197,7 +197,7 @@ def _write_ir(graph: Graph, path: Path) -> None:
     path.with_suffix(".bin").write_bytes(weights)
 
 
-def _arrays(case: Case, made: Vectors) -> dict[str, Any]:
+def _arrays(case: SuiteCase, made: Vectors) -> dict[str, Any]:
     """Return what the manifest says of a case's arrays."""
 
     def facts(arrays: Mapping[str, Any]) -> dict[str, Any]:
