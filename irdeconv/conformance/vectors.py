@@ -23,7 +23,7 @@ from irdeconv.verify.compare import rounding
 from irdeconv.verify.compare.difference import Allowed
 
 Data = Literal["integers", "floats"]
-LARGEST = 9  # of the integers
+LARGEST_INTEGER = 9  # of the integers
 # 2^n is the largest integer up to which a type has them all.
 _EXACT_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "i64": 63, "i32": 31, "i8": 7}
 _CURVED = ("Tanh", "Sigmoid")  # activations that round
@@ -101,7 +101,7 @@ def _strides(layer: SuiteLayer) -> tuple[int, ...]:
 
 
 def _largest(layer: SuiteLayer) -> int:
-    return max(1, min(LARGEST, math.isqrt(max(int(_room(layer)), 1))))
+    return max(1, min(LARGEST_INTEGER, math.isqrt(max(int(_room(layer)), 1))))
 
 
 def _random(
