@@ -1,0 +1,111 @@
+"""The proof's own reader: what OpenVINO reads, exactly, or a refusal in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irdeconv.proof.model import Fact, Model, Port, Unproved
+from irdeconv.proof.reader import read, shape_of
+
+PARAMETER = (
+    '<layer id="0" name="x" type="Parameter" version="opset1">'
+    '<data shape="2,?,3..5" element_type="f32"/>'
+    '<output><port id="0" precision="FP32" names="x"/></output></layer>'
+)
+CONST = (
+    '<layer id="1" name="c" type="Const" version="opset1">'
+    '<data element_type="f32" shape="3, 1" offset="4" size="12"/>'
+    '<output><port id="0" precision="FP32"/></output></layer>'
+)
+SUBTRACT = (
+    '<layer id="2" name="d" type="Subtract" version="opset1"><data auto_broadcast="numpy"/>'
+    '<input><port id="7"/><port id="3"/></input>'
+    '<output><port id="1" precision="FP32" names="d,e"/></output></layer>'
+)
+RESULT = (
+    '<layer id="3" name="r" type="Result" version="opset1"><input><port id="0"/></input></layer>'
+)
+EDGES = (
+    '<edge from-layer="1" from-port="0" to-layer="2" to-port="3"/>'
+    '<edge from-layer="0" from-port="0" to-layer="2" to-port="7"/>'
+    '<edge from-layer="2" from-port="1" to-layer="3" to-port="0"/>'
+)
+XML = (
+    f'<?xml version="1.0"?><net name="m" version="11"><layers>{RESULT}{SUBTRACT}{CONST}{PARAMETER}'
+    f"</layers><edges>{EDGES}</edges><rt_info/></net>"
+)
+WEIGHTS = np.arange(4, dtype="<f4").tobytes()
+
+
+def written(folder: Path, xml: str = XML, weights: bytes = WEIGHTS) -> Model:
+    (folder / "m.xml").write_text(xml, "utf-8")
+    (folder / "m.bin").write_bytes(weights)
+    return read(folder / "m.xml")
+
+
+def test_a_model_is_read_in_the_order_of_its_edges_and_ports(tmp_path: Path) -> None:
+    model = written(tmp_path)
+    assert [str(y) for y in model.layers] == [
+        'Parameter "x"', 'Const "c"', 'Subtract "d"', 'Result "r"'
+    ]  # fmt: skip
+    assert model.layers[2].inputs == (Port(0), Port(1))  # by position, whatever the ids
+    assert (model.parameters, model.results, model.rest) == ((0,), (3,), "version 11")
+    assert model.layers[0].outputs == (Fact("f32", (2, (0, None), (3, 5))),)
+    constant = model.layers[1].elements
+    assert constant is not None
+    assert constant.type == "f32"
+    np.testing.assert_array_equal(constant.array, [[1], [2], [3]])
+    assert model.layers[1].attributes == {"element_type": "f32", "shape": "3,1"}
+    assert model.layers[3].names == (("d", "e"),)
+
+
+def test_partial_shapes() -> None:
+    assert shape_of("") == ()
+    assert shape_of("...") is None
+    assert shape_of("1, ?,-1,2..5,..9,3..") == (
+        1, (0, None), (0, None), (2, 5), (0, 9), (3, None)
+    )  # fmt: skip
+
+
+REFUSED = {
+    "shape_text": ("2,?,3..5", "2,x", "shape"),
+    "shape_interval": ("2,?,3..5", "5..2", "shape"),
+    "size": ('size="12"', 'size="13"', "12|13"),
+    "offset": ('offset="4"', 'offset="8"', "8..20"),
+    "element_type": ('element_type="f32" shape="3', 'element_type="F32" shape="3', "F32"),
+    "id_twice": ('layer id="1"', 'layer id="0"', "twice"),
+    "port_twice": ('<port id="3"/>', '<port id="7"/>', "one id"),
+    "id_text": ('layer id="1"', 'layer id="0x1"', "0x1"),
+    "arabic_digits": ('layer id="1"', 'layer id="\u0661"', "natural number"),
+    "no_port": ('to-port="7"', 'to-port="8"', "nowhere"),
+    "no_layer": ('to-layer="3"', 'to-layer="9"', "nowhere"),
+    "two_edges": ('to-port="7"', 'to-port="3"', "two edges"),
+    "cycle": ('from-layer="0" from-port="0"', 'from-layer="2" from-port="1"', "own output"),
+    "unknown": ("<input>", "<inputs/><input>", "inputs"),
+    "data_twice": ('<data auto_broadcast="numpy"/>', "<data/><data/>", "2 times"),
+    "doctype": ("<net ", '<!DOCTYPE net [<!ENTITY a "b">]><net ', "DOCTYPE"),
+    "version": ('version="11"', 'version="7"', "version 10 or 11"),
+    "cut": ("</net>", "", "m.xml"),
+    "mean_image": ("<rt_info/>", '<pre-process><mean offset="0"/></pre-process>', "weights file"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_what_is_not_exact_is_refused(case: str, tmp_path: Path) -> None:
+    old, new, message = REFUSED[case]
+    assert old in XML
+    with pytest.raises(Unproved, match=message):
+        written(tmp_path, XML.replace(old, new, 1))
+
+
+def test_files_that_are_no_files(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.xml", Path("/dev/zero")):
+        with pytest.raises(Unproved):
+            read(path)
+    written(tmp_path)
+    (tmp_path / "m.bin").unlink()
+    with pytest.raises(Unproved, match="weights"):
+        read(tmp_path / "m.xml")
