@@ -1,0 +1,122 @@
+"""Mutants of lowered files: what the runtime says of each, and what the checker says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from irdeconv.cli.main import main
+from support import edit_kinds, edit_parts, edit_wiring
+from support.edit_kinds import Edit
+from support.ir_edit import Ir
+from support.mutation_bases import Base, random_base
+from support.runtime_truth import Compiled, RefusedError, same
+
+EDITS: tuple[Edit, ...] = (*edit_kinds.KINDS, *edit_wiring.KINDS, *edit_parts.KINDS)
+PATIENCE = 10.0  # seconds for one answer
+EQUAL, VALUES, INTERFACE, INVALID = "equal", "other values", "other interface", "invalid"
+DEADLY = "deadly"  # the runtime dies of it
+ACCEPTED, REFUSED, CRASHED = "accepted", "refused", "crashed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One mutant: `truth` by the runtime, `verdict` of the checker, `reason` in its words."""
+
+    kind: str
+    text: str
+    truth: str
+    verdict: str
+    reason: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the checker says equal of what is not, or says nothing."""
+        return self.verdict == CRASHED or (self.verdict == ACCEPTED and self.truth != EQUAL)
+
+
+def mutants(seed: int, number: int, count: int, first: int = 0) -> Iterator[Outcome]:
+    """Judge `count` mutants of the random model `number`, from `first` on.
+
+    Each comes twice: with what the checker says, then also with what the runtime says, which some
+    files kill.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        base = random_base(np.random.default_rng([seed, number]), folder)
+        for i in range(first, count):
+            rng = np.random.default_rng([seed, number, i])
+            # A name of its own: the runtime maps files, and may still hold the last one.
+            path = folder / f"mutant{i}.xml"
+            kind, text = edited(base, rng, number * count + i, path)
+            verdict, reason = answer(base.original, path)
+            where = f"--seed {seed} {number}:{i} {text}; {base.text}"
+            outcome = Outcome(kind, where, DEADLY, verdict, reason)
+            yield outcome
+            yield replace(outcome, truth=judged(base, path))
+
+
+def edited(base: Base, rng: np.random.Generator, turn: int, path: Path) -> tuple[str, str]:
+    """Write a mutant; kinds take turns, and one that finds nothing gives way to the next."""
+    for step in range(len(EDITS)):
+        edit = EDITS[(turn + step) % len(EDITS)]
+        ir = base.ir.copy()
+        text = edit(ir, rng)
+        if text is not None and not ir.same(base.ir):
+            ir.write(path)
+            return edit.__name__, text
+    raise AssertionError("every model can be edited")
+
+
+def judged(base: Base, path: Path) -> str:
+    """Return what the runtime says of a mutant beside the file it was made of."""
+    if Ir.read(path).has_cycle():  # of these the runtime dies
+        return INVALID
+    try:
+        mutant = Compiled(path)
+    except RefusedError:
+        return INVALID
+    if mutant.interface != base.compiled.interface:
+        return INTERFACE
+    for feeds, wanted in zip(base.feeds, base.wanted, strict=True):
+        try:
+            if not same(mutant.run(feeds), wanted):
+                return VALUES
+        except RefusedError:
+            return VALUES
+    return EQUAL
+
+
+def answer(original: Path, lowered: Path, *more: str) -> tuple[str, str]:
+    """Return the verdict of `check-certificate` and the first line that says why."""
+    out, start = io.StringIO(), time.perf_counter()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = main(["check-certificate", str(original), str(lowered), "-q", *more])
+    except BaseException as e:
+        if isinstance(e, KeyboardInterrupt):
+            raise
+        return CRASHED, f"{type(e).__name__}: {e}"
+    spent = time.perf_counter() - start
+    if code == 0:
+        return ACCEPTED, ""
+    lines = [s.strip() for s in out.getvalue().splitlines() if s.strip()]
+    said = [s for s in lines if "FAIL" in s or "error" in s] or lines or [""]
+    reason = f"exit {code}: {said[0]}"
+    if code == 70 or code < 0 or spent > PATIENCE:
+        return CRASHED, f"{reason} ({spent:.1f} s)"
+    return REFUSED, reason
+
+
+def without_numbers(text: str) -> str:
+    """A message by which causes are counted."""
+    text = re.sub(r"/\S+\.xml[:\d]*", "FILE", re.sub(r'"[^"]*"', '"..."', text))
+    return re.sub(r"-?\d+", "#", text)

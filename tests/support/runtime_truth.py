@@ -1,0 +1,77 @@
+"""What OpenVINO says of a written IR: whether it is one, its interface, what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+Interface = tuple[Any, ...]
+
+
+class RefusedError(Exception):
+    """OpenVINO does not read, compile or run a model; the text has its first line."""
+
+
+@cache
+def core() -> Any:
+    """The runtime. Importing it takes half a second, so nothing here does it before."""
+    import openvino
+
+    return openvino.Core()
+
+
+class Compiled:
+    """A model that OpenVINO accepts."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.model = core().read_model(path)
+            self.interface = _interface(self.model)
+            self.compiled = core().compile_model(self.model, "CPU", CONFIG)
+        except Exception as e:  # whatever the runtime throws
+            raise RefusedError(first_line(e)) from None
+
+    def run(self, feeds: Sequence[Any]) -> list[Any]:
+        """Return the outputs and states of two runs in a row on the inputs in their order."""
+        try:
+            request = self.compiled.create_infer_request()
+            out = []
+            for _ in range(2):
+                done = request.infer(dict(enumerate(feeds)), share_outputs=False)
+                out += [np.array(v) for v in done.values()]
+                states = sorted(request.query_state(), key=lambda s: s.name)
+                out += [np.array(s.state.data) for s in states]
+        except Exception as e:
+            raise RefusedError(first_line(e)) from None
+        return out
+
+
+def first_line(e: Exception) -> str:
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    return lines[-1] if lines else type(e).__name__
+
+
+def _interface(model: Any) -> Interface:
+    """Names, types and shapes of inputs and outputs in their order, and the variables."""
+    ends = [
+        tuple((sorted(p.names), str(p.element_type), str(p.partial_shape)) for p in ports)
+        for ports in (model.inputs, model.outputs)
+    ]
+    variables = sorted(
+        (v.info.variable_id, str(v.info.data_shape), str(v.info.data_type))
+        for v in model.get_variables()
+    )
+    return (*ends, tuple(variables))
+
+
+def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two runs gave equal arrays, element for element."""
+    return len(a) == len(b) and all(
+        x.shape == y.shape and x.dtype == y.dtype and np.array_equal(x, y)
+        for x, y in zip(a, b, strict=True)
+    )
