@@ -37,9 +37,10 @@ from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.op import TYPES
 from irdeconv.ops.basic import Opaque
-from irdeconv.passes.overrides import ShapeLike, parse_shape_like
+from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.recognise import recognise
 from irdeconv.source import Location, SourceFile
+from irdeconv.spec import Shape
 from irdeconv.text import parse
 
 Weights = str | PathLike[str] | bytes | Literal[False]
@@ -120,8 +121,8 @@ def graph_of(
     Files are told apart by their content: IR, ONNX, a JSON dump of oneDNN Graph, the text form.
     `weights` is the `.bin` of an IR (False: the structure alone is read), or an .npz or "random"
     (with `seed`) of a dump.
-    `shapes` makes open input shapes of ONNX models and dumps exact while they are imported;
-    otherwise they are not looked at.
+    `shapes` makes open input shapes of ONNX models and dumps exact while they are imported; in an
+    IR what is written for zero-insertions is recognised where it is one at these shapes.
     Operations of an IR that irdeconv does not know stay as the file declares them.
     Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
     model, UsageError (also a TypeError) for what is no model and for arguments that it does not
@@ -139,8 +140,16 @@ def graph_of(
     if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
     if not isinstance(_held(model), Graph):
-        recognise(loaded.graph)
+        recognise(loaded.graph, _wanted(loaded.graph, how.shapes))
     return loaded.graph
+
+
+def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
+    """Return shapes by node; none where they do not fit, which whoever infers will say."""
+    try:
+        return input_shapes(graph, shapes)
+    except UsageError:
+        return {}
 
 
 def _prevents(error: Diagnostic, graph: Graph) -> bool:

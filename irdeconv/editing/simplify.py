@@ -83,17 +83,20 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     what no result needs go; pairs of Reshape, Transpose or Convert are joined. A folded constant is
     at most `max_growth` bytes larger than what it is computed of. Weights stay compressed unless
     `decompress` is set. The bits are those of running node by node: of a graph that fuses otherwise
-    they may differ by rounding. Raises InferenceError where the graph does not fit together.
+    they may differ by rounding. Nothing follows from the shapes that a file declares for unknown
+    operations. Raises InferenceError where the graph does not fit together.
     """
     work = inferred(graph)
+    infer_specs(work, believe=False)
     before, bytes_before = _counts(work), _constant_bytes(work)
     limits, steps = FoldingLimits(max_growth, decompress), Counter(dead=remove_dead(work, set()))
     for _ in range(_PASSES_AT_MOST):
         done = _round(work, limits)
         steps += done
-        infer_specs(work)
+        infer_specs(work, believe=False)
         if not done:
             break
+    infer_specs(work)
     work.lint()
     unique_names(work)
     report = SimplificationReport(

@@ -20,12 +20,14 @@ def infer_specs(
     shapes: Mapping[int, Shape | None] | None = None,
     *,
     remarks: bool = False,
+    believe: bool = True,
 ) -> list[Diagnostic]:
     """Fill in the specs of every node in place and return everything that does not fit.
 
     `shapes` overrides the shapes of Parameters by node id. A node that fails keeps its declared
     specs, so that one mistake is reported once. `remarks` adds warnings and compares the declared
-    with the inferred specs.
+    with the inferred specs. Unknown operations have the specs that the file declares, or if they
+    are not to be believed none.
     """
     problems = Collector()
     for node in progress.each("inferring shapes", graph.topological()):
@@ -37,6 +39,8 @@ def infer_specs(
             report(problems, graph, node, e.problem if isinstance(e, OpError) else unfit)
             node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
+        if not believe and isinstance(node.op, Opaque):
+            specs = (Spec(None, None),) * len(specs)
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = specs

@@ -1,27 +1,33 @@
 """Reading back: the written spelling of ZeroInsertion becomes ZeroInsertion again.
 
 The writer marks the last node of the spelling in its rt_info, which other readers ignore. The mark
-is only a hint: the three nodes must also be what the writer makes of it.
+is only a hint: the three nodes must also be what the writer makes of it, by shapes that follow from
+the model's inputs. What ports declare says nothing, nor do the outputs of unknown operations.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
+from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.passes.builder import GraphBuilder, constant
+from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.rewrite import replace_node, sweep
-from irdeconv.spec import Array, is_static
+from irdeconv.spec import DYNAMIC, Array, Shape, Spec, bounds, compatible, format_shape, is_static
 
 MARK = "irdeconv_zero_insertion"
 _MARKED = re.compile(
-    rf'<attribute name="{MARK}" version="0" strides="([0-9,]+)"( trailing="true")?'
+    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"'
+    r'( trailing="true")?',
+    re.ASCII,
 )
 
 
@@ -32,23 +38,54 @@ def mark(strides: tuple[int, ...], trailing: bool) -> str:
     return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}"{more} /></rt_info>'
 
 
-def recognise(graph: Graph) -> int:
-    """Replace marked spellings in place by ZeroInsertion and Pad; returns how many."""
+def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) -> int:
+    """Replace marked spellings in place by ZeroInsertion and Pad; returns how many.
+
+    `shapes` overrides those of Parameters by node id. A graph that does not fit together stays.
+    """
+    marked = [(n, m) for n in graph.nodes("Reshape") if (m := _MARKED.search(n.rt_info or ""))]
+    if not marked:
+        return 0
+    before = {n.id for n in graph.nodes()}
+    problems = infer_specs(graph, shapes, believe=False)
     count = 0
-    for node in list(graph.nodes("Reshape")):
-        marked = _MARKED.search(node.rt_info or "")
-        if marked:
-            strides = tuple(map(int, marked[1].split(",")))
-            count += _recognise(graph, node, core.ZeroInsertion(strides, bool(marked[2])))
-    for node in graph.nodes() if count else ():
-        if node.specs is not None:
-            node.declared, node.specs = tuple(s.without_value() for s in node.specs), None
+    if not any(d.severity == "error" for d in problems):
+        for node, found in marked:
+            strides = tuple(map(int, found[1].split(",")))
+            insertion = core.ZeroInsertion(strides, bool(found[2]))
+            count += 0 not in strides and _recognise(graph, node, insertion)
+    for node in graph.nodes():
+        if node.id not in before and node.specs is not None:
+            node.declared = tuple(s.without_value() for s in node.specs)
+        node.specs = None
     return count
+
+
+def misfits(graph: Graph) -> list[Diagnostic]:
+    """Return an error (E300) for each recognised zero-insertion that the file fixes to other sizes.
+
+    A file that states the target of the Reshape as numbers computes nothing else where the model's
+    inputs are given other shapes after it was read.
+    """
+    return [
+        Diagnostic(
+            "E300",
+            "error",
+            f'ZeroInsertion "{node.name}": the file spells it by a Reshape to '
+            f"{format_shape(node.declared[0].shape)}, which does not fit the data "
+            f"{graph.spec(graph.inputs_of(node.id)[0])}",
+            node.location,
+            layer=node.name,
+            hint="lower the original at these shapes, or with open ones",
+        )
+        for node in graph.nodes("ZeroInsertion")
+        if node.declared and not compatible(node.declared[0].shape, node.spec().shape)
+    ]
 
 
 def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bool:
     """Replace a spelling, and unless it is trailing the Pad behind it, which lacks zeros."""
-    source = _spread_source(graph, reshape, insertion.strides)
+    source = _spread_source(graph, reshape, insertion)
     users = graph.users(Value(reshape.id))
     if source is None or (not insertion.trailing and len(users) != 1):
         return False
@@ -60,8 +97,12 @@ def _recognise(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> bo
         before |= {i.node for i in graph.inputs_of(pad.id)}
         if end is None:
             return False
+    fixed = constant(graph, graph.inputs_of(reshape.id)[1]) is not None
     reshape.rt_info = None
-    replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source))
+    made = replace_node(graph, reshape, lambda _, b, *__: b.add(insertion, source)).made
+    if not fixed:  # the file computes the target: it suits other shapes of the inputs as well
+        spread = graph.node(made[-1])
+        spread.specs = tuple(Spec(s.dtype, (DYNAMIC,) * (s.rank or 0)) for s in spread.specs or ())
     if pad is not None and end is not None:
         _lengthen(graph, pad, end)
     sweep(graph, sorted(before))
@@ -81,12 +122,12 @@ def _lengthen(graph: Graph, pad: Node, end: Array | Value) -> None:
     def longer(op: Pad12, b: GraphBuilder, x: Value, begin: Value, *_: Value) -> Value:
         return b.add(op, x, begin, b.const(end) if isinstance(end, np.ndarray) else end)
 
-    made = replace_node(graph, pad, longer).made
-    graph.node(made[-1]).specs = pad.declared  # the same tensor as before
+    replace_node(graph, pad, longer)
 
 
-def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Value | None:
+def _spread_source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value | None:
     """Return what is spread, where the nodes in front of `reshape` are the spelling."""
+    strides = insertion.strides
     pad = graph.node(graph.inputs_of(reshape.id)[0].node)
     if not isinstance(reshape.op, Reshape) or not isinstance(pad.op, Pad12):
         return None
@@ -95,6 +136,12 @@ def _spread_source(graph: Graph, reshape: Node, strides: tuple[int, ...]) -> Val
     if not isinstance(unsqueezed.op, Unsqueeze) or fill or pad.op.pad_mode != "constant":
         return None
     source, axes = graph.inputs_of(unsqueezed.id)
+    shape = graph.spec(source).shape
+    if shape is None or len(shape) != 2 + len(strides):
+        return None
+    rows = zip(shape[2:], strides, strict=True)
+    if not insertion.trailing and any(s > 1 and bounds(d)[0] == 0 for d, s in rows):
+        return None  # of an empty axis the surplus zeros are not what ZeroInsertion leaves out
     behind = np.arange(3, 3 + 2 * len(strides), 2)
     wanted = np.zeros(2 + 2 * len(strides), np.int64)
     wanted[behind] = [s - 1 for s in strides]
@@ -120,7 +167,7 @@ def _keeps_elements(graph: Graph, reshape: Node, source: Value, strides: tuple[i
             and not reshape.op.special_zero  # type: ignore[attr-defined]
         )
     shape = graph.spec(source).shape
-    if shape is None or len(shape) != len(factors) or not is_static(shape):
+    if not is_static(shape):
         return False
     if reshape.op.special_zero and not known.all():  # type: ignore[attr-defined]
         return False

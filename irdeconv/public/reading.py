@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from irdeconv import text
-from irdeconv.errors import Diagnostic, UsageError
+from irdeconv.errors import Diagnostic, InferenceError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
@@ -15,6 +15,7 @@ from irdeconv.models import ModelLike, OnnxModel, Reading, Weights, diagnose, gr
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs, require_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
+from irdeconv.passes.recognise import misfits
 from irdeconv.text import parse as parse
 from irdeconv.text.printer import ELIDED
 
@@ -101,7 +102,7 @@ def validate(
     try:
         graph.lint()
         wanted = input_shapes(graph, shapes or {})
-        problems = infer_specs(graph, wanted, remarks=True)
+        problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
         # The shapes that a file declares are those of the inputs that it declares.
         found += [d for d in problems if not (wanted and d.code == "W202")]
     except (GraphError, UsageError) as e:
@@ -138,6 +139,8 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
     require_specs(out)
+    if overrides and (wrong := misfits(out)):
+        raise InferenceError(wrong)
     return out
 
 

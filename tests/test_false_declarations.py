@@ -1,0 +1,223 @@
+"""Files whose ports and marks say something else than their layers compute.
+
+OpenVINO ignores what ports declare and every mark, so whatever reads such a file must take it for
+the model that it is: the same values, or a diagnostic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.dialects.openvino import ConvolutionBackpropData
+from irdeconv.errors import InferenceError
+from irdeconv.graph import Graph, Value
+from irdeconv.ops.activation import ReLU
+from support import irbuild as ib
+from support.layers import constant, parameter, result
+from support.raising_graphs import numbers
+
+RNG = np.random.default_rng(31)
+W = numbers(RNG, 2, 3, 3, 3)
+X = numbers(RNG, 1, 2, 8, 2)
+MARK = "irdeconv_zero_insertion"
+
+
+def original(shape: Any) -> Graph:
+    """A deconvolution of stride 2 behind a ReLU."""
+    g = Graph()
+    x = parameter(g, shape, np.float32, "x")
+    y = Value(g.add(ReLU(), [x], name="r").id)
+    node = g.add(ConvolutionBackpropData(strides=(2, 2)), [y, constant(g, W, "w")], name="deconv")
+    result(g, Value(node.id), "y")
+    return g
+
+
+@pytest.fixture
+def false_dims(tmp_path: Path) -> Path:
+    """Lowered for [1, 2, 2, 8] and declared so; only the Parameter says [1, 2, 8, 2].
+
+    The Pad in front of the marked Reshape has as many elements at either shape.
+    """
+    path = tmp_path / "false.xml"
+    ird.write(ird.lower(original((1, 2, 2, 8))), path)
+    text = path.read_text()
+    assert 'shape="1,2,2,8"' in text
+    assert MARK in text
+    path.write_text(text.replace('shape="1,2,2,8"', 'shape="1,2,8,2"'))
+    return path
+
+
+def by_hand(x: Any) -> Any:
+    """What the file computes: the zeros come behind each element, the rows of all are regrouped."""
+    wide = np.zeros((1, 2, 8, 2, 2, 2))
+    wide[:, :, :, 0, :, 0] = np.maximum(x, 0)
+    data = np.pad(wide.reshape(1, 2, 4, 16), ((0, 0), (0, 0), (2, 1), (2, 1)))
+    views = np.lib.stride_tricks.sliding_window_view(data, (3, 3), (2, 3))
+    return np.einsum("nchwij,cmij->nmhw", views, W[..., ::-1, ::-1])
+
+
+def shown_by_openvino(path: Path, x: Any) -> Any:
+    ov = pytest.importorskip("openvino")
+    core = ov.Core()
+    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    return core.compile_model(core.read_model(path), "CPU", config)([x])[0]
+
+
+def written(path: Path) -> Graph:
+    again = path.with_name("again.xml")
+    ird.write(path, again)
+    return ird.read(again)
+
+
+VERBS: dict[str, Callable[[Path], Any]] = {
+    "read": ird.read,
+    "write": written,
+    "infer": ird.infer,
+    "lower": lambda p: ird.lower(p).graph,
+    "raise": lambda p: ird.raise_(p).graph,
+    "inspect": lambda p: ird.inspect(p).graph,
+    "extract": lambda p: ird.extract(p, to="y"),
+    "rename": lambda p: ird.rename(p, {"deconv": "other"}),
+    "simplify": lambda p: ird.simplify(p).graph,
+    "compile": ird.compile,
+    "dump": lambda p: ird.parse(ird.dump(p)),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_reads_what_the_layers_compute(verb: str, false_dims: Path) -> None:
+    made = VERBS[verb](false_dims)
+    got = made.run([X]) if verb == "compile" else ird.run(made, [X])
+    assert np.array_equal(next(iter(got.values())), by_hand(X))
+    assert verb == "compile" or not list(getattr(made, "graph", made).nodes("ZeroInsertion"))
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"fuse": False}])
+def test_running(options: Any, false_dims: Path) -> None:
+    assert np.array_equal(next(iter(ird.run(false_dims, [X], **options).values())), by_hand(X))
+
+
+def test_validation_tells_of_the_dims(false_dims: Path) -> None:
+    found = ird.validate(false_dims)
+    assert {d.code for d in found} == {"W202"}
+    assert "r" in {d.layer for d in found}
+
+
+def test_nothing_is_raised_nor_the_same(false_dims: Path) -> None:
+    whole = original((1, 2, 8, 2))
+    assert not [r for r in ird.raise_(false_dims).report if r.pattern]
+    assert not ird.compare(whole, false_dims, [X])
+    assert not ird.check_certificate(whole, false_dims)
+
+
+def test_a_shape_that_is_asked_for_later(tmp_path: Path) -> None:
+    """A file of fixed sizes is no other model where its inputs are reshaped."""
+    path = tmp_path / "fixed.xml"
+    ird.write(ird.lower(original((1, 2, 2, 8))), path)
+    assert list(ird.infer(path).nodes("ZeroInsertion"))
+    regrouped = ird.infer(path, {"x": [1, 2, 8, 2]})
+    assert np.array_equal(ird.run(regrouped, [X])["y"], by_hand(X))
+    graph = ird.read(path)
+    for model in (path, graph):
+        with pytest.raises(InferenceError):
+            ird.infer(model, {"x": [1, 2, 3, 8]})
+    with pytest.raises(InferenceError, match=r"Reshape to \[1,2,3,15\]"):
+        ird.infer(graph, {"x": [1, 2, 8, 2]})
+    assert {d.code for d in ird.validate(graph, shapes={"x": [1, 2, 8, 2]})} == {"E300"}
+    assert ird.infer(graph, {"x": ["0..4", 2, 2, 8]}).results[0].spec().shape is not None
+
+
+def test_open_sizes_stay_open(tmp_path: Path) -> None:
+    path = tmp_path / "open.xml"
+    ird.write(ird.lower(original((1, 2, None, None))), path)
+    for sizes in ((2, 8), (5, 1)):
+        g = ird.infer(path, {"x": [1, 2, *sizes]})
+        assert list(g.nodes("ZeroInsertion"))
+        x = numbers(RNG, 1, 2, *sizes)
+        (want,) = ird.run(original((1, 2, *sizes)), [x]).values()
+        assert np.array_equal(ird.run(ird.infer(ird.read(path), {"x": x.shape}), [x])["y"], want)
+
+
+@pytest.mark.parametrize(
+    "strides", ["0,2", "2", "2,2,2", "2,3", ",", "2,,2", "99999999999999999999,2", "-2,2", ""]
+)
+def test_marks_that_say_something_else(strides: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.xml"
+    ird.write(ird.lower(original((1, 2, 8, 2))), path)
+    (want,) = ird.run(path, [X]).values()
+    path.write_text(
+        re.sub(rf'({MARK}" version="0" strides=)"2,2"', rf'\1"{strides}"', path.read_text())
+    )
+    graph = ird.read(path)
+    assert not list(graph.nodes("ZeroInsertion"))
+    assert np.array_equal(ird.run(graph, [X])["y"], want)
+
+
+def test_a_mark_without_trailing_zeros_where_an_axis_may_be_empty(tmp_path: Path) -> None:
+    path = tmp_path / "m.xml"
+    ird.write(ird.lower(original((1, 2, None, 3))), path)
+    text = path.read_text()
+    assert ' trailing="true"' in text
+    path.write_text(text.replace(' trailing="true"', ""))
+    assert not list(ird.read(path).nodes("ZeroInsertion"))
+
+
+def chain(*layers: str) -> bytes:
+    """A file of layers that each read the one before."""
+    last = range(len(layers) - 1)
+    edges = [
+        f'<edge from-layer="{i}" from-port="{min(i, 1)}" to-layer="{i + 1}" to-port="0"/>'
+        for i in last
+    ]
+    text = "\n".join(["<layers>", *layers, "</layers>", "<edges>", *edges, "</edges>"])
+    return f'<?xml version="1.0"?>\n<net name="m" version="11">\n{text}\n</net>\n'.encode()
+
+
+def test_simplify_folds_nothing_that_an_unknown_operation_declares() -> None:
+    unknown = {"version": "opset8", "inputs": [ib.port(0, (1, 2, 8, 2))]}
+    size = {"version": "opset3", "inputs": [ib.port(0, (1, 2, 2, 8))]}
+    model = chain(
+        ib.parameter(0, "x", (1, 2, 8, 2)),
+        ib.layer(1, "m", "If", outputs=[ib.port(1, (1, 2, 2, 8))], **unknown),
+        ib.layer(2, "s", "ShapeOf", 'output_type="i64"', outputs=[ib.port(1, (4,), "I64")], **size),
+        ib.layer(3, "y", "Result", inputs=[ib.port(0, (4,), "I64")]),
+    )
+    simple = ird.simplify(model).graph
+    assert list(simple.nodes("ShapeOf"))
+    assert str(simple.find("m")[0].spec()) == "f32[1,2,2,8]"  # written as it was declared
+
+
+def declared_convert() -> bytes:
+    """Integers through u8, whose port declares i64."""
+    data = {"inputs": [ib.port(0, (4,), "I64")], "outputs": [ib.port(1, (4,), "I64")]}
+    return chain(
+        ib.parameter(0, "x", (4,), "i64"),
+        ib.layer(1, "narrow", "Convert", 'destination_type="u8"', **data),
+        ib.layer(2, "wide", "Convert", 'destination_type="i64"', **data),
+        ib.layer(3, "y", "Result", inputs=[ib.port(0, (4,), "I64")]),
+    )
+
+
+@pytest.mark.parametrize("verb", [ird.infer, lambda m: ird.simplify(m).graph, ird.read])
+def test_a_declared_element_type_is_not_believed(verb: Callable[[bytes], Graph]) -> None:
+    model = declared_convert()
+    assert [(d.code, d.layer) for d in ird.validate(model)] == [("W203", "narrow")]
+    x = np.array([3, 255, 256, 777], np.int64)
+    assert next(iter(ird.run(verb(model), [x]).values())).tolist() == [3, 255, 0, 9]
+
+
+@pytest.mark.oracles
+def test_openvino_computes_the_same(false_dims: Path, tmp_path: Path) -> None:
+    assert np.array_equal(shown_by_openvino(false_dims, X), by_hand(X))
+    assert ird.compare(false_dims, "openvino", [X])
+    path = tmp_path / "c.xml"
+    path.write_bytes(declared_convert())
+    x = np.array([3, 255, 256, 777], np.int64)
+    assert shown_by_openvino(path, x).tolist() == [3, 255, 0, 9]
