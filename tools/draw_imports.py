@@ -57,8 +57,8 @@ LEVELS = (
         "the arrows of the data flow",
     ),
     (
-        "verify/proof verify/onnx_models verify/compare inspection explanation benchmark "
-        "conformance",
+        "verify/proof verify/onnx_models verify/raising verify/compare inspection explanation "
+        "benchmark conformance",
         "proving, comparing, showing, explaining, timing, conformance",
     ),
     ("models", "whatever is given becomes a graph"),

@@ -13,13 +13,14 @@ from irdeconv.passes.form_names import FALLBACK
 from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.profile import Profile
-from irdeconv.passes.raising import Raised, raise_deconvolutions
+from irdeconv.passes.raising import Raised
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
 from irdeconv.verify.proof.certificate import Certificate, check, probe_layers
 from irdeconv.verify.proof.certificate import certify as _certify
 from irdeconv.verify.proof.certified import Certificates
 from irdeconv.verify.proof.report import CheckReport
+from irdeconv.verify.raising.proved import raise_proved
 
 
 def lower(
@@ -49,7 +50,8 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 
     Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
-    must be constants. Raises UsageError for an unknown pattern, InferenceError where the graph does
+    must be finite constants. What is not proved equal for every size of the data stays, and the
+    report says why. Raises UsageError for an unknown pattern, InferenceError where the graph does
     not fit together.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
@@ -58,7 +60,7 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     up1: zero-insertion -> ConvolutionBackpropData
     up2: zero-insertion -> GroupConvolutionBackpropData
     """
-    return raise_deconvolutions(graph_of(model), only)
+    return raise_proved(graph_of(model), only)
 
 
 def certify(model: ModelLike, lowered: ModelLike) -> Certificates:

@@ -11,7 +11,6 @@ from typing import Any
 from irdeconv.errors import misused
 from irdeconv.graph import Graph
 from irdeconv.passes.lower_deconv import lower
-from irdeconv.passes.raising import raise_deconvolutions
 from irdeconv.passes.standardize import standardize
 from irdeconv.reducing.commands import (
     INPUTS,
@@ -28,13 +27,14 @@ from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.spec import Array
 from irdeconv.verify.compare.peer import openvino
+from irdeconv.verify.raising.proved import raise_proved
 
 TIMEOUT = 300.0  # seconds
 NOT_RUN = (126, 127)  # exit codes
 PEER = "openvino"
 VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
-    "raise": lambda c: raise_deconvolutions(c.graph),
+    "raise": lambda c: raise_proved(c.graph),
     "run": lambda c: plan_of(c.graph, c.feeds).run(c.feeds),
     "write": lambda c: standardize(c.graph),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -27,58 +27,110 @@ from irdeconv.suggest import did_you_mean
 CORES = (*CONVOLVING, "Concat")
 
 
-def raise_deconvolutions(graph: Graph, only: Collection[str] | None = None) -> Raised:
+Prover = Callable[[Graph, Graph], Mapping[str, str]]
+
+
+def raise_deconvolutions(
+    graph: Graph, only: Collection[str] | None = None, prove: Prover | None = None
+) -> Raised:
     """Return a copy of the graph in which decompositions are deconvolutions again.
 
-    `only` names the patterns to look for. Raises UsageError for an unknown one, InferenceError
-    where the graph does not fit together.
+    `only` names the patterns to look for. `prove(raised, source)` returns the deconvolutions that
+    are not proved, with the reason; their decompositions stay. Raises UsageError for an unknown
+    pattern, InferenceError where the graph does not fit together.
     """
     for name in only or ():
         if name not in PATTERNS:
             hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
             raise misused(f'there is no pattern "{name}"', hint)
     wanted = frozenset(PATTERNS if only is None else only)
-    out = inferred(graph)
-    dead = {n.id for n in out.nodes()} - out.live()
-    cores = [n for n in out.topological() if n.type in CORES and n.id not in dead]
-    layers: list[RaisedLayer] = []
-    named = {n.id for n in out.nodes()}
-    # Joined convolutions come before single ones.
-    for core in progress.each(
-        "raising", sorted(cores, key=lambda n: n.type != "Concat"), name=attrgetter("name")
-    ):
-        while core.id in out:
-            layer = _raise_one(out, core, wanted, named)
+    source = inferred(graph)
+    kept: dict[int, str] = {}
+    while True:
+        made = _RaisingAttempt(source, wanted, kept)
+        refused = made.refused(source, prove)
+        if not refused:
+            return made.result()
+        kept |= refused
+
+
+class _RaisingAttempt:
+    """One attempt: all decompositions are raised but those at `kept` cores, given with reasons."""
+
+    def __init__(self, source: Graph, wanted: Collection[str], kept: Mapping[int, str]) -> None:
+        self.graph = source.copy()
+        self.layers: list[RaisedLayer] = []
+        self.made: dict[int, int] = {}  # deconvolutions: their cores
+        self._named = {n.id for n in source.nodes()}
+        self._dead = self._named - self.graph.live()
+        # What unknown operations declare is no ground to stand on.
+        infer_specs(self.graph, believe=False)
+        cores = [n for n in source.topological() if n.type in CORES and n.id not in self._dead]
+        # Joined convolutions come before single ones.
+        for core in progress.each(
+            "raising", sorted(cores, key=lambda n: n.type != "Concat"), name=attrgetter("name")
+        ):
+            if core.id in kept:
+                self.layers.append(RaisedLayer(core.name, core.type, None, kept[core.id]))
+            else:
+                self._raise(core.id, wanted)
+        unique_names(self.graph, self._named)
+        self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
+        self.graph.lint()
+
+    def _raise(self, core: int, wanted: Collection[str]) -> None:
+        """Raise what a core belongs to, and what it then belongs to."""
+        while core in self.graph:
+            layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
             if layer is not None:
-                layers.append(layer)
-                remove_dead(out, dead)
-            if layer is None or layer.pattern is None:
-                break
-    unique_names(out, named)
-    infer_specs(out)
-    out.lint()
-    layers.sort(key=lambda r: r.pattern is None)
-    return Raised(out, RaisingReport(tuple(layers)))
+                self.layers.append(layer)
+                remove_dead(self.graph, self._dead)
+            if made is None:
+                return
+            self.made[made] = core
+
+    def refused(self, source: Graph, prove: Prover | None) -> dict[int, str]:
+        """Return the cores whose decompositions have to stay, and why."""
+        if not self.made:
+            return {}
+        if self.problems:
+            why = f"the raised graph would not fit together: {self.problems[0].message}"
+            return dict.fromkeys(self.made.values(), why)
+        unproved = prove(self.graph, source) if prove else {}
+        names = {i: self.graph.node(i).name for i in self.made}
+        return {self.made[i]: unproved[n] for i, n in names.items() if n in unproved}
+
+    def result(self) -> Raised:
+        """Return the graph and the report, raised layers first."""
+        layers = sorted(self.layers, key=lambda r: r.pattern is None)
+        return Raised(self.graph, RaisingReport(tuple(layers)))
 
 
 def _raise_one(
     graph: Graph, core: Node, wanted: Collection[str], named: set[int]
-) -> RaisedLayer | None:
-    """Raise what a core belongs to; None where nothing speaks for a deconvolution.
+) -> tuple[RaisedLayer | None, int | None]:
+    """Raise what a core belongs to; return the record and the id of the new deconvolution.
 
-    `named` gets the node that takes over a name.
+    There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
+    over a name.
     """
     site = RaisingSite(graph, core)
     if not site.is_complete:
-        return None
+        return None, None
     decomposition = site.best()
     if decomposition is None:
         if not site.is_candidate:
-            return None
+            return None, None
         reason = "; ".join(site.refused) or "nothing enlarges its axes by whole factors"
-        return RaisedLayer(core.name, core.type, None, reason)
+        return RaisedLayer(core.name, core.type, None, reason), None
     pattern = _pattern(core, decomposition)
-    return _replace(graph, site, decomposition, pattern, named) if pattern in wanted else None
+    if pattern not in wanted:
+        return None, None
+    try:
+        return _replace(graph, site, decomposition, pattern, named)
+    except OpError as e:
+        reason = f"the deconvolution would be wrong: {e}"
+        return RaisedLayer(core.name, core.type, None, reason), None
 
 
 def _pattern(core: Node, decomposition: Decomposition) -> str:
@@ -91,8 +143,11 @@ def _pattern(core: Node, decomposition: Decomposition) -> str:
 
 def _replace(
     graph: Graph, site: RaisingSite, decomposition: Decomposition, pattern: str, named: set[int]
-) -> RaisedLayer:
-    """Put the deconvolution in the place of the last node of its decomposition."""
+) -> tuple[RaisedLayer, int | None]:
+    """Put the deconvolution in the place of the last node of its decomposition.
+
+    OpError where it would not be a valid one.
+    """
     core, end, made = site.core, graph.node(decomposition.end), decomposition.raising
     before = products(graph, site.convolutions)
     op = _operation(made)
@@ -107,17 +162,14 @@ def _replace(
         bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
         return b.add(Add(), y, b.const(bias))
 
-    try:
-        change = replace_node(graph, end, build)
-    except OpError as e:
-        return RaisedLayer(core.name, core.type, None, f"the deconvolution would be wrong: {e}")
+    change = replace_node(graph, end, build)
     if change.skipped:
-        return RaisedLayer(core.name, core.type, None, change.skipped)
+        return RaisedLayer(core.name, core.type, None, change.skipped), None
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
     named.add(change.made[-1])
     if end.type in CONVOLVING:
         new.name = new.name.replace(end.type, op.type)
-    return RaisedLayer(
+    record = RaisedLayer(
         name=new.name if decomposition.bias is None else end.name,
         type=op.type,
         pattern=pattern,
@@ -127,16 +179,22 @@ def _replace(
         exact=made.exact,
         note=_note(made),
     )
+    return record, new.id
 
 
 def _operation(made: Raising) -> BackpropData:
-    return backprop_data(made.filter.shape[0])(
+    """Return the deconvolution; OpError where it is none that OpenVINO takes."""
+    op = backprop_data(made.filter.shape[0])(
         strides=made.strides,
         pads_begin=made.pads_begin,
         pads_end=made.pads_end,
         dilations=made.dilations,
         output_padding=made.output_padding,
     )
+    for problem in op.check():
+        if problem.severity == "error":
+            raise OpError.of(problem)
+    return op
 
 
 def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:

@@ -229,6 +229,8 @@ class RaisingSite:
             real[p.id] if p.id in real else ChannelBlock(steps.zeros(Value(p.id), 1, made), ())
             for p in self._parts()
         ]
+        if any(b.sizes != tuple(made[2:]) for b in real.values()):
+            raise Unreadable("the convolutions that are joined have different sizes")
         made[1] = Size.of(sum(b.count for b in blocks))
         core = RaisingCandidate(source, self.core.id, blocks, made, Tensor.source(made))
         return [c for c in self._ends(core, steps) if c.enlarges > 1]
@@ -244,6 +246,8 @@ class RaisingSite:
         w = folded(graph, weights)
         if w is None:
             raise Unreadable("the filter is no constant")
+        if not _is_finite(w):
+            raise Unreadable("the filter is not finite")
         if any(s != 1 for s in op.strides):
             raise Unreadable(f"the convolution has the strides {list(op.strides)}")
         w = w if part.type == "GroupConvolution" else w[None]
@@ -252,6 +256,8 @@ class RaisingSite:
         signals = self._read(data, source, shape, steps, w)
         spans = [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)]
         pads = _pads(op, spans)
+        if min(map(min, pads), default=0) < 0:
+            raise Unreadable("the convolution has negative pads, which OpenVINO refuses")
         signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
         sizes = tuple(s.size - r for s, r in zip(signals, spans, strict=True))
         steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
@@ -320,7 +326,7 @@ class RaisingSite:
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
         rank, channels = len(tensor.axes), tensor.shape[1].number or 0
-        if array is None or array.ndim > rank:
+        if array is None or array.ndim > rank or not _is_finite(array):
             return None
         shape = (*(1,) * (rank - array.ndim), *array.shape)
         if any(n != 1 for a, n in enumerate(shape) if a != 1) or shape[1] not in (1, channels):
@@ -357,6 +363,10 @@ def _pads(op: ConvolutionBase, spans: Sequence[int]) -> list[tuple[int, int]]:
         return rows if op.auto_pad == "same_upper" else [(q, p) for p, q in rows]
     zeros = (0,) * len(spans)
     return list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
+
+
+def _is_finite(values: Array) -> bool:
+    return bool(np.isfinite(values.astype(np.float64)).all())
 
 
 def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:

@@ -1,0 +1,1 @@
+"""Raising that keeps only what is proved."""

@@ -1,0 +1,51 @@
+"""Raise decompositions, prove every deconvolution that came of it, put back what is not proved.
+
+Lowering is the rewriting that the proof knows: the raised graph is its original, and the graph that
+was given is what a lowering would have made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from irdeconv.graph import Graph
+from irdeconv.passes.raising import Raised, raise_deconvolutions
+from irdeconv.spec import is_static
+from irdeconv.verify.proof.certificate import check
+
+
+def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
+    """Return a copy in which the decompositions that are proved are deconvolutions again.
+
+    Raises what `raise_deconvolutions` does.
+    """
+    return raise_deconvolutions(graph, only, unproved)
+
+
+def unproved(raised: Graph, source: Graph) -> dict[str, str]:
+    """Return the deconvolutions of `raised` that are not proved equal to `source`, and why.
+
+    Where something besides them differs, none is proved.
+    """
+    before = {n.name for n in source.nodes() if n.op.deconvolution}
+    new = [n for n in raised.nodes() if n.op.deconvolution and n.name not in before]
+    report = check(raised, source)
+    if report.problems:
+        return {n.name: f"it is not proved: {report.problems[0]}" for n in new}
+    done = {c.layer: c for c in report.layers}
+    out = {}
+    for node in new:
+        proof = done.get(node.name)
+        if proof is None:
+            out[node.name] = "it is not proved: the proof does not find it"
+        elif not proof.passed:
+            out[node.name] = f"it is not proved: {proof.reason}"
+        elif not _holds(raised, node.id, proof.proved or ""):
+            out[node.name] = f"it is proved for {proof.proved}"
+    return out
+
+
+def _holds(raised: Graph, node: int, proved: str) -> bool:
+    """Whether a proof covers every size that the layer's data may have."""
+    data = raised.spec(raised.inputs_of(node)[0])
+    return is_static(data.shape) or proved.startswith("every size")
