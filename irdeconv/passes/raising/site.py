@@ -14,6 +14,7 @@ from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import as_tuple
 from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
@@ -326,6 +327,8 @@ class RaisingSite:
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
         rank, channels = len(tensor.axes), tensor.shape[1].number or 0
+        if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
+            return None
         if array is None or array.ndim > rank or not _is_finite(array):
             return None
         shape = (*(1,) * (rank - array.ndim), *array.shape)

@@ -86,8 +86,10 @@ class SizeEvaluator:
         if node.type == "Concat":
             return [s for v in inputs for s in self.get(v)]
         if node.type == "Gather":
-            values = self.get(inputs[0])
-            return [values[i] for i in self.numbers(inputs[1])]
+            values, picked = self.get(inputs[0]), self.numbers(inputs[1])
+            if any(not 0 <= i < len(values) for i in picked):
+                raise Unreadable(f'Gather "{node.name}" reads {picked} of {len(values)} elements')
+            return [values[i] for i in picked]
         if node.type in _ARITHMETIC:
             return self._combine(node.type, self.get(inputs[0]), self.get(inputs[1]))
         raise Unreadable(f'the numbers that {node.type} "{node.name}" computes are not known')
