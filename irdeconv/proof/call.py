@@ -1,0 +1,153 @@
+"""How the rules of the language are listed, and what they need: attributes, vectors, limits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irdeconv.proof.model import Array, Ints, Layer, TypedArray, Unproved
+
+LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = (
+    1 << 27,
+    16,
+    1 << 16,
+)  # elements, axes; elements of a vector
+FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
+BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
+PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
+REFUSED = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError)  # by NumPy
+Run = Callable[..., Any]
+
+
+class Listed(NamedTuple):
+    """How an operation is computed from its first opset on, until that of the next rule.
+
+    `ports` carry what is moved, or share a type; `attributes` have OpenVINO's default behind "="
+    where they may be missing.
+    """
+
+    run: Run
+    ports: Sequence[int]
+    attributes: Sequence[str]
+
+
+RULES: dict[str, dict[int, Listed]] = {}
+MOVES: dict[str, Sequence[int]] = {}  # the operations that only move elements, with these ports
+ALL = range(LONGEST_VECTOR)
+
+
+def listed(text: str, ports: Sequence[int] = (0,), moves: bool = True) -> Callable[[Run], Run]:
+    """Return what adds a rule for each row "Type-opset attributes" of a text."""
+
+    def add(run: Run) -> Run:
+        for row in text.split("|"):
+            head, *attributes = row.split()
+            name, _, opset = head.partition("-")
+            RULES.setdefault(name, {})[int(opset)] = Listed(run, ports, attributes)
+            MOVES.update({name: ports} if moves else {})
+        return run
+
+    return add
+
+
+class Call(NamedTuple):
+    """A layer at work: its rule, its attributes with defaults, the types of inputs and outputs."""
+
+    layer: Layer
+    rule: Listed
+    opset: int
+    said: Mapping[str, str]
+    types: Sequence[str] = ()
+    type: str = ""
+    nothing: int = 0  # stands for an inserted zero
+
+    def need(self, holds: Any, text: str) -> None:
+        """Raise Unproved with the text unless it holds."""
+        if not holds:
+            raise Unproved(f"{self.layer}: {text}")
+
+    def word(self, name: str, *words: str) -> str:
+        """Return an attribute that is one of some words."""
+        self.need(self.said[name] in words, f'{name}="{self.said[name]}" is not followed')
+        return self.said[name]
+
+    def flag(self, name: str) -> bool:
+        """Return an attribute that is true or false."""
+        return self.word(name, "true", "false", "1", "0") in ("true", "1")
+
+    def ints(self, name: str) -> list[int]:
+        """Return an attribute that lists small integers."""
+        parts = [p.strip() for p in self.said[name].split(",") if self.said[name].strip()]
+        fits = all(re.fullmatch("-?[0-9]{1,5}", p) for p in parts)
+        self.need(fits, f'{name}="{self.said[name]}" is no list of small integers')
+        return [int(p) for p in parts]
+
+    def vector(self, given: TypedArray, length: int | None = None) -> tuple[int, ...]:
+        """Return the exact integers of a vector, or of a scalar."""
+        x, n = given.array, given.array.size
+        fits = (
+            x.ndim <= 1
+            and n <= LONGEST_VECTOR
+            and length in (None, n)
+            and given.type in ("i32", "i64")
+        )
+        self.need(fits, f"a vector is {given.type} {x.shape}, its length should be {length}")
+        return tuple(index(v) for v in x.reshape(-1).tolist())
+
+    def room(self, shape: Iterable[int]) -> Ints:
+        """Return a shape that an array may have."""
+        shape = tuple(shape)
+        small = len(shape) <= HIGHEST_RANK and math.prod(max(d, 1) for d in shape) <= LARGEST_ARRAY
+        self.need(small and min(shape, default=0) >= 0, f"no result of shape {list(shape)}")
+        return shape
+
+    def together(self, *x: Array) -> None:
+        """Check arrays that are broadcast to each other."""
+        self.room(np.broadcast_shapes(*(a.shape for a in x)))
+        if len({a.shape for a in x}) > 1:
+            self.word("auto_broadcast", "numpy")
+
+    def pick(self, x: Array, axis: int, at: Array) -> Array:
+        """Return the elements at some places of an axis; outside of it there is nothing."""
+        kept = (at >= 0) & (at < x.shape[axis])
+        shape = self.room((*x.shape[:axis], at.size, *x.shape[axis + 1 :]))
+        out = np.full(shape, self.nothing, x.dtype)
+        out[(slice(None),) * axis + (kept,)] = x.take(at[kept], axis)
+        return out
+
+    def inside(self, at: TypedArray, sizes: Any, wraps: bool) -> Array:
+        """Return indices counted from 0; negative ones count from the end, where that is so."""
+        x = at.array
+        fits = x.dtype != object and (x >= (np.negative(sizes) if wraps else 0)) & (x < sizes)
+        self.need(at.type in ("i32", "i64") and np.all(fits), f"an index is outside of {sizes}")
+        return np.asarray(np.where(x < 0, x + sizes, x), np.int64)
+
+    def whole(self, x: Any, type: str) -> Array:
+        """Return integers, each of which fits the type and 32 bits, in 64 bits or as objects."""
+        x, signed = np.asarray(x), type[0] == "i"
+        known = [v for v in x.flat if isinstance(v, int)] if x.dtype == object else []
+        known += [x.min(), x.max()] if x.size and x.dtype != object else []
+        top = (1 << min({**BITS, **PACKED}.get(type, 1) - signed, 31)) - 1
+        fits = all(-(top + 1) * signed <= v <= top for v in known)
+        self.need(fits, f"integers beyond {type} or 32 bits: {known[:9]}")
+        return np.asarray(x if x.dtype == object else x.astype(np.int64))
+
+    def real(self, x: Any, type: str) -> Array:
+        """Return real numbers, each within the range of the type, in float64."""
+        top = float(np.finfo(np.float16 if type == "f16" else np.float32).max)
+        self.need(type in FLOATS and (abs(x) <= top).all(), f"numbers beyond the range of {type}")
+        return np.asarray(x, np.float64)
+
+    def sure(self, x: Array, type: str) -> Array:
+        """Return numbers that were not rounded."""
+        if type not in FLOATS:
+            return self.whole(x, type)
+        self.need(x.dtype == FLOATS[type] and type != "f64", "its input may be rounded")
+        usual = np.isfinite(x) & ((abs(x) >= 2.0**-126) | (x == 0))
+        self.need(usual.all(), "its input has infinite or tiny numbers")
+        return x

@@ -1,0 +1,139 @@
+"""The operations of the proof's language: numbers worked by hand, symbols, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.proof.language import MOVES, evaluate, move, output_type
+from irdeconv.proof.model import Layer, TypedArray, Unproved
+
+
+def layer(head: str, **attributes: str) -> Layer:
+    """Return the layer of an operation, "Pad-12 pad_mode=constant"."""
+    name, *rest = head.split()
+    type, _, opset = name.partition("-")
+    return Layer("y", type, f"opset{opset}", dict(a.split("=", 1) for a in rest) | attributes)
+
+
+def ints(*values: int, type: str = "i64") -> TypedArray:
+    return TypedArray(np.array(values, np.int64), type)
+
+
+def scalar(value: int) -> TypedArray:
+    return TypedArray(np.array(value, np.int64), "i64")
+
+
+def counted(*shape: int) -> TypedArray:
+    """Return 1, 2, 3, ... in a shape."""
+    return TypedArray(np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape), "f32")
+
+
+# An operation, its inputs, and the elements of its first output by hand.
+BY_HAND: list[tuple[str, list[TypedArray], Any]] = [
+    ("Pad-12", [counted(3), ints(1), ints(-1)], [0, 1, 2]),
+    ("Slice-8", [counted(5), ints(3), ints(-9), ints(-2)], [4, 2]),
+    ("Slice-8", [counted(3), ints(-9), ints(-99), ints(-1)], [1]),
+    ("StridedSlice-1 end_mask=1", [counted(4), ints(1), ints(0), ints(2)], [2, 4]),
+    ("Gather-8", [counted(2, 2), scalar(-1), scalar(0)], [3, 4]),
+    ("Gather-1", [counted(3), ints(2, 0), scalar(0)], [3, 1]),
+    ("Concat-1 axis=-1", [counted(2, 1), counted(2, 2)], [[1, 1, 2], [2, 3, 4]]),
+    ("VariadicSplit-1", [counted(3), scalar(0), ints(-1, 1)], [1, 2]),
+    ("Transpose-1", [counted(2, 3), ints()], [[1, 4], [2, 5], [3, 6]]),
+    ("Reshape-1 special_zero=true", [counted(2, 2), ints(0, -1, 1)], [[[1], [2]], [[3], [4]]]),
+    ("Squeeze-1", [counted(1, 2, 1)], [1, 2]),
+    ("Unsqueeze-1", [counted(2), ints(-1)], [[1], [2]]),
+    ("Broadcast-3 mode=explicit", [counted(2), ints(2, 2), ints(0)], [[1, 1], [2, 2]]),
+    ("Broadcast-3 mode=bidirectional", [counted(2, 1), ints(2)], [[1, 1], [2, 2]]),
+    ("Tile-1", [counted(2), ints(2, 1)], [[1, 2], [1, 2]]),
+    ("DepthToSpace-1 mode=blocks_first block_size=2", [counted(1, 2, 2)], [[[1, 3, 2, 4]]]),
+    ("SpaceToDepth-1 mode=blocks_first block_size=2", [counted(1, 1, 4)], [[[1, 3], [2, 4]]]),
+    ("BatchToSpace-2", [counted(2, 2), ints(1, 2), ints(0, 1), ints(0, 0)], [[3, 2, 4]]),
+    ("ShuffleChannels-3 group=2", [counted(1, 4)], [[1, 3, 2, 4]]),
+    ("Reverse-1 mode=index", [counted(3), ints(0)], [3, 2, 1]),
+    ("Roll-7", [counted(3), ints(1), ints(0)], [3, 1, 2]),
+    ("ScatterNDUpdate-4", [counted(3), TypedArray(np.array([[2]]), "i64"), counted(1)], [1, 2, 1]),
+    (
+        "Interpolate-11 mode=nearest shape_calculation_mode=sizes",
+        [counted(2), ints(4)],
+        [1, 1, 2, 2],
+    ),
+    ("Divide-1", [ints(7, 8), ints(2)], [3, 4]),
+    ("FloorMod-1", [ints(-7), ints(4)], [1]),
+    ("ReduceProd-1", [ints(3, 4), ints(0)], 12),
+    ("ShapeOf-3 output_type=i32", [counted(2, 3)], [2, 3]),
+    ("Range-4 output_type=i64", [scalar(3), scalar(-2), scalar(-2)], [3, 1, -1]),
+    (
+        "Convert-1 destination_type=i32",
+        [TypedArray(np.array([-1.5, 2.5], np.float32), "f32")],
+        [-1, 2],
+    ),
+]
+
+
+@pytest.mark.parametrize(("head", "inputs", "want"), BY_HAND, ids=[row[0] for row in BY_HAND])
+def test_by_hand(head: str, inputs: list[TypedArray], want: Any) -> None:
+    got = evaluate(layer(head), inputs)[0]
+    assert got.array.tolist() == want
+    assert got.type == output_type(layer(head), [x.type for x in inputs])
+
+
+@pytest.mark.parametrize(
+    ("head", "inputs", "want"),
+    [row for row in BY_HAND if row[0].partition("-")[0] in MOVES],
+    ids=[row[0] for row in BY_HAND if row[0].partition("-")[0] in MOVES],
+)
+def test_element_numbers_move_as_values_do(head: str, inputs: list[TypedArray], want: Any) -> None:
+    made = layer(head)
+    ports = [p for p in range(len(inputs)) if p in MOVES[made.type]]
+    index = [inputs[p].array.astype(np.int64) for p in ports]
+    rest = [x for p, x in enumerate(inputs) if p not in ports]
+    moved = move(made, index, rest)[0]
+    assert np.where(moved < 0, 0, moved).tolist() == want
+
+
+def test_symbols_pass_through_the_operations_on_vectors() -> None:
+    n = Fraction(7)
+    v = TypedArray(np.array([n, 3], object), "i64")
+    got = {
+        "Add": [9, 5],
+        "Subtract": [5, 1],
+        "Multiply": [14, 6],
+        "Divide": [3, 1],
+        "FloorMod": [1, 1],
+        "Maximum": [7, 3],
+        "Minimum": [2, 2],
+    }
+    for kind, want in got.items():
+        assert evaluate(layer(f"{kind}-1"), [v, ints(2)])[0].array.tolist() == want
+    taken = evaluate(layer("Gather-8"), [v, scalar(0), scalar(0)])[0].array
+    assert taken.dtype == object
+    assert taken.shape == ()
+    assert taken.item() is n
+
+
+@pytest.mark.parametrize(
+    ("head", "inputs", "text"),
+    [
+        ("Pad-12 pad_mode=edge", [counted(3), ints(1), ints(1)], 'pad_mode="edge"'),
+        ("Pad-12", [counted(3), ints(-4), ints(0)], "shape"),
+        ("Pad-12", [counted(3), ints(2**40), ints(0)], "shape"),
+        ("Pad-12 colour=red", [counted(3), ints(1), ints(0)], "colour"),
+        ("Gather-8", [counted(3), ints(3), scalar(0)], "index"),
+        ("Gather-7", [counted(3), ints(-1), scalar(0)], "index"),
+        ("Concat-1 axis=0", [counted(3), ints(1)], "types"),
+        ("Divide-1", [ints(-7), ints(2)], "negative"),
+        ("Divide-1", [ints(7), ints(0)], "division"),
+        ("Multiply-1", [ints(2**20), ints(2**20)], "32 bits"),
+        ("Exp-1", [counted(3)], "no operation"),
+        ("Slice-1", [counted(3), ints(0), ints(1), ints(1)], "no operation"),
+        ("Convert-1 destination_type=u8", [ints(256)], "u8"),
+        ("Tile-1", [counted(3), ints(2**62)], "shape"),
+    ],
+)
+def test_refused(head: str, inputs: list[TypedArray], text: str) -> None:
+    with pytest.raises(Unproved, match=text):
+        evaluate(layer(head), inputs)
