@@ -96,6 +96,13 @@ def _number(e: Element, key: str) -> int:
     return int(text)
 
 
+def _tidy(key: str, text: str) -> str:
+    """Spell a value as OpenVINO does: "1, 2" is "1,2", "6.0" is "6", `eps` is a float32."""
+    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,20})?(e-?[0-9]{1,2})?", text) and set(text) & {*".e"}:
+        return f"{float(np.float32(text)) if key == 'eps' else float(text):.17g}"
+    return text.replace(", ", ",") if re.fullmatch(r"[-\w., ]*", text) else text
+
+
 def shape_of(text: str) -> Shape | None:
     """Return a partial shape as OpenVINO spells it, "1,?,2..5,..9"; None is any rank."""
     shape: list[int | tuple[int, int | None]] = []
@@ -204,9 +211,10 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: <data> has elements inside")
         attributes = {} if data is None else dict(data.attrib)
         if kind not in ("Assign", "ReadValue") and e.get("version").startswith("opset"):
-            # In a list of numbers blanks behind commas are nothing to OpenVINO.
-            numbers = [k for k, v in attributes.items() if re.fullmatch("[-0-9., ]*", v)]
-            attributes |= {k: attributes[k].replace(", ", ",") for k in numbers}
+            tidy = {k: _tidy(k, v) for k, v in attributes.items()}
+            # Of these lists OpenVINO takes none for an empty one.
+            keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
+            attributes = {k: tidy[k] for k in keys}
         inputs = tuple(Port(self.places[s.layer], s.port) for s in self._sources[index] if s)
         outputs = [_declared(p) for p in ports]
         names = [_names(p.get("names")) for p in ports]

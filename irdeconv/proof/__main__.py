@@ -1,0 +1,31 @@
+"""`python -m irdeconv.proof A.xml B.xml`: does B compute what A does?
+
+Exit code 0: proved for every size; 3: for the sizes that are named; 1: not proved.
+"""
+
+import sys
+
+from irdeconv.proof.model import Unproved
+from irdeconv.proof.pairing import check
+from irdeconv.proof.reader import read
+
+
+def main() -> int:
+    """Print the verdict on the two files that are named."""
+    if len(sys.argv) != 3:
+        lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
+    else:
+        try:
+            verdict = check(read(sys.argv[1]), read(sys.argv[2]))
+            lines, code = verdict.lines(), verdict.exit_code
+        except Unproved as error:
+            lines, code = [f"not proved: {error}"], 1
+        except Exception as error:
+            lines, code = [f"not proved: the proof itself failed ({error!r})"], 1
+    # Names come from the files: what steers a terminal is not printed.
+    print("\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,369 @@
+"""Pairs the values of two models: by equal layers, and by a proof where a region was rewritten."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
+
+Prover = Callable[[Obligation], Proof]
+_IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
+_ENDS = ("Parameter", "Result", "Assign")
+_GUESSES = 4  # values of the source that are tried for one value
+
+
+@dataclass(frozen=True)
+class LayerProof:
+    """How a value of the source, `wanted`, is computed by `output`: by `proof`, or why not."""
+
+    name: str
+    type: str
+    output: Port
+    wanted: Port
+    proof: Proof | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ProofVerdict:
+    """What was proved of two models.
+
+    `kept` are deconvolutions that both models have, `others` counts all other equal layers.
+    `rounding` is the largest relative difference of a weight.
+    """
+
+    layers: tuple[LayerProof, ...]
+    problems: tuple[str, ...]
+    kept: tuple[str, ...]
+    others: int
+    twins: dict[Port, Port]
+    assumed: tuple[str, ...]
+    rounding: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is proved, for every size or those that the proofs name."""
+        return not self.problems
+
+    @property
+    def exit_code(self) -> int:
+        """0: for every size; 3: for the sizes that the proofs name; 1: not proved."""
+        every = all(y.proof.every for y in self.layers if y.proof is not None)
+        return 1 if self.problems else 0 if every else 3
+
+    def lines(self) -> list[str]:
+        """Return the verdict and what it rests on."""
+        lines = [f"{self.others} equal layers, {len(self.kept)} deconvolutions as they were"]
+        for y in self.layers:
+            how = f"{y.proof.form}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
+            lines += [f'{y.type} "{y.name}": {how}', *(y.proof.maps if y.proof else ())]
+        lines += [f"assumed: {text}" for text in self.assumed]
+        if self.rounding:
+            lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
+        ends = {0: "equal for every size", 3: "equal for the sizes above", 1: "not proved"}
+        return [*lines, *(f"problem: {p}" for p in self.problems), ends[self.exit_code]]
+
+
+def check(
+    source: Model,
+    lowered: Model,
+    fact: Callable[[Port], Fact] | None = None,
+    provers: Sequence[Prover] = (),
+) -> ProofVerdict:
+    """Prove that two models compute the same; `fact` tells types and shapes in the source."""
+    return _Pairing(source, lowered, fact, provers).verdict()
+
+
+def rounded(exact: Array, stored: Array) -> float | None:
+    """Return the largest change, relative to a number or to 2^-14 where that is larger (the least
+    normal number of f16), if all of `stored` is `exact` rounded to f16; None otherwise.
+
+    0.0 where all are equal. What becomes infinite is not rounded.
+    """
+    if np.array_equal(exact, stored):
+        return 0.0
+    with np.errstate(over="ignore"):
+        near = exact.astype(np.float16).astype(exact.dtype)
+    if exact.shape != stored.shape or not (np.isfinite(near) & (stored == near)).all():
+        return None
+    return float((np.abs(near - exact) / np.maximum(np.abs(exact), 2.0**-14)).max(initial=0))
+
+
+def _signature(layer: Layer) -> Hashable:
+    """Return all that tells what a layer computes of its inputs."""
+    data = None if layer.elements is None else np.ascontiguousarray(layer.elements.array).data
+    bytes_of = None if data is None else hashlib.sha256(data).digest()
+    return (layer.type, layer.version, *sorted(layer.attributes.items()), layer.rest, bytes_of)
+
+
+def _pure(layer: Layer) -> bool:
+    """Whether a layer computes the same of the same inputs, as OpenVINO's own do but these."""
+    return layer.version.startswith("opset") and layer.type not in _IMPURE and not layer.rest
+
+
+class _Pairing:
+    """Finds for the values of `lowered` those of `source` that they equal: their twins."""
+
+    def __init__(
+        self,
+        source: Model,
+        lowered: Model,
+        fact: Callable[[Port], Fact] | None,
+        provers: Sequence[Prover],
+    ) -> None:
+        self._source, self._lowered, self._provers = source, lowered, provers
+        self._fact = fact or self._declared
+        self._signatures = [[_signature(y) for y in m.layers] for m in (source, lowered)]
+        self._twins: dict[Port, Port] = {}
+        self._images: set[Port] = set()  # of the twins
+        self._merged: dict[Port, Port] = {}  # values of the source that were shown to be equal
+        self._hits: dict[int, int] = {}  # equal layers, by their place in lowered
+        self._used: dict[int, int] = {}  # the same, by their place in the source
+        self._proved: list[LayerProof] = []
+        self._failed: dict[tuple[Port, Port], LayerProof] = {}
+        self._asked: list[str] = []
+        self._assumed: dict[str, None] = {}
+        self._rounding = 0.0
+        self._halves: dict[Hashable, list[int]] | None = None
+        self._named = {
+            name: Port(i, port)
+            for i, layer in enumerate(source.layers)
+            for port in range(len(layer.outputs))
+            for name in (*layer.names[port], *[layer.name] * (len(layer.outputs) == 1))
+        }
+        for a, b in zip(source.parameters, lowered.parameters, strict=False):
+            self._pair(Port(a), Port(b))
+
+    def verdict(self) -> ProofVerdict:
+        """Pair all values that can be, and say what is left."""
+        problems, ends = _interface(self._source, self._lowered)
+        known = -1
+        while known < len(self._twins) + len(self._merged):
+            known = len(self._twins) + len(self._merged)
+            self._number()
+            for place in range(len(self._lowered.layers)):
+                self._visit(place)
+            left = [e for e in ends if not self._settle(*e[:2])]
+            if not left:
+                break
+        failed = [
+            y
+            for y in self._failed.values()
+            if y.output not in self._twins and y.wanted not in self._images
+        ]
+        why = f": {failed[0].reason}" if failed else ""
+        problems += [f"{label} is not proved to be equal{why}" for _, _, label in left]
+        kept = [(a, is_deconvolution(self._source.layers[a])) for a in self._hits.values()]
+        proofs = [y.proof for y in self._proved if y.proof is not None]
+        return ProofVerdict(
+            layers=(*self._proved, *(failed if left else ())),
+            problems=tuple(problems),
+            kept=tuple(self._source.layers[a].name for a, deconvolution in kept if deconvolution),
+            others=sum(not deconvolution for _, deconvolution in kept),
+            twins=self._twins,
+            assumed=tuple(dict.fromkeys([*self._assumed, *(a for p in proofs for a in p.assumed)])),
+            rounding=max([self._rounding, *(p.rounding for p in proofs)]),
+        )
+
+    def _declared(self, port: Port) -> Fact:
+        layer = self._source.of(port)
+        fact = layer.outputs[port.port] if port.port < len(layer.outputs) else Fact(None, None)
+        if layer.type not in ("Parameter", "Const"):
+            self._asked.append(f"{layer} has type and shape as declared: {fact.type} {fact.shape}")
+        return fact
+
+    def _pair(self, wanted: Port, output: Port) -> None:
+        self._twins[output] = wanted
+        self._images.add(wanted)
+
+    def _number(self) -> None:
+        """Let equal values of the source be one: what reads any of them reads the first."""
+        layers: list[Layer] = []
+        self._first: dict[Port, Port] = {}
+        self._table: dict[Hashable, list[int]] = {}
+        self._alike: dict[Hashable, list[int]] = {}
+        for i, layer in enumerate(self._source.layers):
+            layers.append(replace(layer, inputs=tuple(self._first[p] for p in layer.inputs)))
+            signature = self._signatures[0][i]
+            same = self._table.setdefault((signature, layers[i].inputs), [])
+            same.append(i)
+            self._alike.setdefault(signature, []).append(i)
+            for port in range(len(layer.outputs)):
+                first = Port(same[0] if _pure(layer) else i, port)
+                while first in self._merged:
+                    first = self._merged[first]
+                self._first[Port(i, port)] = first
+        self._source = replace(self._source, layers=tuple(layers))
+        self._failed, twins = {}, self._twins
+        self._tries = 50 + 4 * sum(map(is_deconvolution, layers))
+        self._twins, self._images = {}, set()
+        for output, wanted in twins.items():
+            self._pair(self._first[wanted], output)
+
+    def _visit(self, place: int) -> None:
+        """Find twins of what a layer computes; where it is new, try what may be its equal."""
+        layer = self._lowered.layers[place]
+        if layer.type in ("Parameter", "Result") or Port(place) in self._twins or self._hit(place):
+            return
+        if layer.elements is None:
+            for wanted, output in list(self._candidates(place))[:_GUESSES]:
+                self._settle(wanted, output)
+            self._hit(place)
+
+    def _candidates(self, place: int) -> Iterator[tuple[Port, Port]]:
+        """Yield values of the source that bear the same name, or are read by a layer like this."""
+        layer = self._lowered.layers[place]
+        for port, names in enumerate(layer.names):
+            for name in (*names, *[layer.name] * (len(layer.names) == 1)):
+                if name in self._named and self._first[self._named[name]] not in self._images:
+                    yield self._named[name], Port(place, port)
+        for i in self._alike.get(self._signatures[1][place], ()):
+            for wanted, output in zip(self._source.layers[i].inputs, layer.inputs, strict=False):
+                if wanted not in self._images and output not in self._twins:
+                    yield wanted, output
+
+    def _hit(self, place: int) -> bool:
+        """Find the layer of the source that computes the same of the same inputs."""
+        layer = self._lowered.layers[place]
+        inputs = tuple(self._twins.get(p, Port(-1)) for p in layer.inputs)
+        same = self._table.get((self._signatures[1][place], inputs), [])
+        if not _pure(layer):
+            same = [i for i in same if self._used.get(i, place) == place]
+        elif not same:
+            same = self._stored(layer)
+        if not same:
+            return False
+        at = min(same, key=lambda i: self._source.layers[i].name != layer.name)
+        self._hits[place], self._used[at] = at, place
+        for port in range(min(len(layer.outputs), len(self._source.layers[at].outputs))):
+            self._pair(self._first[Port(at, port)], Port(place, port))
+        return True
+
+    def _stored(self, layer: Layer) -> list[int]:
+        """Find the constants of the source that `layer`, a Convert, reads from numbers in f16."""
+        data = self._lowered.of(layer.inputs[0]).elements if layer.type == "Convert" else None
+        if data is None or data.type != "f16":
+            return []
+        if self._halves is None:
+            self._halves = {}
+            for i, constant in enumerate(self._source.layers):
+                if constant.elements is not None and constant.elements.type in ("f32", "f64"):
+                    self._halves.setdefault(_half(constant.elements.array), []).append(i)
+        for i in self._halves.get(_half(data.array), ()):
+            exact = self._source.layers[i].elements
+            assert exact is not None
+            change = rounded(exact.array, data.array.astype(exact.array.dtype))
+            if exact.type == layer.attributes.get("destination_type") and change is not None:
+                self._rounding = max(self._rounding, change)
+                return [i]
+        return []
+
+    def _prove(self, wanted: Port, output: Port) -> None:
+        """Ask the provers; what they prove makes twins."""
+        if (wanted, output) in self._failed or self._tries == 0:
+            return
+        layer, other = self._source.of(wanted), self._lowered.of(output)
+        task = Obligation(self._source, self._lowered, wanted, output, self._twins, self._fact)
+        reasons = [_difference(layer, other)]
+        for prove in self._provers:
+            self._asked = []
+            try:
+                proof = prove(task)
+            except Unproved as error:
+                reasons.append(str(error))
+                continue
+            self._proved.append(LayerProof(layer.name, layer.type, output, wanted, proof))
+            self._assumed |= dict.fromkeys(self._asked)
+            if output in self._twins:
+                pair = sorted([wanted, self._twins[output]])
+                self._merged[pair[1]] = pair[0]
+                self._number()
+            else:
+                self._pair(wanted, output)
+            return
+        self._tries -= 1
+        reason = "; ".join(r for r in dict.fromkeys(reasons) if r)
+        failed = LayerProof(layer.name, layer.type, output, wanted, None, reason)
+        self._failed[wanted, output] = failed
+
+    def _settle(self, wanted: Port, output: Port) -> bool:
+        """Whether two values are equal: by their layers and inputs, else by a proof."""
+        stack, seen = [(wanted, output)], set()
+        while stack:
+            at = stack.pop()
+            pair = (self._first[at[0]], at[1])
+            if self._twins.get(at[1]) == pair[0] or pair in self._failed:
+                continue
+            (i, port), (place, other) = pair
+            inputs = [self._source.layers[i].inputs, self._lowered.layers[place].inputs]
+            same = port == other and len(inputs[0]) == len(inputs[1])
+            same = same and self._signatures[0][i] == self._signatures[1][place]
+            if same and pair not in seen:
+                seen.add(pair)
+                stack += [pair, *zip(*inputs, strict=True)]
+            elif not (same and self._hit(place) and self._twins[at[1]] == pair[0]):
+                self._prove(*pair)
+        return self._twins.get(output) == self._first[wanted]
+
+
+def _half(array: Array) -> Hashable:
+    with np.errstate(over="ignore"):
+        return array.shape, hashlib.sha256(array.astype("<f2").tobytes()).digest()
+
+
+def _difference(a: Layer, b: Layer) -> str:
+    """Say in what a layer differs from the one that it stands for."""
+    if a.type != b.type:
+        return ""
+    keys = [
+        k for k in {**a.attributes, **b.attributes} if a.attributes.get(k) != b.attributes.get(k)
+    ]
+    said = [f"{k} is {b.attributes.get(k)} instead of {a.attributes.get(k)}" for k in keys]
+    said += ["its version differs"] * (a.version != b.version)
+    said += ["its body differs, which is compared as a whole"] * (a.rest != b.rest)
+    if not said and a.elements and b.elements and _signature(a) != _signature(b):
+        said = ["its elements differ"]
+    return f"{b}: {', '.join(said)}" if said else ""
+
+
+def _interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port, Port, str]]]:
+    """Return how inputs, outputs and variables differ, and the values that have to be equal."""
+    problems, ends = [], []
+    if source.rest != lowered.rest:
+        problems.append(f"the models differ beside their layers: {source.rest}, {lowered.rest}")
+    for kind, places in (("input", "parameters"), ("output", "results")):
+        sides = [[m.layers[i] for i in getattr(m, places)] for m in (source, lowered)]
+        if len(sides[0]) != len(sides[1]):
+            problems.append(f"{len(sides[1])} {kind}s instead of {len(sides[0])}")
+        for number, (a, b) in enumerate(zip(*sides, strict=False)):
+            if (a.outputs, a.names, a.rest) != (b.outputs, b.names, b.rest):
+                said = [f"{y.outputs} {y.names} {y.rest}" for y in (b, a)]
+                problems.append(f"{kind} {number} is {said[0]} instead of {said[1]}")
+            if kind == "output":
+                ends.append((a.inputs[0], b.inputs[0], str(b)))
+    return problems, ends + _states(source, lowered, problems)
+
+
+def _states(source: Model, lowered: Model, problems: list[str]) -> list[tuple[Port, Port, str]]:
+    """Return what is written into each variable."""
+    found: list[dict[str, Layer]] = []
+    for model in (source, lowered):
+        for kind in ("ReadValue", "Assign"):
+            layers = [y for y in model.layers if y.type == kind]
+            found.append({y.attributes.get("variable_id", ""): y for y in layers})
+            if len(found[-1]) < len(layers):
+                problems.append(f"two layers {kind} have one variable")
+    for kind, a, b in (("reads", found[0], found[2]), ("writes", found[1], found[3])):
+        if set(a) != set(b):
+            problems.append(f"it {kind} the variables {sorted(b)} instead of {sorted(a)}")
+    ends = [
+        (a.inputs, found[3][k].inputs, str(found[3][k]))
+        for k, a in found[1].items()
+        if k in found[3]
+    ]
+    return [(a[0], b[0], label) for a, b, label in ends if a and b]

@@ -1,0 +1,259 @@
+"""Layers are paired wholly; what was rewritten is proved, and nothing else is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from irdeconv.proof.model import Fact, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.pairing import ProofVerdict, check, rounded
+
+WEIGHTS = np.arange(1, 13, dtype="<f4").reshape(3, 4)
+
+
+def parameter(name: str = "x", shape: tuple[int, ...] = (2, 3)) -> Layer:
+    text = ",".join(map(str, shape))
+    data = {"shape": text, "element_type": "f32"}
+    return Layer(name, "Parameter", "opset1", data, (), (Fact("f32", shape),), ((name,),))
+
+
+def constant(name: str, array: np.ndarray, type: str = "f32") -> Layer:
+    shape = ",".join(map(str, array.shape))
+    data = {"element_type": type, "shape": shape}
+    facts = (Fact(type, array.shape),)
+    return Layer(name, "Const", "opset1", data, (), facts, ((),), TypedArray(array, type))
+
+
+def operation(type: str, name: str, *inputs: int, rest: str = "", **data: str) -> Layer:
+    ports = tuple(map(Port, inputs))
+    return Layer(name, type, "opset1", data, ports, (Fact(None, None),), ((),), None, rest)
+
+
+def result(source: int, *names: str) -> Layer:
+    return Layer("r", "Result", "opset1", {}, (Port(source),), (), (names,))
+
+
+def model(*layers: Layer) -> Model:
+    ends = [tuple(i for i, y in enumerate(layers) if y.type == t) for t in ("Parameter", "Result")]
+    return Model(layers, ends[0], ends[1], "version 11")
+
+
+def network(**changes: Layer) -> Model:
+    """Return MatMul(Sigmoid(x), w), with other layers in the places of some."""
+    layers = {
+        "x": parameter(),
+        "s": operation("Sigmoid", "s", 0),
+        "w": constant("w", WEIGHTS),
+        "m": operation("MatMul", "m", 1, 2, transpose_a="false"),
+        "r": result(3, "y"),
+    }
+    return model(*{**layers, **changes}.values())
+
+
+def deconvolution(input: int, filter: int, name: str = "d") -> Layer:
+    data = {"strides": "2,2", "pads_begin": "0,0", "pads_end": "0,0", "dilations": "1,1"}
+    return operation("ConvolutionBackpropData", name, input, filter, **data)
+
+
+def believing(*pairs: tuple[str, str]) -> Callable[[Obligation], Proof]:
+    """Return a prover that takes values of layers with these names for equal."""
+
+    def prove(task: Obligation) -> Proof:
+        pair = task.source.of(task.wanted).name, task.lowered.of(task.output).name
+        if pair not in pairs:
+            raise Unproved(f"{pair[0]} is not {pair[1]}")
+        return Proof("believed", "every size", every=True)
+
+    return prove
+
+
+def test_a_model_equals_itself_in_any_order_and_by_any_name() -> None:
+    other = model(
+        parameter(),
+        constant("v", WEIGHTS.copy()),
+        operation("Sigmoid", "t", 0),
+        operation("MatMul", "n", 2, 1, transpose_a="false"),
+        result(3, "y"),
+    )
+    for lowered in (network(), other):
+        verdict = check(network(), lowered)
+        assert (verdict.problems, verdict.exit_code, verdict.others) == ((), 0, 3)
+
+
+CHANGED = {
+    "attribute": (network(m=operation("MatMul", "m", 1, 2, transpose_a="true")), "transpose_a"),
+    "version": (network(s=replace(network().layers[1], version="opset4")), "version"),
+    "body": (network(s=operation("Sigmoid", "s", 0, rest="body")), "body"),
+    "elements": (network(w=constant("w", WEIGHTS + 1)), "elements differ"),
+    "negative_zero": (network(w=constant("w", WEIGHTS * -0.0)), "elements differ"),
+    "element_type": (network(w=constant("w", WEIGHTS.view("<i4"), "i32")), "element_type"),
+    "shape": (network(w=constant("w", WEIGHTS.reshape(4, 3))), "shape"),
+    "skipped": (network(m=operation("MatMul", "m", 0, 2, transpose_a="false")), "not proved"),
+    "order": (network(m=operation("MatMul", "m", 2, 1, transpose_a="false")), "not proved"),
+    "input_shape": (network(x=parameter(shape=(3, 3))), "input 0"),
+    "input_name": (network(x=parameter("z")), "input 0"),
+    "output_name": (network(r=result(3, "z")), "output 0"),
+    "output": (network(r=result(1, "y")), "not proved"),
+    "another_output": (model(*network().layers, result(1, "z")), "2 outputs instead of 1"),
+    "another_input": (model(*network().layers, parameter("z")), "2 inputs instead of 1"),
+    "model": (replace(network(), rest="version 10"), "version 10"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(CHANGED))
+def test_any_difference_is_a_problem(case: str) -> None:
+    lowered, message = CHANGED[case]
+    for pair in ((network(), lowered), (lowered, network())):
+        verdict = check(*pair)
+        assert verdict.exit_code == 1
+        assert pair[0] is lowered or message in "\n".join(verdict.problems)
+
+
+def test_operations_that_draw_numbers_are_no_two_of_one() -> None:
+    def drawing(second: int) -> Model:
+        return model(
+            parameter(),
+            operation("RandomUniform", "a", 0),
+            operation("RandomUniform", "b", 0),
+            operation("Subtract", "s", 1, second),
+            result(3),
+        )
+
+    assert check(drawing(2), drawing(2)).passed
+    assert not check(drawing(2), drawing(1)).passed
+    assert not check(drawing(1), drawing(2)).passed
+
+
+def test_variables_are_written_and_read_alike() -> None:
+    def counting(added: int, *more: Layer, variable: str = "v") -> Model:
+        return model(
+            parameter(),
+            operation("ReadValue", "v", 0, variable_id=variable),
+            operation("Add", "a", 1, 0),
+            operation("Assign", "w", added, variable_id="v"),
+            result(2),
+            *more,
+        )
+
+    assert check(counting(2), counting(2)).passed
+    written = check(counting(2), counting(1))
+    assert not written.passed
+    assert "Assign" in written.problems[0]
+    assert not check(counting(2), counting(2, variable="u")).passed
+    second = operation("Assign", "w2", 1, variable_id="v")
+    assert not check(counting(2), counting(2, second)).passed
+    assert not check(counting(2, second), counting(2)).passed
+    assert not check(counting(2), model(*counting(2).layers[:3], result(2))).passed
+
+
+def chain(names: str, *regions: bool) -> Model:
+    """Return x -> (d | p, q) -> Sigmoid -> ..., where a region stands for a deconvolution."""
+    layers = [parameter(), constant("w", WEIGHTS)]
+    at = 0
+    for number, region in enumerate(regions):
+        if region:
+            layers.append(operation("Pad", f"{names}p{number}", at))
+            layers.append(operation("Convolution", f"{names}q{number}", len(layers) - 1, 1))
+        else:
+            layers.append(deconvolution(at, 1, f"{names}d{number}"))
+        layers.append(operation("Sigmoid", f"{names}s{number}", len(layers) - 1))
+        at = len(layers) - 1
+    return model(*layers, result(at))
+
+
+def test_a_rewritten_region_is_proved_and_all_behind_it_follows() -> None:
+    provers = (believing(("d0", "q0"), ("d1", "q1")),)
+    verdict = check(chain("", False, False), chain("", True, True), provers=provers)
+    assert verdict.exit_code == 0, verdict.problems
+    assert [(y.name, y.proof is not None) for y in verdict.layers] == [("d0", True), ("d1", True)]
+    kept = check(chain("", False, False), chain("", True, False), provers=provers)
+    assert (kept.passed, kept.kept) == (True, ("d1",))
+
+
+def test_a_region_is_found_where_all_names_are_others() -> None:
+    provers = (believing(("d0", "other q0"), ("d1", "other q1")),)
+    verdict = check(chain("", False, False), chain("other ", True, True), provers=provers)
+    assert verdict.exit_code == 0, verdict.problems
+
+
+def test_what_is_not_proved_is_said_with_the_reason_of_each_prover() -> None:
+    provers = (believing(), believing())
+    verdict = check(chain("", False, False), chain("", True, True), provers=provers)
+    assert verdict.exit_code == 1
+    assert "d0 is not q0" in verdict.problems[0]
+
+
+def test_a_layer_that_was_taken_out_makes_its_input_and_output_one() -> None:
+    source = model(
+        parameter(),
+        operation("Relu", "a", 0),
+        operation("Identity", "i", 1),
+        operation("Sigmoid", "b", 2),
+        operation("Tanh", "c", 2),
+        result(3),
+        result(4),
+    )
+    lowered = model(
+        parameter(),
+        operation("Relu", "a", 0),
+        operation("Sigmoid", "b", 1),
+        operation("Tanh", "c", 1),
+        result(2),
+        result(3),
+    )
+    assert check(source, lowered, provers=(believing(("i", "a")),)).passed
+    assert not check(source, lowered).passed
+
+
+def test_weights_in_f16_are_accepted_up_to_their_rounding() -> None:
+    exact = (WEIGHTS / 3).astype("<f4")
+    half = exact.astype("<f2")
+    convert = operation("Convert", "w", 2, destination_type="f32")
+
+    def compressed(stored: np.ndarray) -> Model:
+        return model(
+            parameter(),
+            operation("Sigmoid", "s", 0),
+            constant("w_compressed", stored, "f16"),
+            convert,
+            operation("MatMul", "m", 1, 3, transpose_a="false"),
+            result(4, "y"),
+        )
+
+    source = network(w=constant("w", exact))
+    verdict = check(source, compressed(half))
+    assert verdict.exit_code == 0
+    assert 0 < verdict.rounding <= 2.0**-11
+    assert "rounded" in "\n".join(verdict.lines())
+    assert not check(source, compressed(np.nextafter(half, np.float16(9)))).passed
+    large = network(w=constant("w", exact * np.float32(1e6)))
+    with np.errstate(over="ignore"):
+        assert not check(large, compressed((exact * np.float32(1e6)).astype("<f2"))).passed
+
+
+def test_rounding_by_hand() -> None:
+    third = np.array([1 / 3, -1e-7, 0.0], np.float32)
+    stored = third.astype(np.float16).astype(np.float32)
+    assert rounded(third, third) == 0.0
+    assert rounded(third, stored) == pytest.approx(2.0**-12 / 3 / (1 / 3), rel=0.3)
+    assert rounded(third, stored + np.float32(1)) is None
+    assert rounded(np.array([1e6], np.float32), np.array([np.inf], np.float32)) is None
+
+
+def test_a_file_is_believed_only_where_that_is_said() -> None:
+    asked: list[Fact] = []
+
+    def asking(task: Obligation) -> Proof:
+        asked.extend(task.fact(port) for port in task.source.of(task.wanted).inputs)
+        return Proof("asked", "every size", every=False)
+
+    source, lowered = chain("", False), chain("", True)
+    verdict: ProofVerdict = check(source, lowered, provers=(asking,))
+    assert (verdict.exit_code, verdict.assumed) == (3, ())
+    assert asked == [Fact("f32", (2, 3)), Fact("f32", (3, 4))]
+    given = Fact("f16", (7,))
+    check(source, lowered, lambda port: given, (asking,))
+    assert asked[2:] == [given, given]
