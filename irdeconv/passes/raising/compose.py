@@ -1,13 +1,16 @@
 """Compose what stands before, in and behind convolutions into one deconvolution.
 
-A convolution of stride 1 reads u[j], where element i stands at j = p + S1*i + r1 (r1 an entry of
-the data's pulse), and gives v[q] = sum over t of w[t] u[q + D*t]. Behind it position o of the
-output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] in the output
+A convolution of stride V reads u[j], where element i stands at j = p + S1*i + r1 (r1 an entry of
+the data's pulse), and gives v[q] = sum over t of w[t] u[V*q + D*t]. Behind it position o of the
+output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] where V divides
+S1*i + a, a = p + r1 - D*t, in the output
 
-    o = S1*S2*i + k,   k = P + S2*(p + r1 - D*t) + r2,
+    o = S*i + k,   S = S1*S2 / V,   k = P + S2*a / V + r2.
 
-which is a deconvolution of stride S1*S2 whose tap k - kmin collects all w[t] with that k, and which
-begins at -kmin. Its end follows from the size of the output.
+If S is whole, and all i meet the same weights, that is a deconvolution of stride S whose tap
+k - kmin collects all w[t] with that k, and which begins at -kmin. Its end follows from the size of
+the output. Which t an i meets depends on i modulo V / gcd(S1, V), its phase: of several phases all
+must give one filter.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ class ChannelBlock:
     filter: Array | None = None
     signals: tuple[Signal, ...] = ()
     dilations: Ints = ()
+    strides: Ints = ()
+
+    def phases(self, axis: int) -> range:
+        """The phases of an element along a spatial axis."""
+        return range(self.strides[axis] // math.gcd(self.strides[axis], self.signals[axis].stride))
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,11 @@ def compose(blocks: Sequence[ChannelBlock], behind: Behind) -> Raising:
     axes = len(behind.signals)
     lines = [_tap_axis(real, behind, a) for a in range(axes)]
     filter, sums = _filter(blocks, real[0], behind, lines)
+    phases = itertools.product(*(real[0].phases(a) for a in range(axes)))
+    if any(
+        (_filter(blocks, real[0], behind, lines, p)[0] != filter).any() for p in phases if any(p)
+    ):
+        raise Unreadable("the convolution's stride gives elements of the data different filters")
     interleaved = any(len(s.pulse) > 1 for s in behind.signals)
     rows = []
     for a, line in enumerate(lines):
@@ -122,18 +135,25 @@ def compose(blocks: Sequence[ChannelBlock], behind: Behind) -> Raising:
 def _tap_axis(blocks: Sequence[ChannelBlock], behind: Behind, axis: int) -> TapAxis:
     """Return one axis; Unreadable where zeros stand in the place of outputs of the scatter."""
     out = behind.signals[axis]
-    strides = {b.signals[axis].stride for b in blocks}
+    strides = {(b.signals[axis].stride, b.strides[axis]) for b in blocks}
     if len(strides) > 1:
-        raise Unreadable(f"the convolutions' data is spread by {sorted(strides)}")
+        raise Unreadable("the convolutions' data is spread, or their strides are, differently")
+    (spread, by) = strides.pop()
+    stride, rest = divmod(spread * out.stride, by)
+    if rest:
+        raise Unreadable(f"the convolution's stride {by} leaves no whole stride on axis {axis}")
     every: set[int] = set()
     for b in blocks:
         s, span = b.signals[axis], b.dilations[axis] * (_taps(b, axis) - 1)
         # Where q of the first element's lowest tap is below 0, outputs in front of q = 0 are not 0.
-        if (out.offset > 0 > s.offset - span) or (out.tail > 0 > s.tail - span):
+        behind_last = by > 1 or s.tail < span
+        if (out.offset > 0 > s.offset - span) or (out.tail > 0 and behind_last):
             raise Unreadable(f"spatial axis {axis} is padded where the scatter goes on")
         residues = [r for r, entry in enumerate(out.pulse) if entry is not None]
-        every |= {k + r for _, k in _reached(b, out, axis) for r in residues}
-    stride = strides.pop() * out.stride
+        for phase in b.phases(axis):
+            every |= {k + r for _, k in _reached(b, out, axis, phase) for r in residues}
+    if not every:
+        raise Unreadable(f"the convolution reads nothing but zeros along spatial axis {axis}")
     excess = (out.size - blocks[0].signals[axis].count * stride).number
     if excess is None:
         raise Unreadable(f"spatial axis {axis} grows with another size than the data's")
@@ -141,14 +161,20 @@ def _tap_axis(blocks: Sequence[ChannelBlock], behind: Behind, axis: int) -> TapA
     return TapAxis(stride, low, tuple(sorted(k - low for k in every)), excess)
 
 
-def _reached(block: ChannelBlock, out: Signal, axis: int) -> list[tuple[int, int]]:
-    """Return (t, P + S2*(p + r1 - D*t)) for every tap and entry of the data's pulse."""
-    s, dilation = block.signals[axis], block.dilations[axis]
-    return [
-        (t, out.offset + out.stride * (s.offset + r - dilation * t))
+def _reached(block: ChannelBlock, out: Signal, axis: int, phase: int) -> list[tuple[int, int]]:
+    """Return (t, k - r2) for every tap and entry of the pulse that elements of a phase meet."""
+    s, dilation, by = block.signals[axis], block.dilations[axis], block.strides[axis]
+    stride = s.stride * out.stride // by
+    places = [
+        (t, s.stride * phase + s.offset + r - dilation * t)
         for t in range(_taps(block, axis))
         for r, entry in enumerate(s.pulse)
         if entry is not None
+    ]
+    return [
+        (t, out.offset + out.stride * (at // by) - stride * phase)
+        for t, at in places
+        if at % by == 0
     ]
 
 
@@ -158,9 +184,13 @@ def _taps(block: ChannelBlock, axis: int) -> int:
 
 
 def _filter(
-    blocks: Sequence[ChannelBlock], first: ChannelBlock, behind: Behind, lines: Sequence[TapAxis]
+    blocks: Sequence[ChannelBlock],
+    first: ChannelBlock,
+    behind: Behind,
+    lines: Sequence[TapAxis],
+    phase: Ints | None = None,
 ) -> tuple[Array, Sums]:
-    """Gather all taps into a filter [g, C/g, M/g, *K] that starts at the lowest k."""
+    """Gather all taps of a phase into a filter [g, C/g, M/g, *K] that starts at the lowest k."""
     assert first.filter is not None
     groups, _, inner = first.filter.shape[:3]
     total = len(behind.channels)
@@ -181,7 +211,7 @@ def _filter(
         for i in np.unique(owner):
             rows = np.flatnonzero(owner == i)
             local = channels[rows] - (ends[i] - blocks[i].count)
-            _gather(sums, blocks[i], rows, local, residue, behind, lines, groups)
+            _gather(sums, blocks[i], rows, local, residue, behind, lines, groups, phase)
     grouped = sums.result().reshape(groups, total // groups, inner, *kernel)
     return grouped.swapaxes(1, 2), sums
 
@@ -195,6 +225,7 @@ def _gather(
     behind: Behind,
     lines: Sequence[TapAxis],
     groups: int,
+    phase: Ints | None,
 ) -> None:
     """Add the taps of one convolution for some output channels at one residue."""
     w = block.filter
@@ -207,8 +238,8 @@ def _gather(
         raise Unreadable("the channels of the groups are interleaved")
     part = w[local // w.shape[1], local % w.shape[1]]
     places = [
-        [(t, k + residue[a] - line.low) for t, k in _reached(block, behind.signals[a], a)]
-        for a, line in enumerate(lines)
+        [(t, k + residue[a] - line.low) for t, k in _reached(block, behind.signals[a], a, p)]
+        for a, (line, p) in enumerate(zip(lines, phase or (0,) * len(lines), strict=True))
     ]
     for combination in itertools.product(*places):
         taps, at = zip(*combination, strict=True)

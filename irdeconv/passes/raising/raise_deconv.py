@@ -59,7 +59,7 @@ class _RaisingAttempt:
 
     def __init__(self, source: Graph, wanted: Collection[str], kept: Mapping[int, str]) -> None:
         self.graph = source.copy()
-        self.layers: list[RaisedLayer] = []
+        self.layers: list[tuple[RaisedLayer, int | None]] = []  # and the new deconvolutions
         self.made: dict[int, int] = {}  # deconvolutions: their cores
         self._named = {n.id for n in source.nodes()}
         self._dead = self._named - self.graph.live()
@@ -71,19 +71,21 @@ class _RaisingAttempt:
             "raising", sorted(cores, key=lambda n: n.type != "Concat"), name=attrgetter("name")
         ):
             if core.id in kept:
-                self.layers.append(RaisedLayer(core.name, core.type, None, kept[core.id]))
+                self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
             else:
                 self._raise(core.id, wanted)
         unique_names(self.graph, self._named)
         self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
         self.graph.lint()
+        # What another one covers as well is gone again.
+        self.made = {i: core for i, core in self.made.items() if i in self.graph}
 
     def _raise(self, core: int, wanted: Collection[str]) -> None:
         """Raise what a core belongs to, and what it then belongs to."""
         while core in self.graph:
             layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
             if layer is not None:
-                self.layers.append(layer)
+                self.layers.append((layer, made))
                 remove_dead(self.graph, self._dead)
             if made is None:
                 return
@@ -102,7 +104,8 @@ class _RaisingAttempt:
 
     def result(self) -> Raised:
         """Return the graph and the report, raised layers first."""
-        layers = sorted(self.layers, key=lambda r: r.pattern is None)
+        left = [r for r, made in self.layers if made is None or made in self.made]
+        layers = sorted(left, key=lambda r: r.pattern is None)
         return Raised(self.graph, RaisingReport(tuple(layers)))
 
 

@@ -18,7 +18,7 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
-from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable, windows
 from irdeconv.passes.raising.steps import TRACED, AxisTracer, moved_input
 from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
@@ -65,14 +65,19 @@ class RaisingCandidate:
 
     @property
     def _signals(self) -> tuple[Signal, ...]:
-        return next(b.signals for b in self.blocks if b.filter is not None)
+        return self._real.signals
+
+    @property
+    def _real(self) -> ChannelBlock:
+        return next(b for b in self.blocks if b.filter is not None)
 
     @property
     def enlarges(self) -> int:
         """The product of the strides."""
         behind = (d.stride for axis in self.tensor.axes for d in axis if isinstance(d, Signal))
         patterns = (len(d.pulse) for x in self.tensor.axes[2:] for d in x if isinstance(d, Pattern))
-        return math.prod((*(s.stride for s in self._signals), *behind, *patterns))
+        wide = math.prod((*(s.stride for s in self._signals), *behind, *patterns))
+        return wide // math.prod(self._real.strides)
 
     def rank(self) -> tuple[int, int, bool, int]:
         """Return what makes one candidate better than another."""
@@ -249,20 +254,26 @@ class RaisingSite:
             raise Unreadable("the filter is no constant")
         if not _is_finite(w):
             raise Unreadable("the filter is not finite")
-        if any(s != 1 for s in op.strides):
-            raise Unreadable(f"the convolution has the strides {list(op.strides)}")
         w = w if part.type == "GroupConvolution" else w[None]
         n = w.ndim - 3
         dilations = op.dilations or (1,) * n
         signals = self._read(data, source, shape, steps, w)
         spans = [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)]
         pads = _pads(op, spans)
+        if op.auto_pad.startswith("same") and max(op.strides) > 1:
+            raise Unreadable("the pads of a convolution with a stride follow from the size")
         if min(map(min, pads), default=0) < 0:
             raise Unreadable("the convolution has negative pads, which OpenVINO refuses")
+        padded = graph.node(data.node).type in ("Pad", "ZeroInsertion")  # the latter ends in a Pad
+        if padded and op.auto_pad.startswith("same") and None in [s.size.number for s in signals]:
+            raise Unreadable("automatic pads behind a Pad of open sizes: OpenVINO forgets them")
         signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
-        sizes = tuple(s.size - r for s, r in zip(signals, spans, strict=True))
+        rows = zip(signals, spans, op.strides, strict=True)
+        sizes = tuple(windows(s.size - r, by) for s, r, by in rows)
         steps.vectors.shapes[Value(part.id)] = [shape[0], Size.of(w.shape[0] * w.shape[1]), *sizes]
-        return ChannelBlock(w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations))
+        return ChannelBlock(
+            w.shape[0] * w.shape[1], sizes, w, signals, tuple(dilations), op.strides
+        )
 
     def _read(
         self, data: Value, source: Value, shape: list[Size], steps: AxisTracer, w: Array

@@ -53,6 +53,18 @@ class Size:
         return _sum([(tuple(sorted(a[0] + b[0])), a[1] * b[1]) for a, b in pairs])
 
 
+def windows(room: Size, stride: int) -> Size:
+    """Return the positions of a window that has `room`: (room - 1) // stride + 1."""
+    if any(monomial and factor % stride for monomial, factor in room.terms):
+        raise Unreadable(f"how often a stride of {stride} fits depends on open sizes")
+    return _sum([(m, f // stride if m else (f - 1) // stride + 1) for m, f in _with_number(room)])
+
+
+def _with_number(size: Size) -> list[tuple[Monomial, int]]:
+    """Return the terms of a size, also the one of the number where that is 0."""
+    return [*size.terms, *([] if any(not m for m, _ in size.terms) else [((), 0)])]
+
+
 def _sum(terms: Sequence[tuple[Monomial, int]]) -> Size:
     factors: Counter[Monomial] = Counter()
     for monomial, factor in terms:
