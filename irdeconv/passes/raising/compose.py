@@ -2,8 +2,8 @@
 
 A convolution of stride V reads u[j], where element i stands at j = p + S1*i + r1 (r1 an entry of
 the data's pulse), and gives v[q] = sum over t of w[t] u[V*q + D*t]. Behind it position o of the
-output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] where V divides
-S1*i + a, a = p + r1 - D*t, in the output
+output holds v[q] of a channel that r2 chooses, o = P + S2*q + r2. So x[i] meets w[t] where V
+divides S1*i + a, a = p + r1 - D*t, in the output
 
     o = S*i + k,   S = S1*S2 / V,   k = P + S2*a / V + r2.
 

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.op import as_tuple
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
+from irdeconv.passes.raising.convolving import LONGEST, folded, is_finite, pads_of
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable, windows
 from irdeconv.passes.raising.steps import TRACED, AxisTracer, moved_input
 from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
 
 CONVOLVING = ("Convolution", "GroupConvolution")
-LONGEST = 24  # nodes in front of or behind a convolution
 ENLARGING = ("Interpolate", "ZeroInsertion")
 # Behind a convolution elements are only moved: repeated ones are another layer's data.
 BEHIND = frozenset(TRACED) - {"Broadcast", "Concat", "Interpolate", "Tile", "ZeroInsertion"}
@@ -72,14 +70,14 @@ class RaisingCandidate:
         return next(b for b in self.blocks if b.filter is not None)
 
     @property
-    def enlarges(self) -> int:
+    def enlarges(self) -> Fraction:
         """The product of the strides."""
         behind = (d.stride for axis in self.tensor.axes for d in axis if isinstance(d, Signal))
         patterns = (len(d.pulse) for x in self.tensor.axes[2:] for d in x if isinstance(d, Pattern))
         wide = math.prod((*(s.stride for s in self._signals), *behind, *patterns))
-        return wide // math.prod(self._real.strides)
+        return Fraction(wide, math.prod(self._real.strides))
 
-    def rank(self) -> tuple[int, int, bool, int]:
+    def rank(self) -> tuple[Fraction, int, bool, int]:
         """Return what makes one candidate better than another."""
         whole = all(min(s.offset, s.tail) >= 0 for s in self._signals)
         return self.enlarges, -self.shared, whole, self.length
@@ -252,21 +250,14 @@ class RaisingSite:
         w = folded(graph, weights)
         if w is None:
             raise Unreadable("the filter is no constant")
-        if not _is_finite(w):
+        if not is_finite(w):
             raise Unreadable("the filter is not finite")
         w = w if part.type == "GroupConvolution" else w[None]
         n = w.ndim - 3
         dilations = op.dilations or (1,) * n
         signals = self._read(data, source, shape, steps, w)
         spans = [d * (k - 1) for d, k in zip(dilations, w.shape[3:], strict=True)]
-        pads = _pads(op, spans)
-        if op.auto_pad.startswith("same") and max(op.strides) > 1:
-            raise Unreadable("the pads of a convolution with a stride follow from the size")
-        if min(map(min, pads), default=0) < 0:
-            raise Unreadable("the convolution has negative pads, which OpenVINO refuses")
-        padded = graph.node(data.node).type in ("Pad", "ZeroInsertion")  # the latter ends in a Pad
-        if padded and op.auto_pad.startswith("same") and None in [s.size.number for s in signals]:
-            raise Unreadable("automatic pads behind a Pad of open sizes: OpenVINO forgets them")
+        pads = pads_of(op, spans, graph.node(data.node).type, signals)
         signals = tuple(s.padded(*p) for s, p in zip(signals, pads, strict=True))
         rows = zip(signals, spans, op.strides, strict=True)
         sizes = tuple(windows(s.size - r, by) for s, r, by in rows)
@@ -340,7 +331,7 @@ class RaisingSite:
         rank, channels = len(tensor.axes), tensor.shape[1].number or 0
         if not isinstance(node.op, Add) or node.op.auto_broadcast != "numpy":
             return None
-        if array is None or array.ndim > rank or not _is_finite(array):
+        if array is None or array.ndim > rank or not is_finite(array):
             return None
         shape = (*(1,) * (rank - array.ndim), *array.shape)
         if any(n != 1 for a, n in enumerate(shape) if a != 1) or shape[1] not in (1, channels):
@@ -365,36 +356,3 @@ def signal(tensor: Tensor, axis: int, count: Size) -> Signal:
     if not isinstance(digit, Signal) or digit.axis != axis:
         raise Unreadable(f"spatial axis {axis - 2} does not run along that of the data")
     return digit
-
-
-def _pads(op: ConvolutionBase, spans: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the pads of a convolution of stride 1; `spans` are D(K-1)."""
-    if op.auto_pad == "valid":
-        return [(0, 0) for _ in spans]
-    if op.auto_pad in ("same_upper", "same_lower"):
-        small = [n // 2 for n in spans]
-        rows = [(h, n - h) for h, n in zip(small, spans, strict=True)]
-        return rows if op.auto_pad == "same_upper" else [(q, p) for p, q in rows]
-    zeros = (0,) * len(spans)
-    return list(zip(op.pads_begin or zeros, op.pads_end or zeros, strict=True))
-
-
-def _is_finite(values: Array) -> bool:
-    return bool(np.isfinite(values.astype(np.float64)).all())
-
-
-def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
-    """Return a value that is computed from constants alone, None for any other."""
-    array = constant(graph, value)
-    node = graph.node(value.node)
-    inputs = graph.inputs_of(node.id)
-    if array is not None or not inputs or depth > LONGEST or node.op.side_effect:
-        return array
-    arrays = [folded(graph, v, depth + 1) for v in inputs]
-    if any(a is None for a in arrays):
-        return None
-    try:
-        made: Array = as_tuple(node.op.evaluate(*arrays))[value.port]
-    except (OpError, ValueError, TypeError, IndexError):
-        return None
-    return made
