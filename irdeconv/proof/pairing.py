@@ -10,6 +10,7 @@ import numpy as np
 
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
+from irdeconv.proof.reader import signature
 
 Prover = Callable[[Obligation], Proof]
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
@@ -94,13 +95,6 @@ def rounded(exact: Array, stored: Array) -> float | None:
     return float((np.abs(near - exact) / np.maximum(np.abs(exact), 2.0**-14)).max(initial=0))
 
 
-def _signature(layer: Layer) -> Hashable:
-    """Return all that tells what a layer computes of its inputs."""
-    data = None if layer.elements is None else np.ascontiguousarray(layer.elements.array).data
-    bytes_of = None if data is None else hashlib.sha256(data).digest()
-    return (layer.type, layer.version, *sorted(layer.attributes.items()), layer.rest, bytes_of)
-
-
 def _pure(layer: Layer) -> bool:
     """Whether a layer computes the same of the same inputs, as OpenVINO's own do but these."""
     return layer.version.startswith("opset") and layer.type not in _IMPURE and not layer.rest
@@ -118,7 +112,7 @@ class _Pairing:
     ) -> None:
         self._source, self._lowered, self._provers = source, lowered, provers
         self._fact = fact or self._declared
-        self._signatures = [[_signature(y) for y in m.layers] for m in (source, lowered)]
+        self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
         self._twins: dict[Port, Port] = {}
         self._images: set[Port] = set()  # of the twins
         self._merged: dict[Port, Port] = {}  # values of the source that were shown to be equal
@@ -326,7 +320,7 @@ def _difference(a: Layer, b: Layer) -> str:
     said = [f"{k} is {b.attributes.get(k)} instead of {a.attributes.get(k)}" for k in keys]
     said += ["its version differs"] * (a.version != b.version)
     said += ["its body differs, which is compared as a whole"] * (a.rest != b.rest)
-    if not said and a.elements and b.elements and _signature(a) != _signature(b):
+    if not said and a.elements and b.elements and signature(a) != signature(b):
         said = ["its elements differ"]
     return f"{b}: {', '.join(said)}" if said else ""
 

@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +18,46 @@ from lxml import etree
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved
 
 Element = Any  # of lxml
-_BODY_OF = {"port_map": "body", "back_edges": "body",
-            "then_port_map": "then_body", "else_port_map": "else_body"}  # fmt: skip
-_INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODY_OF.values()}
+_BODY_OF = {"port_map": "body", "back_edges": "body"}
+_BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
+_BODIES = ("body", "then_body", "else_body")
+_INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
 _PORTS = {"Parameter": [0, 1], "Const": [0, 1], "Result": [1, 0]}
-# So many elements take so many bytes; those of _NATIVE are NumPy's.
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?"}
-_NATIVE |= {f"{k}{8 * n}": f"<{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}
+_NATIVE |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
+# So many elements take so many bytes.
 _BYTES = {name: (1, np.dtype(code).itemsize) for name, code in _NATIVE.items()}
-_BYTES |= {"bf16": (1, 2), "f8e4m3": (1, 1), "f8e5m2": (1, 1), "f8e8m0": (1, 1), "i4": (2, 1),
-           "u4": (2, 1), "nf4": (2, 1), "f4e2m1": (2, 1), "u6": (4, 3), "u3": (8, 3),
-           "u2": (4, 1), "u1": (8, 1)}  # fmt: skip
+_BYTES |= {"bf16": (1, 2), "f8e4m3": (1, 1), "f8e5m2": (1, 1), "f8e8m0": (1, 1), "u6": (4, 3)}
+_BYTES |= {"i4": (2, 1), "u4": (2, 1), "nf4": (2, 1), "f4e2m1": (2, 1), "u3": (8, 3)}
+_BYTES |= {"u2": (4, 1), "u1": (8, 1)}
 
 
 def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     """Return a model; without `bin` its weights lie beside it. Raises Unproved."""
     try:
-        data = bytes(_contents(Path(xml))[: 1 << 28])
+        data = bytes(_contents(Path(xml))[: 1 << 28]).lstrip()
         weights = Path(xml).with_suffix(".bin") if bin is None else Path(bin)
         blob = np.frombuffer(_contents(weights), "u1") if bin or weights.exists() else None
         if re.search(rb"\0|<!DOCTYPE|^[^>]*encoding\s*=\s*.(?!utf-8|ascii)", data, re.I):
             raise ValueError("it has a DOCTYPE, or is not in UTF-8")
         # Without huge_tree lxml limits depth and texts; OpenVINO takes every file for UTF-8.
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True)
-        root = etree.fromstring(data.lstrip(), parser)
+        root = etree.fromstring(data, parser)
     except (OSError, ValueError, etree.XMLSyntaxError) as e:
         raise Unproved(f"{xml}: {e}") from None
     version = _number(root, "version")
     if root.tag != "net" or version not in (10, 11):
         raise Unproved(f"{xml}: it is no <net> of version 10 or 11")
-    layers = _LayerFile(root, blob, version).layers
-    ends = [[i for i, y in enumerate(layers) if y.type == t] for t in ("Parameter", "Result")]
-    return Model(tuple(layers), tuple(ends[0]), tuple(ends[1]), _rest(root))
+    layers = _named(_LayerFile(root, blob).layers, version == 10)
+    parameters, results = (
+        tuple(i for i, y in enumerate(layers) if y.type == t) for t in ("Parameter", "Result")
+    )
+    said = [e for e in root.iterchildren("*") if e.tag not in ("layers", "edges", "rt_info")]
+    said = [e for e in said if e.tag != "meta_data"] + root.findall("rt_info/runtime_options")
+    if any("offset" in e.attrib for part in said for e in part.iter()):
+        raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
+    rest = "\n".join([f"version {version}", *map(_canonical, said)])
+    return Model(tuple(layers), parameters, results, rest)
 
 
 def _contents(path: Path) -> Any:
@@ -61,28 +70,45 @@ def _contents(path: Path) -> Any:
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ) if status.st_size else b""
 
 
-def _rest(root: Element) -> str:
-    """Return what the model says beside its layers that could change what is computed."""
-    said = [e for e in _children(root) if e.tag not in ("layers", "edges", "rt_info", "meta_data")]
-    said += root.findall("rt_info/runtime_options")
-    if any("offset" in e.attrib for part in said for e in part.iter()):
-        raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
-    return "\n".join([f"version {_number(root, 'version')}", *map(_canonical, said)])
+def _named(layers: list[Layer], old: bool) -> list[Layer]:
+    """Give inputs and outputs the tensor names by which OpenVINO knows them.
+
+    A Result's own names are its tensor's, too. Where two tensors bear one name OpenVINO makes up
+    another: such models are refused. Version 10 takes the names of layers as well.
+    """
+    names: dict[Port, set[str]] = {}
+    for i, y in enumerate(layers):
+        if y.type not in ("Parameter", "Result"):
+            continue
+        port = y.inputs[0] if y.inputs else Port(i)
+        source = layers[port.layer]
+        tensor = names.setdefault(port, set(source.names[port.port]))
+        if old:
+            many = len(source.names) > 1 or "Split" in source.type
+            tensor.add(f"{source.name}.{port.port}" if many else source.name)
+        own = set(y.names[0]) if y.inputs and not old else set()
+        tensor |= own
+        layers[i] = replace(y, names=(tuple(sorted(own or tensor)),))
+    for port in names:
+        if layers[port.layer].type == "Parameter":
+            layers[port.layer] = replace(layers[port.layer], names=(tuple(sorted(names[port])),))
+    borne = [name for tensor in names.values() for name in tensor]
+    if len(set(borne)) < len(borne):
+        raise Unproved("two inputs or outputs bear the same tensor name, so one is renamed")
+    return layers
 
 
 def _canonical(element: Element) -> str:
     return repr([(e.tag, sorted(e.attrib.items()), e.text) for e in element.iter(etree.Element)])
 
 
-def _children(element: Element, tag: str | None = None) -> list[Element]:
-    """Return the elements inside, or those inside the only one that is called `tag`."""
-    inside = [e for e in element if isinstance(e.tag, str)]
-    if tag is None:
-        return inside
-    found = [e for e in inside if e.tag == tag]
-    if len(found) > 1:
-        raise Unproved(f"{_label(element)}: <{tag}> stands there {len(found)} times")
-    return _children(found[0]) if found else []
+def _inside(element: Element, tag: str, kind: str) -> list[Element]:
+    """Return the elements, all of one kind, inside the only one that is called `tag`."""
+    found = element.findall(tag)
+    inside = [e for part in found for e in part.iterchildren("*")]
+    if len(found) > 1 or any(e.tag != kind for e in inside):
+        raise Unproved(f"{_label(element)}: two <{tag}>, or something in it that is no <{kind}>")
+    return inside
 
 
 def _label(e: Element) -> str:
@@ -124,50 +150,35 @@ def _declared(port: Element) -> Fact:
         return Fact(None, None)
 
 
-def _names(text: str | None) -> set[str]:
+def _names(text: str) -> tuple[str, ...]:
     """Return tensor names, as the file escapes them."""
-    return set(re.split(r"(?<!\\),", text or "")) - {""}
-
-
-def _decode(raw: Array, kind: str) -> Array:
-    """Return elements of a type that NumPy lacks, where language.py computes with them."""
-    if kind == "bf16":
-        return (raw.view("<u2").astype("<u4") << 16).view("<f4")
-    if kind == "f8e5m2":
-        return (raw.astype("<u2") << 8).view("<f2").astype("<f4")
-    if kind == "f8e4m3":
-        value = ((raw & 128).astype("<u2") << 8 | (raw & 127).astype("<u2") << 7).view("<f2")
-        return np.where(raw & 127 == 127, np.float32("nan"), value.astype("<f4") * np.float32(256))
-    if kind in ("u4", "i4"):
-        both = np.stack([raw & 15, raw >> 4], 1).reshape(-1)
-        return both if kind == "u4" else (both ^ 8).astype("i1") - np.int8(8)
-    return raw
+    return tuple(sorted(set(re.split(r"(?<!\\),", text)) - {""}))
 
 
 class _LayerFile:
     """The layers of a model or body that its results need, each behind those that it reads."""
 
-    def __init__(self, root: Element, blob: Array | None, version: int) -> None:
-        self._blob, self._version = blob, version
-        self._elements = _children(root, "layers")
+    def __init__(self, root: Element, blob: Array | None) -> None:
+        self._blob = blob
+        self._elements = _inside(root, "layers", "layer")
         self._ids: dict[int, int] = {}
         self._ports = [self._enter(i, e) for i, e in enumerate(self._elements)]
         self._sources: list[list[Port | None]] = [[None] * len(p[0]) for p in self._ports]
-        for edge in _children(root, "edges"):
+        for edge in _inside(root, "edges", "edge"):
             self._connect(edge)
         self.layers: list[Layer] = []
-        self.places: dict[int, int] = {}  # of layers, by the number of their element
+        self._places: dict[int, int] = {}  # of layers, by the number of their element
         for index in self._order():
             self.layers.append(self._layer(self._elements[index], index))
-            self.places[index] = len(self.places)
+            self._places[index] = len(self._places)
 
     def _enter(self, index: int, e: Element) -> list[dict[int, int]]:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
-        odd = [c.tag for c in _children(e) if c.tag not in _INSIDE]
+        odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE]
         odd += [k for k in ("id", "name", "type", "version") if k not in e.attrib]
         if odd or self._ids.setdefault(_number(e, "id"), index) != index:
             raise Unproved(f"{_label(e)}: {odd or 'its id'} is unknown, missing or there twice")
-        sides = [_children(e, side) for side in ("input", "output")]
+        sides = [_inside(e, side, "port") for side in ("input", "output")]
         ports = [{_number(p, "id"): i for i, p in enumerate(side)} for side in sides]
         counts = [len(p) for p in ports]
         if counts != [len(s) for s in sides] or _PORTS.get(e.get("type"), counts) != counts:
@@ -187,9 +198,9 @@ class _LayerFile:
 
     def _order(self) -> list[int]:
         """Return Parameters, then all that a Result or Assign needs, each behind its inputs."""
-        of = [[i for i, e in enumerate(self._elements) if e.get("type") in types]
-              for types in (("Parameter",), ("Result", "Assign"))]  # fmt: skip
-        stack = (of[0] + of[1])[::-1]
+        types = [e.get("type") for e in self._elements]
+        starts = [i for i, t in enumerate(types) if t == "Parameter"]
+        stack = (starts + [i for i, t in enumerate(types) if t in ("Result", "Assign")])[::-1]
         order: dict[int, None] = {}
         above: set[int] = set()
         while stack:
@@ -206,19 +217,20 @@ class _LayerFile:
         return list(order)
 
     def _layer(self, e: Element, index: int) -> Layer:
-        kind, data, ports = e.get("type"), e.find("data"), _children(e, "output")
-        if _children(e, "data"):
-            raise Unproved(f"{_label(e)}: <data> has elements inside")
+        name, kind, version = (e.get(key) for key in ("name", "type", "version"))
+        data, ports = e.find("data"), _inside(e, "output", "port")
         attributes = {} if data is None else dict(data.attrib)
-        if kind not in ("Assign", "ReadValue") and e.get("version").startswith("opset"):
+        foreign = kind == "Constant" or (kind != "Const" and {"offset", "size"} <= {*attributes})
+        if _inside(e, "data", "") or foreign:
+            raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
+        if kind not in ("Assign", "ReadValue") and version.startswith("opset"):
             tidy = {k: _tidy(k, v) for k, v in attributes.items()}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             attributes = {k: tidy[k] for k in keys}
-        inputs = tuple(Port(self.places[s.layer], s.port) for s in self._sources[index] if s)
-        outputs = [_declared(p) for p in ports]
-        names = [_names(p.get("names")) for p in ports]
-        elements, rest = None, self._bodies(e, index)
+        inputs = tuple(Port(self._places[s.layer], s.port) for s in self._sources[index] if s)
+        outputs, elements, rest = [_declared(p) for p in ports], None, self._bodies(e, index)
+        names = tuple(_names(p.get("names", "")) for p in ports)
         if kind == "Const":
             elements = self._constant(e, attributes)
         if kind in ("Parameter", "Const"):
@@ -226,23 +238,8 @@ class _LayerFile:
         if kind in ("Parameter", "Result"):
             info = [_canonical(a) for a in e.findall(".//rt_info/attribute")]
             rest = "\n".join(sorted(i for i in info if "'fused_names'" not in i))
-            names = [names[0] if names else self._result_names(e, inputs)]
-            names[0] |= {e.get("name")} if self._version == 10 and ports else set()
-        name, version = e.get("name"), e.get("version")
-        spelled = tuple(tuple(sorted(n)) for n in names)
-        return Layer(
-            name, kind, version, attributes, inputs, tuple(outputs), spelled, elements, rest
-        )
-
-    def _result_names(self, e: Element, inputs: tuple[Port, ...]) -> set[str]:
-        """Return what OpenVINO calls an output of the model."""
-        if not inputs:
-            return set()
-        source, port = self.layers[inputs[0].layer], inputs[0].port
-        names = set(source.names[port])
-        if self._version == 10:
-            return names | {source.name + (f".{port}" if len(source.names) > 1 else "")}
-        return _names(e.get("output_names")) or names
+            names = names or (_names(e.get("output_names", "")),)
+        return Layer(name, kind, version, attributes, inputs, tuple(outputs), names, elements, rest)
 
     def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray:
         offset, size = _number(e.find("data"), "offset"), _number(e.find("data"), "size")
@@ -258,61 +255,51 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: {size} bytes are not {count} elements of {kind}")
         if self._blob is None or end > len(self._blob):
             raise Unproved(f"{_label(e)}: bytes {offset}..{end} are not in the weights file")
-        raw = self._blob[offset:end]
-        if kind == "string" or (kind == "boolean" and raw[:count].max(initial=0) > 1):
-            return TypedArray(raw, kind)
-        array = raw[: count * width].view(_NATIVE[kind]) if kind in _NATIVE else _decode(raw, kind)
+        array = raw = self._blob[offset:end]
+        if kind == "boolean" and raw[:count].max(initial=0) > 1:
+            kind = "boolean, neither 0 nor 1"
+        if kind in _NATIVE:
+            array = raw[: count * width].view(_NATIVE[kind])
+        elif kind == "bf16":
+            array = (raw[: count * 2].view("<u2").astype("<u4") << 16).view("<f4")
+        elif kind in ("u4", "i4"):
+            array = np.stack([raw & 15, raw >> 4], 1).reshape(-1)[:count]
+            array = array if kind == "u4" else (array ^ 8).astype("i1") - np.int8(8)
         try:
-            return TypedArray(array[:count].reshape(dims) if array is not raw else raw, kind)
+            return TypedArray(array if array is raw else array.reshape(dims), kind)
         except ValueError as error:
             raise Unproved(f"{_label(e)}: {error}") from None
 
     def _bodies(self, e: Element, index: int) -> str:
         """Return the canonical text of bodies and port maps: without names, numbered by use."""
-        found = [c for c in _children(e) if c.tag in _BODY_OF or c.tag in _BODY_OF.values()]
-        ports, label = self._ports[index], _label(e)
-        if len({c.tag for c in found}) < len(found) or (
-            found and any(list(p) != sorted(p) for p in ports)
-        ):
-            raise Unproved(
-                f"{label}: two bodies or maps are called alike, or its ports are not in order"
-            )
-        graphs = {
-            c.tag: _LayerFile(c, self._blob, self._version) for c in found if c.tag not in _BODY_OF
-        }
-        lines = [f"{tag} {graph.text()}" for tag, graph in sorted(graphs.items())]
-        for part in sorted((c for c in found if c.tag in _BODY_OF), key=lambda c: str(c.tag)):
-            graph = graphs.get(_BODY_OF[part.tag])
-            for entry in _children(part):
+        tags = [c.tag for c in e.iterchildren("*") if c.tag in _BODY_OF or c.tag in _BODIES]
+        ports = self._ports[index]
+        if len({*tags}) < len(tags) or (tags and any(list(p) != sorted(p) for p in ports)):
+            raise Unproved(f"{_label(e)}: two of {tags}, or ports that are not in order")
+        bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in tags if tag in _BODIES}
+        lines = [f"{tag} {bodies[tag]._text()}" for tag in sorted(bodies)]
+        for tag in sorted(set(tags) - set(bodies)):
+            body = bodies.get(_BODY_OF[tag])
+            for entry in e.find(tag).iterchildren("*"):
                 values = dict(entry.attrib)
-                side = ports[entry.tag == "output"]
                 if values.get("external_port_id", "-1") != "-1":
-                    values["external_port_id"] = str(side.get(_number(entry, "external_port_id")))
-                for key in ("internal_layer_id", "from-layer", "to-layer"):
-                    if key in values and graph is not None:
-                        values[key] = str(graph.places.get(graph._ids.get(_number(entry, key), -1)))
-                if graph is None or "None" in values.values():
-                    raise Unproved(f"{label}: <{part.tag}> names what is not there")
-                lines.append(repr((part.tag, entry.tag, sorted(values.items()))))
+                    outer = ports[entry.tag == "output"].get(_number(entry, "external_port_id"))
+                    values["external_port_id"] = str(outer)
+                for key in {"internal_layer_id", "from-layer", "to-layer"} & {*values}:
+                    inner = body._ids.get(_number(entry, key), -1) if body else -1
+                    values[key] = str(body._places.get(inner)) if body else "None"
+                if "None" in values.values():
+                    raise Unproved(f"{_label(e)}: <{tag}> names a port or layer that is not there")
+                lines.append(repr((tag, entry.tag, sorted(values.items()))))
         return "\n".join(lines)
 
-    def text(self) -> str:
-        """Return a text that two graphs share only if they compute the same."""
-        return repr(
-            [
-                (
-                    y.type,
-                    y.version,
-                    sorted(y.attributes.items()),
-                    [tuple(p) for p in y.inputs],
-                    y.elements and digest(y.elements),
-                    hashlib.sha256(y.rest.encode()).hexdigest(),
-                )
-                for y in self.layers
-            ]
-        )
+    def _text(self) -> str:
+        """Return a text that two bodies share only if they compute the same."""
+        return repr([(signature(y), [*map(tuple, y.inputs)]) for y in self.layers])
 
 
-def digest(elements: TypedArray) -> str:
-    """Return what stands for the bytes of a constant."""
-    return hashlib.sha256(np.ascontiguousarray(elements.array).data).hexdigest()
+def signature(layer: Layer) -> tuple[object, ...]:
+    """Return all that tells what a layer computes of its inputs, bytes and bodies by a hash."""
+    data = None if layer.elements is None else np.ascontiguousarray(layer.elements.array).data
+    hashes = [hashlib.sha256(part).hexdigest() for part in (data or b"", layer.rest.encode())]
+    return (layer.type, layer.version, *sorted(layer.attributes.items()), data is None, *hashes)
