@@ -1,0 +1,380 @@
+"""Evaluates values at exact sizes: constants and vectors of sizes as arrays, all else as sums.
+
+The sums are those of numbered elements (taps.py). A convolution, a deconvolution by its definition,
+and a product of matrices add numbers for their outputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irdeconv.proof.call import FLOATS, MOVES, REFUSED
+from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define, is_deconvolution
+from irdeconv.proof.language import evaluate, move
+from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved
+from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
+from irdeconv.proof.weights import product
+
+MOST_SUMMED = 4096
+
+
+class Fixed(NamedTuple):
+    """A constant; `stored` is the float type in which the file has it."""
+
+    given: TypedArray
+    stored: Any = None
+
+
+Value = Fixed | Linear
+Leaf = Callable[[Port, Layer], Value | None]
+Choice = Callable[[Port, Sequence[int]], Fixed]
+
+
+class Misfit(Unproved):
+    """The size of an axis of the data does not fit the filter."""
+
+    def __init__(self, text: str, axis: tuple[Port, int], size: int) -> None:
+        super().__init__(text)
+        self.axis, self.size = axis, size
+
+
+class LinearWalk:
+    """Evaluates values of a model.
+
+    `leaf` tells those at which it stops, by port and reader; `choose` a vector for sizes that are
+    not known.
+    """
+
+    def __init__(
+        self, model: Model, bases: Bases, leaf: Leaf, choose: Choice | None = None
+    ) -> None:
+        self.model, self.bases, self.leaf, self.choose = model, bases, leaf, choose
+        self.values: dict[Port, Value] = {}
+
+    def value(self, port: Port) -> Value:
+        """Return a value; Unproved where it cannot be followed."""
+        pending, needed = [port.layer], set()
+        while pending:
+            place = pending.pop()
+            if place in needed:
+                continue
+            needed.add(place)
+            layer = self.model.layers[place]
+            for p in layer.inputs:
+                found = self.values.get(p) or self.leaf(p, layer)
+                if found is None:
+                    pending.append(p.layer)
+                else:
+                    self.values[p] = found
+            if not layer.inputs and layer.elements is None:
+                raise Unproved(f"{layer} is no part of the rewriting")
+        for place in sorted(needed):
+            layer = self.model.layers[place]
+            try:
+                made = self._step(layer, [self.values[p] for p in layer.inputs])
+            except REFUSED as e:
+                raise Unproved(f"{layer} is not followed: {e}") from None
+            for i, value in enumerate(made):
+                self.values.setdefault(Port(place, i), value)
+        return self.values[port]
+
+    def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
+        if layer.elements is not None:
+            return [Fixed(layer.elements, FLOATS.get(layer.elements.type))]
+        if layer.type in CONVOLUTIONS or is_deconvolution(layer):
+            return [self._convolve(layer, given)]
+        if layer.type == "ShapeOf" and isinstance(given[0], Linear):
+            blank = np.broadcast_to(np.float32(0), given[0].shape)
+            given = [Fixed(TypedArray(blank, "f32"))]
+        known = [v.given for v in given if isinstance(v, Fixed)]
+        if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
+            kept = layer.type == "Convert" or layer.type in MOVES
+            stored = given[0].stored if kept and isinstance(given[0], Fixed) else None
+            return [Fixed(v, stored) for v in evaluate(layer, known)]
+        if layer.type in MOVES:
+            return list(self._moved(layer, given))
+        rule, names = RULES.get(layer.type, (None, ""))
+        odd = {*layer.attributes} - {*names.split()}
+        if rule is None or odd or layer.rest or not layer.version.startswith("opset"):
+            raise Unproved(f"{layer} of {layer.version} is not followed {' '.join(sorted(odd))}")
+        return [rule(self, layer, given)]
+
+    def linear(self, value: Value) -> Linear:
+        """Return a value as a sum of terms."""
+        return value if isinstance(value, Linear) else self.bases.constant(*value)
+
+    def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Linear]:
+        """Move the numbers of all elements, then what these stand for."""
+        ports = [i for i in range(len(given)) if i in MOVES[layer.type]]
+        values = [self.linear(given[i]) for i in ports]
+        rest = [v.given for i, v in enumerate(given) if isinstance(v, Fixed) and i not in ports]
+        if len(rest) + len(ports) < len(given) or len({(v.type, v.last) for v in values}) > 1:
+            raise Unproved(f"{layer} has inputs that are not followed")
+        ends = np.cumsum([0] + [math.prod(v.shape) for v in values]).tolist()
+        starts = zip(itertools.pairwise(ends), values, strict=True)
+        numbers = [np.arange(*e).reshape(v.shape) for e, v in starts]
+        blank = Term(np.full((), NONE))
+        terms = []
+        for row in itertools.zip_longest(*(v.terms for v in values), fillvalue=blank):
+            pairs = [(t, v.shape) for t, v in zip(row, values, strict=True)]
+            index = _behind([np.broadcast_to(t.number, shape) for t, shape in pairs], NONE)
+            factor = [np.broadcast_to(1.0 if t.factor is None else t.factor, s) for t, s in pairs]
+            plain = all(t.factor is None for t in row)
+            terms.append(Term(index, None if plain else _behind(factor, 1.0)))
+        whole, out = values[0]._replace(terms=tuple(terms)), []
+        for at in move(layer, numbers, rest):
+            if whole.last and (at < 0).any():
+                raise Unproved(f"{layer} puts zeros beside what has an activation")
+            room((len(terms), *at.shape))
+            out.append(whole.each(partial(np.take, indices=at)))
+        return out
+
+    def _add(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        a, b = self._alike(layer, [self.linear(v) for v in given])
+        return added(a, scaled(b, np.array(-1.0)) if layer.type == "Subtract" else b)
+
+    def _scale(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        """Multiply or divide by a constant."""
+        a, b = self._alike(layer, [self.linear(v) for v in given])
+        value, constant = (a, given[1]) if isinstance(given[1], Fixed) else (b, given[0])
+        divides = layer.type == "Divide"
+        if not isinstance(constant, Fixed) or (divides and value is b):
+            raise Unproved(f"{layer} does not take a value times a constant")
+        c = np.asarray(constant.given.array, np.float64)
+        if divides and (abs(np.frexp(c)[0]) != 0.5).any():
+            raise Unproved(f"{layer} divides by other numbers than powers of 2")
+        return scaled(value, 1 / c if divides else c)
+
+    def _alike(self, layer: Layer, values: Sequence[Linear]) -> Sequence[Linear]:
+        """Return values in one shape; Unproved where types differ or an activation was applied."""
+        shape = np.broadcast_shapes(*(v.shape for v in values))
+        room(shape)
+        mode = layer.attributes.get("auto_broadcast", "numpy")
+        fits = mode == "numpy" or (mode == "none" and len({v.shape for v in values}) == 1)
+        types = {v.type for v in values}
+        if not fits or len(types) > 1 or not types <= FLOATS.keys() or any(v.last for v in values):
+            raise Unproved(f"{layer} is not followed for its types, shapes or activations")
+        return [v.each(lambda a: np.broadcast_to(a, shape)) for v in values]
+
+    def _convert(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        value = self.linear(given[0])
+        if layer.attributes.get("destination_type") != value.type:
+            raise Unproved(f"{layer} converts {value.type} to another type")
+        return value
+
+    def _sum(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        [value] = self._alike(layer, [self.linear(given[0])])
+        axes = _integers(layer, given[1])
+        chosen = sorted({a % max(len(value.shape), 1) for a in axes})
+        rank = len(value.shape)
+        if len(chosen) < len(axes) or not all(-rank <= a < rank for a in axes):
+            raise Unproved(f"{layer} sums over the axes {axes} of {list(value.shape)}")
+        shape = [n for a, n in enumerate(value.shape) if a not in chosen]
+        first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
+        out = Linear(value.type, (Term(np.full(shape, NONE)),))
+        for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
+            out = added(out, first.each(partial(np.take, indices=i, axis=0)))
+        keeps = layer.attributes.get("keep_dims", "false") in ("true", "1")
+        return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
+
+    def _activate(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        value = self.linear(given[0])
+        numbers = [float(text) for _, text in sorted(layer.attributes.items(), reverse=True)]
+        for v in given[1:]:
+            if not isinstance(v, Fixed) or (v.given.array.size, v.given.type) != (1, value.type):
+                raise Unproved(f"{layer} has parameters that are no constant scalars")
+            numbers.append(float(v.given.array.reshape(())))
+        return finished(value, layer.type, numbers)
+
+    def _convolve(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        """Evaluate a convolution or deconvolution of any dialect by its definition."""
+        x, w = (self.linear(v) for v in given[:2])
+        d = define(layer, len(x.shape))
+        if len(w.shape) != len(d.filter_axes):
+            raise Unproved(f"{layer} has a filter of rank {len(w.shape)}")
+        x, w = (
+            x.each(partial(np.transpose, axes=d.data_axes)),
+            w.each(partial(np.transpose, axes=d.filter_axes)),
+        )
+        if d.groups is not None:
+            split = (d.groups, w.shape[0] // d.groups, *w.shape[1:])
+            w = w.each(lambda a: a.reshape(split))
+        w = w if d.forward else w.each(lambda a: a.swapaxes(1, 2))
+        g, m, k, *kernel = w.shape
+        n, c, *space = x.shape
+        if c != g * k:
+            text = f"{layer}: {c} channels of data, {g * k} of the filter"
+            raise Misfit(text, (layer.inputs[0], d.data_axes[1]), g * k)
+        reads, sizes = [], []
+        axes = list(zip(space, kernel, strict=True))
+        for a, (begin, size) in enumerate(self._windows(layer, given, d, axes)):
+            room((size, kernel[a]))
+            o, t = np.arange(size)[:, None] + 0, np.arange(kernel[a]) * d.dilations[a]
+            if d.forward:
+                at = o * d.strides[a] + t - begin
+            else:
+                at = o + begin - t
+                at = np.where(at % d.strides[a] == 0, at // d.strides[a], NONE)
+            reads.append(np.where((at >= 0) & (at < space[a]), at, NONE))
+            sizes.append(size)
+        x = x.each(lambda a: a.reshape(n, g, k, *space))
+        back, whole = np.argsort(d.data_axes), (n, g * m, *sizes)
+        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(whole).transpose(back))
+        if d.bias is not None:
+            shape = [g * m if a == d.data_axes[1] else 1 for a in range(len(whole))]
+            bias = self.linear(given[d.bias]).each(lambda a: a.reshape(shape))
+            y = added(*self._alike(layer, [y, bias]))
+        return finished(y, *d.activation) if d.activation else y
+
+    def _windows(
+        self, layer: Layer, given: Sequence[Value], d: LayerDefinition, axes: Sequence[Ints]
+    ) -> list[tuple[int, int]]:
+        """Return (begin, O) of every spatial axis, whose (I, K) are given."""
+        free = [d.window(a, size, k, None) for a, (size, k) in enumerate(axes)]
+        if d.pads is not None:
+            pads = [_integers(layer, given[d.pads + i], len(axes)) for i in range(2)]
+            return [(b + p, o - p - q) for (b, o), p, q in zip(free, *pads, strict=True)]
+        if d.output_shape is None:
+            return free
+        sizes = given[d.output_shape]
+        if isinstance(sizes, Linear) and self.choose is not None:
+            sizes = self.choose(layer.inputs[d.output_shape], [o for _, o in free])
+        wanted = _integers(layer, sizes, len(axes))
+        return [d.window(a, size, k, wanted[a]) for a, (size, k) in enumerate(axes)]
+
+    def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
+        """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
+        if x.last or w.last or x.type != w.type or x.type not in FLOATS:
+            raise Unproved(f"{layer} is not followed for its types or an activation before it")
+        for base in self.bases.of(x):
+            base.is_data |= base.values is None and base.block is None
+        sizes = [len(r) for r in reads]
+        rows, inner = x.shape[1] * w.shape[1], math.prod(sizes)
+        block = Block(x, w, tuple(reads))
+        shape = (*x.shape[:2], w.shape[1], *sizes)
+        numbers = self.bases.add(shape, block=block, rows=max(rows, 1), inner=max(inner, 1))
+        return Linear(x.type, (Term(numbers),))
+
+    def _einsum(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        text = layer.attributes.get("equation", "").replace(" ", "")
+        parts = re.fullmatch("([A-Za-z]+),([A-Za-z]+)->([A-Za-z]*)", text)
+        if parts is None or len(given) != 2:
+            raise Unproved(f"{layer} has the equation {text[:40]!r}")
+        return self._product(layer, given, [list(p) for p in parts.groups()])
+
+    def _matmul(self, layer: Layer, given: Sequence[Value]) -> Linear:
+        values, labels = [self.linear(v) for v in given], []
+        for value, name, side in zip(values, "ab", ("ik", "kj"), strict=True):
+            flag = layer.attributes.get(f"transpose_{name}", "false") in ("true", "1")
+            last = ["k"] if len(value.shape) == 1 else list(reversed(side) if flag else side)
+            labels.append([f"{i}" for i in range(len(value.shape) - len(last), 0, -1)] + last)
+        batch = [la for la in max(labels, key=len) if la not in "ijk"]
+        for i, value in enumerate(values):  # an axis of size 1 is repeated along the other's
+            other = dict(zip(labels[1 - i], values[1 - i].shape, strict=True))
+            gone = [
+                la
+                for la, n in zip(labels[i], value.shape, strict=True)
+                if n == 1 < other.get(la, 1)
+            ]
+            axes = tuple(labels[i].index(la) for la in gone if la != "k")
+            values[i] = value.each(partial(np.squeeze, axis=axes))
+            labels[i] = [la for a, la in enumerate(labels[i]) if a not in axes]
+        out = batch + [la for la in "ij" if la in labels[0] + labels[1]]
+        return self._product(layer, values, [*labels, out])
+
+    def _product(self, layer: Layer, given: Sequence[Value], labels: list[list[str]]) -> Linear:
+        """Multiply and sum by labels of axes; one operand is the data, the other one the filter."""
+        x, w = (self.linear(v) for v in given)
+        of_x, of_w, out = labels
+        bases = [self.bases.of(v) for v in (x, w)]
+        if any(b.is_data for b in bases[1]) or all(b.values is not None for b in bases[0]):
+            x, w, of_x, of_w = w, x, of_w, of_x
+        sizes = dict(zip(of_x, x.shape, strict=True)) | dict(zip(of_w, w.shape, strict=True))
+        both = [la for la in of_x if la in of_w]
+        group, inner = [la for la in both if la in out], [la for la in both if la not in out]
+        place, rows = ([la for la in one if la not in both] for one in (of_x, of_w))
+        fits = all(sizes[la] == n for la, n in zip(of_x, x.shape, strict=True))
+        single = all(len(set(names)) == len(names) for names in labels)
+        if not fits or not single or sorted(place + group + rows) != sorted(out):
+            raise Unproved(f"{layer} is not followed for its axes {labels}")
+        n, g, k, m = (math.prod(sizes[la] for la in names) for names in (place, group, inner, rows))
+        order = [of_x.index(la) for la in place + group + inner]
+        x = x.each(lambda a: a.transpose(order).reshape(n, g, k))
+        turn = [of_w.index(la) for la in group + rows + inner]
+        w = w.each(lambda a: a.transpose(turn).reshape(g, m, k))
+        made = place + group + rows
+        shape, back = [sizes[la] for la in made], [made.index(la) for la in out]
+        return self._block(layer, x, w).each(lambda a: a.reshape(shape).transpose(back))
+
+
+Rule = Callable[[LinearWalk, Layer, Sequence[Value]], Linear]
+RULES: dict[str, tuple[Rule, str]] = {
+    **dict.fromkeys(("Add", "Subtract"), (LinearWalk._add, "auto_broadcast")),
+    **dict.fromkeys(("Multiply", "Divide"), (LinearWalk._scale, "auto_broadcast m_pythondiv")),
+    "Negative": (lambda walk, _, given: scaled(walk.linear(given[0]), np.array(-1.0)), ""),
+    "ReduceSum": (LinearWalk._sum, "keep_dims"),
+    "Convert": (LinearWalk._convert, "destination_type"),
+    "MatMul": (LinearWalk._matmul, "transpose_a transpose_b"),
+    "Einsum": (LinearWalk._einsum, "equation"),
+    "Clamp": (LinearWalk._activate, "max min"),
+    **dict.fromkeys(("HardSigmoid", "PReLU"), (LinearWalk._activate, "")),
+    **dict.fromkeys(("ReLU", "Sigmoid", "Tanh"), (LinearWalk._activate, "")),
+}
+
+
+def _behind(arrays: Sequence[Array], last: float) -> Array:
+    """Return all elements behind one another, then one more, which an index of -1 means."""
+    return np.append(np.concatenate([a.reshape(-1) for a in arrays]), last)
+
+
+def _integers(layer: Layer, value: Value, count: int | None = None) -> list[int]:
+    """Return a vector of known integers."""
+    if isinstance(value, Linear) or value.given.type not in ("i32", "i64"):
+        raise Unproved(f"{layer} has a vector that is not known")
+    out = [int(v) for v in value.given.array.reshape(-1).tolist()]
+    if count not in (None, len(out)):
+        raise Unproved(f"{layer} has a vector of {len(out)} numbers, not {count}")
+    return out
+
+
+def finished(value: Linear, kind: str, parameters: Sequence[float]) -> Linear:
+    """Return a value behind an activation, whose parameters have the value's type."""
+    rounded = np.array(parameters, FLOATS.get(value.type or "", np.float64)).tolist()
+    return value._replace(last=(*value.last, (kind, tuple(rounded))))
+
+
+def scaled(value: Linear, factor: Array) -> Linear:
+    """Return a value times a constant, which is broadcast to it."""
+    if value.last or value.type not in FLOATS:
+        raise Unproved(f"{value.type} or an activation is multiplied")
+    return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
+
+
+def _scaled(term: Term, factor: Array) -> Term:
+    index = np.where(factor == 0, NONE, term.number)
+    new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), term.factor))
+    return Term(index, None if (new == 1).all() else new)
+
+
+def added(a: Linear, b: Linear) -> Linear:
+    """Return the sum of two values of one shape; terms that nowhere meet become one."""
+    terms = list(a.terms)
+    for t in b.terms:
+        for i, u in enumerate(terms):
+            if not ((u.number != NONE) & (t.number != NONE)).any():
+                both = [1.0 if v.factor is None else v.factor for v in (t, u)]
+                plain = t.factor is None and u.factor is None
+                factor = None if plain else np.where(t.number != NONE, *both)
+                terms[i] = Term(np.where(t.number != NONE, t.number, u.number), factor)
+                break
+        else:
+            terms.append(t)
+    room((len(terms), *a.shape))
+    return a._replace(terms=tuple(terms))
