@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -13,9 +16,14 @@ from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Pr
 from irdeconv.proof.reader import signature
 
 Prover = Callable[[Obligation], Proof]
+_OUTSIDE = {
+    "input": "Parameter",
+    "output": "Result",
+    "read variable": "ReadValue",
+    "written variable": "Assign",
+}
+_MADE_UP = "(Parameter|Result)_[0-9]+"
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
-_ENDS = ("Parameter", "Result", "Assign")
-_GUESSES = 4  # values of the source that are tried for one value
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ class _Pairing:
             name: Port(i, port)
             for i, layer in enumerate(source.layers)
             for port in range(len(layer.outputs))
-            for name in (*layer.names[port], *[layer.name] * (len(layer.outputs) == 1))
+            for name in (layer.name, *layer.names[port])
         }
         for a, b in zip(source.parameters, lowered.parameters, strict=False):
             self._pair(Port(a), Port(b))
@@ -180,13 +188,14 @@ class _Pairing:
         layers: list[Layer] = []
         self._first: dict[Port, Port] = {}
         self._table: dict[Hashable, list[int]] = {}
-        self._alike: dict[Hashable, list[int]] = {}
+        self._alike: dict[Hashable, deque[int]] = {}
         for i, layer in enumerate(self._source.layers):
             layers.append(replace(layer, inputs=tuple(self._first[p] for p in layer.inputs)))
             signature = self._signatures[0][i]
             same = self._table.setdefault((signature, layers[i].inputs), [])
             same.append(i)
-            self._alike.setdefault(signature, []).append(i)
+            if layer.outputs:
+                self._alike.setdefault(signature, deque()).append(i)
             for port in range(len(layer.outputs)):
                 first = Port(same[0] if _pure(layer) else i, port)
                 while first in self._merged:
@@ -204,22 +213,27 @@ class _Pairing:
         layer = self._lowered.layers[place]
         if layer.type in ("Parameter", "Result") or Port(place) in self._twins or self._hit(place):
             return
-        if layer.elements is None:
-            for wanted, output in list(self._candidates(place))[:_GUESSES]:
+        if layer.elements is None and self._tries > 0:
+            for wanted, output in list(islice(self._guesses(place), 4)):
                 self._settle(wanted, output)
             self._hit(place)
 
-    def _candidates(self, place: int) -> Iterator[tuple[Port, Port]]:
+    def _guesses(self, place: int) -> Iterator[tuple[Port, Port]]:
         """Yield values of the source that bear the same name, or are read by a layer like this."""
         layer = self._lowered.layers[place]
         for port, names in enumerate(layer.names):
-            for name in (*names, *[layer.name] * (len(layer.names) == 1)):
-                if name in self._named and self._first[self._named[name]] not in self._images:
-                    yield self._named[name], Port(place, port)
-        for i in self._alike.get(self._signatures[1][place], ()):
-            for wanted, output in zip(self._source.layers[i].inputs, layer.inputs, strict=False):
-                if wanted not in self._images and output not in self._twins:
-                    yield wanted, output
+            for name in (*names, layer.name):
+                wanted = self._first[self._named.get(name, Port(0))]
+                if name in self._named and wanted not in self._images:
+                    yield wanted, Port(place, port)
+        alike = self._alike.get(self._signatures[1][place], deque())
+        while alike and self._first[Port(alike[0])] in self._images:
+            alike.popleft()
+        for i in islice(alike, 16):
+            pairs = [*zip(self._source.layers[i].inputs, layer.inputs, strict=False)]
+            new = [pair for pair in pairs if self._twins.get(pair[1]) != pair[0]]
+            if len(new) == 1 and new[0][0] not in self._images and new[0][1] not in self._twins:
+                yield new[0]
 
     def _hit(self, place: int) -> bool:
         """Find the layer of the source that computes the same of the same inputs."""
@@ -259,7 +273,7 @@ class _Pairing:
 
     def _prove(self, wanted: Port, output: Port) -> None:
         """Ask the provers; what they prove makes twins."""
-        if (wanted, output) in self._failed or self._tries == 0:
+        if self._tries == 0:
             return
         layer, other = self._source.of(wanted), self._lowered.of(output)
         task = Obligation(self._source, self._lowered, wanted, output, self._twins, self._fact)
@@ -327,37 +341,43 @@ def _difference(a: Layer, b: Layer) -> str:
 
 def _interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port, Port, str]]]:
     """Return how inputs, outputs and variables differ, and the values that have to be equal."""
-    problems, ends = [], []
+    problems: list[str] = []
+    ends: list[tuple[Port, Port, str]] = []
     if source.rest != lowered.rest:
-        problems.append(f"the models differ beside their layers: {source.rest}, {lowered.rest}")
-    for kind, places in (("input", "parameters"), ("output", "results")):
-        sides = [[m.layers[i] for i in getattr(m, places)] for m in (source, lowered)]
-        if len(sides[0]) != len(sides[1]):
-            problems.append(f"{len(sides[1])} {kind}s instead of {len(sides[0])}")
-        for number, (a, b) in enumerate(zip(*sides, strict=False)):
-            if (a.outputs, a.names, a.rest) != (b.outputs, b.names, b.rest):
-                said = [f"{y.outputs} {y.names} {y.rest}" for y in (b, a)]
-                problems.append(f"{kind} {number} is {said[0]} instead of {said[1]}")
-            if kind == "output":
-                ends.append((a.inputs[0], b.inputs[0], str(b)))
-    return problems, ends + _states(source, lowered, problems)
+        problems.append(f"beside its layers it says {lowered.rest!r} instead of {source.rest!r}")
+    sides = [(_outside(source, what), _outside(lowered, what)) for what in _OUTSIDE]
+    for what, (first, second) in zip(_OUTSIDE, sides, strict=True):
+        if len(first) != len(second):
+            problems.append(f"{len(second)} {what}s instead of {len(first)}")
+        names = [{n for y in side for n in y.names[0]} for side in (first, second)]
+        seen = [[_seen(y, names[0] & names[1]) for y in side] for side in (first, second)]
+        for number, (a, b) in enumerate(zip(first, second, strict=False)):
+            if seen[0][number] != seen[1][number]:
+                problems.append(
+                    f"{what} {number} is {seen[1][number]} instead of {seen[0][number]}"
+                )
+            if what.endswith("variable") and seen[1].count(seen[1][number]) > 1:
+                problems.append(f"{what} {number} is {seen[1][number]}, as another one is")
+            if what in ("output", "written variable"):
+                ends += [(i, j, str(b)) for i, j in zip(a.inputs, b.inputs, strict=False)]
+    return problems, ends
 
 
-def _states(source: Model, lowered: Model, problems: list[str]) -> list[tuple[Port, Port, str]]:
-    """Return what is written into each variable."""
-    found: list[dict[str, Layer]] = []
-    for model in (source, lowered):
-        for kind in ("ReadValue", "Assign"):
-            layers = [y for y in model.layers if y.type == kind]
-            found.append({y.attributes.get("variable_id", ""): y for y in layers})
-            if len(found[-1]) < len(layers):
-                problems.append(f"two layers {kind} have one variable")
-    for kind, a, b in (("reads", found[0], found[2]), ("writes", found[1], found[3])):
-        if set(a) != set(b):
-            problems.append(f"it {kind} the variables {sorted(b)} instead of {sorted(a)}")
-    ends = [
-        (a.inputs, found[3][k].inputs, str(found[3][k]))
-        for k, a in found[1].items()
-        if k in found[3]
-    ]
-    return [(a[0], b[0], label) for a, b, label in ends if a and b]
+def _outside(model: Model, what: str) -> list[Layer]:
+    """Return the inputs or outputs in their order, or the layers of variables by these."""
+    if what in ("input", "output"):
+        return [model.layers[i] for i in (model.parameters if what == "input" else model.results)]
+    found = [y for y in model.layers if y.type == _OUTSIDE[what]]
+    return sorted(found, key=lambda y: y.attributes.get("variable_id", ""))
+
+
+def _seen(layer: Layer, known: set[str]) -> str:
+    """Return what a user sees of an input, output or variable.
+
+    Names like "Result_7", which OpenVINO makes up when it writes, are none unless both know them.
+    """
+    if layer.type in ("ReadValue", "Assign"):
+        return str(layer.attributes.get("variable_id"))
+    names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
+    facts = [f"{fact.type} {fact.shape}" for fact in layer.outputs]
+    return " ".join([*facts, f"called {', '.join(names) or 'nothing'}", layer.rest]).strip()

@@ -22,7 +22,7 @@ _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
-_PORTS = {"Parameter": [0, 1], "Const": [0, 1], "Result": [1, 0]}
+_COUNTS = {"Parameter": [[0, 1]], "Const": [[0, 1]], "Result": [[1, 0]], "Assign": [[1, 0], [1, 1]]}
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?"}
 _NATIVE |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
 # So many elements take so many bytes.
@@ -122,10 +122,10 @@ def _number(e: Element, key: str) -> int:
     return int(text)
 
 
-def _tidy(key: str, text: str) -> str:
-    """Spell a value as OpenVINO does: "1, 2" is "1,2", "6.0" is "6", `eps` is a float32."""
+def _tidy(text: str, single: bool) -> str:
+    """Spell a value as OpenVINO does: "1, 2" is "1,2", "6.0" is "6"; `single`: it is a float32."""
     if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,20})?(e-?[0-9]{1,2})?", text) and set(text) & {*".e"}:
-        return f"{float(np.float32(text)) if key == 'eps' else float(text):.17g}"
+        return f"{float(np.float32(text)) if single else float(text):.17g}"
     return text.replace(", ", ",") if re.fullmatch(r"[-\w., ]*", text) else text
 
 
@@ -181,7 +181,7 @@ class _LayerFile:
         sides = [_inside(e, side, "port") for side in ("input", "output")]
         ports = [{_number(p, "id"): i for i, p in enumerate(side)} for side in sides]
         counts = [len(p) for p in ports]
-        if counts != [len(s) for s in sides] or _PORTS.get(e.get("type"), counts) != counts:
+        if counts != [len(s) for s in sides] or counts not in _COUNTS.get(e.get("type"), [counts]):
             raise Unproved(f"{_label(e)}: two ports have one id, or it cannot have {counts} ports")
         return ports
 
@@ -224,7 +224,10 @@ class _LayerFile:
         if _inside(e, "data", "") or foreign:
             raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
         if kind not in ("Assign", "ReadValue") and version.startswith("opset"):
-            tidy = {k: _tidy(k, v) for k, v in attributes.items()}
+            single = kind == "NormalizeL2" or (
+                kind == "MVN" and version not in ("opset1", "opset2")
+            )
+            tidy = {k: _tidy(v, single and k == "eps") for k, v in attributes.items()}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             attributes = {k: tidy[k] for k in keys}
