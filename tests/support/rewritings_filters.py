@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import openvino as ov
@@ -110,6 +111,26 @@ def by_reverse_sequence(case: Case) -> Value:
     for axis, k in zip(axes_of(case), case.kernel, strict=True):
         filter = op.reverse_sequence(filter, const([k] * turned(case).shape[0]), 0, axis)
     return filter
+
+
+def as_reverse(text: str) -> str:
+    """Write Reverse, which Python cannot build, where an operation of the same inputs stands."""
+    root = ElementTree.fromstring(text)
+    for element in root.iter("layer"):
+        if element.get("type") == "NormalizeL2":
+            element.set("type", "Reverse")
+            data = element.find("data")
+            assert data is not None
+            data.attrib.clear()
+            data.set("mode", "index")
+    return ElementTree.tostring(root, "unicode")
+
+
+@pair("filter: reversed by Reverse", *FEW, edit=as_reverse)
+def by_reverse(source: Case, target: Case) -> Pair:
+    x, z = source.parameter(), target.parameter()
+    turned = op.normalize_l2(floats(unturned(target)), const(axes_of(target)), 1.0, "add")
+    return model([x], deconvolution(source, x)), model([z], with_filter(target, z, turned))
 
 
 @filter_of("filter: transposed in the graph", *FEW)
