@@ -14,6 +14,7 @@ INSTALLED_BY = {
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
+    "z3": "smt",
 }
 CAUSE_LENGTH = 200  # characters of the cause
 
@@ -33,7 +34,7 @@ def needed(what: str, module: str, *names: str) -> Any:
 def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
     """Return the error (E520) of a package that is missing or broken, and what installs it."""
     package = module.partition(".")[0]
-    name = {"PIL": "Pillow"}.get(package, package)
+    name = {"PIL": "Pillow", "z3": "z3-solver"}.get(package, package)
     hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
     if not problem.endswith("not installed"):
         hint = f"install it anew: pip install --force-reinstall {name}"

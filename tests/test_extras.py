@@ -113,7 +113,7 @@ def test_the_extras_that_messages_name_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for package, name in INSTALLED_BY.items():
         (needed,) = project["optional-dependencies"][name]
-        assert needed.lower().startswith({"PIL": "pillow"}.get(package, package))
+        assert needed.lower().startswith({"PIL": "pillow", "z3": "z3-solver"}.get(package, package))
 
 
 def test_a_runtime_that_does_not_start(
@@ -147,7 +147,7 @@ def test_the_doctor_tells_broken_extras(
 ) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
     monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
-    for name in ("numba", "openvino", "onnxruntime", "PIL", "PIL.Image"):
+    for name in ("numba", "openvino", "onnxruntime", "PIL", "PIL.Image", "z3"):
         monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
     assert main(["doctor", "--format", "json"]) == 0  # extras are not required
     extras: dict[str, Any] = json.loads(capsys.readouterr().out)["extras"]

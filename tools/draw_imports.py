@@ -57,8 +57,8 @@ LEVELS = (
         "the arrows of the data flow",
     ),
     (
-        "verify/proof verify/onnx_models verify/raising verify/compare inspection explanation "
-        "benchmark conformance",
+        "verify/proof verify/smt verify/onnx_models verify/raising verify/compare inspection "
+        "explanation benchmark conformance",
         "proving, comparing, showing, explaining, timing, conformance",
     ),
     ("models", "whatever is given becomes a graph"),
@@ -73,6 +73,7 @@ WALLS = {
     "kernels*": "extras progress spec kernels*",
     "proof": "",
     "verify/proof": "dtypes graph markup plural progress proof spec",
+    "verify/smt": "extras proof",
     "verify/onnx_models": "errors geometry graph importers onnx_files plural progress verify/proof",
 }
 

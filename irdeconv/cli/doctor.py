@@ -22,8 +22,9 @@ EXTRAS = {
     "onnx": "convert ONNX models; check results against the ONNX node tests",
     "onnxruntime": "check results and compare times with ONNX Runtime",
     "pillow": "image files as inputs",
+    "z3-solver": "a second proof of lowered layers, by an SMT solver",
 }
-MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
+MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it is called otherwise
 
 
 def configure(parser: OptionParser) -> None:
