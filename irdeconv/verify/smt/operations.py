@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from irdeconv.verify.smt.reading import (
     Rule,
     fixed,
 )
+from irdeconv.verify.smt.regroup import groups, regrouped
 from irdeconv.verify.smt.terms import (
     Condition,
     Term,
@@ -308,73 +308,10 @@ def _reshape(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> No
         return
     index: list[Component] = []
     at = 0
-    for here, there in _groups(w, layer, source, target):
-        index += _regrouped(r.index[at : at + len(there)], there, here)
+    for here, there in groups(w.side, layer, source, target):
+        index += regrouped(r.index[at : at + len(there)], there, here)
         at += len(there)
     w.read(layer.inputs[0], r.at(*index))
-
-
-def _groups(
-    w: BackwardWalk, layer: Layer, source: Sequence[Term], target: Sequence[Term]
-) -> list[tuple[list[Term], list[Term]]]:
-    """Return neighbouring axes of both shapes that hold the same number of elements."""
-    values = w.side.space.sample()
-    out, left, right = [], list(source), list(target)
-    while left or right:
-        here, there = left[:1], right[:1]
-        del left[:1], right[:1]
-        while (a := _product(here, values)) != (b := _product(there, values)):
-            more, rest = (here, left) if a < b else (there, right)
-            if not rest:
-                raise Unproved(f"{layer} does not keep the number of elements")
-            more.append(rest.pop(0))
-        _same_count(w, layer, here, there)
-        out.append((here, there))
-    return out
-
-
-def _product(dims: Sequence[Term], values: Mapping[str, Any]) -> int:
-    out = 1
-    for d in dims:
-        out *= int(d.value(values))
-    return out
-
-
-def _same_count(w: BackwardWalk, layer: Layer, here: Sequence[Term], there: Sequence[Term]) -> None:
-    left = list(there)
-    rest = [d for d in here if d not in left or left.remove(d)]  # type: ignore[func-returns-value]
-    products = []
-    for dims in (rest, left):
-        out = term(1)
-        for d in dims:
-            out = out * d
-        products.append(out)
-    w.side.demand(equal(*products), f"{layer} keeps the number of elements")
-
-
-def _regrouped(
-    index: Sequence[Component], there: Sequence[Term], here: Sequence[Term]
-) -> list[Component]:
-    """Return the index in the axes `here` of an element of the axes `there`."""
-    pairs = [(c, d) for c, d in zip(index, there, strict=True) if d != 1]
-    flat: Component = term(0)
-    if any(isinstance(c, np.ndarray) for c, _ in pairs):
-        flat = np.zeros(1, np.int64)
-    for position, (c, size) in enumerate(pairs):
-        by = divisor(size) if position else 1
-        flat = flat * by + (fixed(c) if isinstance(flat, np.ndarray) else c)
-    out: list[Component] = []
-    left = sum(d != 1 for d in here)
-    for size in here[::-1]:
-        left -= size != 1
-        if size == 1:
-            out.append(term(0))
-        elif not left:
-            out.append(flat)
-        else:
-            out.append(flat % divisor(size))
-            flat = flat // divisor(size)
-    return out[::-1]
 
 
 RULES: Mapping[str, Rule] = {
