@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.model import Array, Layer, Port, Unproved
-from irdeconv.verify.smt.terms import Term, larger, smaller, term
+from irdeconv.verify.smt.terms import SizeTerm, larger, smaller, term
 
 MOST_ELEMENTS = 1 << 27  # elements of an array
 REAL = ("f64", "f32", "f16", "bf16")
@@ -69,7 +69,7 @@ def ints_of(layer: Layer, given: PlainValue) -> list[int]:
     return known
 
 
-def terms_of(given: PlainValue) -> list[Term]:
+def terms_of(given: PlainValue) -> list[SizeTerm]:
     """Return integers as terms."""
     if given.of is not None or given.array.dtype.kind == "f":
         raise Unproved("elements of a filter are no sizes")

@@ -30,7 +30,7 @@ from irdeconv.verify.smt.reading import (
 )
 from irdeconv.verify.smt.side import Dims, ReadSide
 from irdeconv.verify.smt.space import SizeSpace
-from irdeconv.verify.smt.terms import Condition, Term, equal, term, variable
+from irdeconv.verify.smt.terms import Condition, SizeTerm, equal, term, variable
 
 MOST_CLASSES = 1 << 12
 MOST_CHANNELS = 1 << 16
@@ -41,7 +41,7 @@ _POSITION = re.compile(r"[oqt](\d+)")
 class TapReading:
     """What one tap reads along an axis: the place, where all conditions hold."""
 
-    place: Term
+    place: SizeTerm
     conditions: tuple[Condition, ...]
 
 
@@ -57,9 +57,9 @@ class AxisReadings:
     period: int
     rest: int
     variable: str
-    position: Term
-    size: Term
-    inputs: Term
+    position: SizeTerm
+    size: SizeTerm
+    inputs: SizeTerm
     parts: tuple[tuple[TapReading, ...], ...]
     constants: tuple[tuple[Condition, ...], ...]
 
@@ -207,7 +207,7 @@ class EqualityProblem:
         family: int,
         rest: int,
         name: str,
-        position: Term,
+        position: SizeTerm,
         parts: Sequence[LinearPart],
         constants: Sequence[ConstantPart],
     ) -> AxisReadings:
@@ -225,7 +225,7 @@ class EqualityProblem:
         )
 
 
-def _taps(part: LinearPart, family: int, place: Term) -> Iterator[TapReading]:
+def _taps(part: LinearPart, family: int, place: SizeTerm) -> Iterator[TapReading]:
     """Yield what each tap of an axis reads."""
     if _family(place) not in (None, family):
         raise Unproved("an axis of the data follows another axis of the output")
@@ -241,7 +241,7 @@ def _of_family(conditions: Sequence[Condition], family: int) -> tuple[Condition,
     return tuple(c for c in conditions if (_family(c.term) or 0) == family)
 
 
-def _family(value: Term) -> int | None:
+def _family(value: SizeTerm) -> int | None:
     """Return the axis whose position or tap a term depends on."""
     found = {int(m[1]) for m in map(_POSITION.fullmatch, value.variables) if m}
     if len(found) > 1:

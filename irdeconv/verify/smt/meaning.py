@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from irdeconv.proof.model import Array, Layer, Unproved
 from irdeconv.verify.smt.arrays import list_of, text_of
-from irdeconv.verify.smt.terms import Term, larger, term
+from irdeconv.verify.smt.terms import SizeTerm, larger, term
 
 Layout = tuple[int, ...]
 
@@ -21,11 +21,11 @@ Layout = tuple[int, ...]
 class AxisOfLayer:
     """What the rule of a window sees: sizes I and K, stride S, dilation D, the size asked for."""
 
-    size: Term
+    size: SizeTerm
     kernel: int
     stride: int
     dilation: int
-    wanted: Term | None
+    wanted: SizeTerm | None
 
     @property
     def reach(self) -> int:
@@ -33,12 +33,12 @@ class AxisOfLayer:
         return self.dilation * (self.kernel - 1) + 1
 
     @property
-    def full(self) -> Term:
+    def full(self) -> SizeTerm:
         """The length of the scatter."""
         return (self.size - 1) * self.stride + self.reach
 
 
-Rule = Callable[[int, AxisOfLayer], tuple[Term, Term]]
+Rule = Callable[[int, AxisOfLayer], tuple[SizeTerm, SizeTerm]]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _openvino(layer: Layer, axes: int) -> Meaning:
     if mode not in ("explicit", "valid", "same_upper", "same_lower"):
         raise Unproved(f"{layer}: auto_pad is {mode!r}")
 
-    def rule(a: int, x: AxisOfLayer) -> tuple[Term, Term]:
+    def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         explicit = mode == "explicit"
         begin = term(before[a] if explicit else 0)
         if x.wanted is None:
@@ -137,7 +137,7 @@ def _onednn(layer: Layer, axes: int) -> Meaning:
     if mode not in ("none", "valid", "same_upper", "same_lower"):
         raise Unproved(f"{layer}: auto_pad is {mode!r}")
 
-    def rule(a: int, x: AxisOfLayer) -> tuple[Term, Term]:
+    def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         begin, end = (before[a], after[a]) if mode == "none" else (0, 0)
         if mode.startswith("same"):
             cut = max(0, x.reach - x.stride)
@@ -164,7 +164,7 @@ def _onnx(layer: Layer, axes: int) -> Meaning:
     if mode not in ("notset", "valid", "same_upper", "same_lower"):
         raise Unproved(f"{layer}: auto_pad is {mode!r}")
 
-    def rule(a: int, x: AxisOfLayer) -> tuple[Term, Term]:
+    def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         longest = x.full + extra[a]
         if not shape and not mode.startswith("same"):
             before, after = (pads[a], pads[axes + a]) if mode == "notset" else (0, 0)
@@ -217,7 +217,7 @@ def _tensorrt(layer: Layer, axes: int) -> Meaning:
     after = list_of(given, "post_padding", axes) if "post_padding" in given.attributes else both
     mode = given.attributes.get("padding_mode", "EXPLICIT_ROUND_DOWN").strip().removeprefix("k")
 
-    def rule(a: int, x: AxisOfLayer) -> tuple[Term, Term]:
+    def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         begin, end = before[a], after[a]
         if mode.startswith("SAME"):
             cut = max(x.reach - x.stride, 0)
@@ -246,7 +246,7 @@ def _plain_names(layer: Layer) -> Layer:
 
 
 def _canonical(layer: Layer, axes: int) -> Meaning:
-    def rule(a: int, x: AxisOfLayer) -> tuple[Term, Term]:
+    def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         raise Unproved("the pads are inputs")
 
     layout, order = tuple(range(axes + 2)), tuple(range(axes + 3))
@@ -273,9 +273,12 @@ DECONVOLUTIONS = tuple(_DIALECTS)
 
 
 def windows(
-    found: Meaning, sizes: Sequence[Term], kernel: Sequence[int], wanted: Sequence[Term] | None
-) -> list[tuple[Term, Term]]:
+    found: Meaning,
+    sizes: Sequence[SizeTerm],
+    kernel: Sequence[int],
+    wanted: Sequence[SizeTerm] | None,
+) -> list[tuple[SizeTerm, SizeTerm]]:
     """Return begin and O of every spatial axis."""
-    asked: Sequence[Term | None] = wanted if wanted is not None else [None] * len(kernel)
+    asked: Sequence[SizeTerm | None] = wanted if wanted is not None else [None] * len(kernel)
     rows = zip(sizes, kernel, found.strides, found.dilations, asked, strict=True)
     return [found.rule(a, AxisOfLayer(*row)) for a, row in enumerate(rows)]

@@ -22,7 +22,7 @@ from irdeconv.verify.smt.reading import (
 from irdeconv.verify.smt.regroup import groups, regrouped
 from irdeconv.verify.smt.terms import (
     Condition,
-    Term,
+    SizeTerm,
     at_least,
     divisor,
     equal,
@@ -129,7 +129,7 @@ def _pad(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
 def _concat(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     axis = axis_of(layer, list_of(layer, "axis", 1)[0], len(r.index))
     c, first = r.index[axis], term(0)
-    if isinstance(c, Term) and any(a.kind == "mod" for a in c.parts):
+    if isinstance(c, SizeTerm) and any(a.kind == "mod" for a in c.parts):
         fixed(c)  # a class of outputs for each part
     for p in layer.inputs:
         size = w.side.dims(p)[axis]
@@ -237,7 +237,7 @@ def _zero_insertion(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading
     w.read(layer.inputs[0], r.at(*index, conditions=conditions))
 
 
-def _whole(c: Component) -> Term:
+def _whole(c: Component) -> SizeTerm:
     if isinstance(c, np.ndarray):
         raise Unproved("channels are spread")
     return c

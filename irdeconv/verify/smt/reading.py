@@ -19,11 +19,11 @@ from irdeconv.verify.smt.meaning import Layout
 from irdeconv.verify.smt.side import ReadSide
 from irdeconv.verify.smt.terms import (
     Condition,
-    Term,
+    SizeTerm,
     term,
 )
 
-Component = Term | Array
+Component = SizeTerm | Array
 Function = tuple[str, tuple[float, ...]]
 MOST_READ = 5000  # layers that are read for one class of outputs
 
@@ -85,7 +85,7 @@ class LinearPart:
     reading: ElementReading
     weights: Array
     channels: Array
-    index: tuple[Term, ...]
+    index: tuple[SizeTerm, ...]
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class BackwardWalk:
         channels = channels.reshape(channels.shape + (1,) * (channels.ndim == 1))
         channels = np.broadcast_to(channels, weights.shape[:2])
         index[at] = term(0)
-        terms = tuple(c for c in index if isinstance(c, Term))
+        terms = tuple(c for c in index if isinstance(c, SizeTerm))
         self.parts.append(LinearPart(end, r, weights, channels, terms))
 
     def _constant(self, port: Port, r: ElementReading) -> None:

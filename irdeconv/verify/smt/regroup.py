@@ -11,12 +11,12 @@ import numpy as np
 from irdeconv.proof.model import Layer, Unproved
 from irdeconv.verify.smt.reading import Component, fixed
 from irdeconv.verify.smt.side import ReadSide
-from irdeconv.verify.smt.terms import Term, divisor, equal, term
+from irdeconv.verify.smt.terms import SizeTerm, divisor, equal, term
 
 
 def groups(
-    side: ReadSide, layer: Layer, source: Sequence[Term], target: Sequence[Term]
-) -> list[tuple[list[Term], list[Term]]]:
+    side: ReadSide, layer: Layer, source: Sequence[SizeTerm], target: Sequence[SizeTerm]
+) -> list[tuple[list[SizeTerm], list[SizeTerm]]]:
     """Return neighbouring axes of both shapes that hold the same number of elements."""
     values = side.space.sample()
     out, left, right = [], list(source), list(target)
@@ -33,14 +33,16 @@ def groups(
     return out
 
 
-def _product(dims: Sequence[Term], values: Mapping[str, Any]) -> int:
+def _product(dims: Sequence[SizeTerm], values: Mapping[str, Any]) -> int:
     out = 1
     for d in dims:
         out *= int(d.value(values))
     return out
 
 
-def _same_count(side: ReadSide, layer: Layer, here: Sequence[Term], there: Sequence[Term]) -> None:
+def _same_count(
+    side: ReadSide, layer: Layer, here: Sequence[SizeTerm], there: Sequence[SizeTerm]
+) -> None:
     """Demand that two groups of axes hold the same number of elements."""
     left, rest = list(there), []
     for d in here:
@@ -53,7 +55,7 @@ def _same_count(side: ReadSide, layer: Layer, here: Sequence[Term], there: Seque
 
 
 def regrouped(
-    index: Sequence[Component], there: Sequence[Term], here: Sequence[Term]
+    index: Sequence[Component], there: Sequence[SizeTerm], here: Sequence[SizeTerm]
 ) -> list[Component]:
     """Return the index in the axes `here` of an element of the axes `there`."""
     pairs = [(c, d) for c, d in zip(index, there, strict=True) if d != 1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv.proof.model import Array
 from irdeconv.verify.smt.classes import AxisReadings, EqualityProblem
-from irdeconv.verify.smt.terms import Term
+from irdeconv.verify.smt.terms import SizeTerm
 
 CHOICES = 40  # of all sizes
 NEAR = 9  # how far above the least size most of them are
@@ -94,7 +94,7 @@ class Samples:
         return np.unique(np.concatenate([chosen, np.array(extra, np.int64)]))
 
 
-def _choice(size: Term, rng: np.random.Generator, top: int) -> int:
+def _choice(size: SizeTerm, rng: np.random.Generator, top: int) -> int:
     low, high = size.bounds
     least = -2 if low is None else low
     most = least + top if high is None else min(high, least + top)

@@ -13,9 +13,9 @@ from irdeconv.proof.model import Array, Layer, Model, Port, Unproved
 from irdeconv.verify.smt import arrays
 from irdeconv.verify.smt.arrays import PlainValue
 from irdeconv.verify.smt.space import SizeSpace
-from irdeconv.verify.smt.terms import Condition, Term, term
+from irdeconv.verify.smt.terms import Condition, SizeTerm, term
 
-Dims = tuple[Term, ...]
+Dims = tuple[SizeTerm, ...]
 DEEPEST = 200  # layers on a way
 MOST_NUMBERED = 1 << 22  # elements of a filter that is an input
 INTEGERS = ("i64", "i32", "u64", "u32", "i16", "u16", "i8", "u8")
@@ -76,7 +76,7 @@ class ReadSide:
                 self.known_elements[port] = self.deeper(port, self._elements)
         return self.known_elements[port]
 
-    def vector(self, port: Port) -> list[Term]:
+    def vector(self, port: Port) -> list[SizeTerm]:
         """Return a vector of sizes."""
         return arrays.terms_of(self.elements(port))
 
@@ -152,7 +152,7 @@ class ReadSide:
             made = np.array([*named, None], object)[:-1].reshape(made.shape)
         return PlainValue(made)
 
-    def _named(self, value: object, layer: Layer) -> Term:
+    def _named(self, value: object, layer: Layer) -> SizeTerm:
         made = term(value)
         return self.space.name(made, str(layer)) if layer.type in arrays.NAMED else made
 

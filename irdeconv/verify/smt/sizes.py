@@ -8,7 +8,7 @@ from irdeconv.proof.model import Layer, Port, Unproved
 from irdeconv.verify.smt.arrays import axis_of, flag_of, list_of, text_of
 from irdeconv.verify.smt.meaning import DECONVOLUTIONS, Meaning, meaning, windows
 from irdeconv.verify.smt.side import Dims, ReadSide
-from irdeconv.verify.smt.terms import Term, at_least, equal, larger, smaller, term
+from irdeconv.verify.smt.terms import SizeTerm, at_least, equal, larger, smaller, term
 
 
 def _first(side: ReadSide, port: Port, layer: Layer) -> Dims:
@@ -51,7 +51,7 @@ def _pad(side: ReadSide, port: Port, layer: Layer) -> Dims:
     return tuple(d + b + e for d, b, e in zip(dims, begin, end, strict=True))
 
 
-def pads_of(side: ReadSide, layer: Layer) -> tuple[list[Term], list[Term]]:
+def pads_of(side: ReadSide, layer: Layer) -> tuple[list[SizeTerm], list[SizeTerm]]:
     """Return the pads of a Pad that pads with zeros."""
     if text_of(layer, "pad_mode", "constant") != "constant":
         raise Unproved(f"{layer} does not pad with a constant")
@@ -74,7 +74,7 @@ def _reshape(side: ReadSide, port: Port, layer: Layer) -> Dims:
     return tuple(target)
 
 
-def _remaining(layer: Layer, dims: Sequence[Term], rest: Sequence[Term]) -> Term:
+def _remaining(layer: Layer, dims: Sequence[SizeTerm], rest: Sequence[SizeTerm]) -> SizeTerm:
     """Return the size that -1 stands for: what is left of the factors."""
     left = list(dims)
     for d in rest:
@@ -148,7 +148,7 @@ def _slice(side: ReadSide, port: Port, layer: Layer) -> Dims:
     return tuple(dims)
 
 
-def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, Term, int, Term]]:
+def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, SizeTerm, int, SizeTerm]]:
     """Return axis, first element, step and size of what a Slice takes."""
     dims = side.dims(layer.inputs[0])
     start, stop = (side.vector(p) for p in layer.inputs[1:3])
@@ -161,7 +161,9 @@ def slices_of(side: ReadSide, layer: Layer) -> list[tuple[int, Term, int, Term]]
     return out
 
 
-def taken(layer: Layer, size: Term, start: Term, stop: Term, step: int) -> tuple[Term, int, Term]:
+def taken(
+    layer: Layer, size: SizeTerm, start: SizeTerm, stop: SizeTerm, step: int
+) -> tuple[SizeTerm, int, SizeTerm]:
     """Return the first element, the step and the size of a slice of an axis."""
     if step == 0:
         raise Unproved(f"{layer}: a step of 0")
@@ -174,7 +176,9 @@ def taken(layer: Layer, size: Term, start: Term, stop: Term, step: int) -> tuple
     return first, step, larger(span + (abs(step) - 1), 0) // abs(step)
 
 
-def _clamped(layer: Layer, size: Term, bound: Term, low: Term, high: Term) -> Term:
+def _clamped(
+    layer: Layer, size: SizeTerm, bound: SizeTerm, low: SizeTerm, high: SizeTerm
+) -> SizeTerm:
     least, most = bound.bounds
     if most is not None and most < 0:
         bound = bound + size
@@ -229,7 +233,7 @@ def _split(side: ReadSide, port: Port, layer: Layer) -> Dims:
     return tuple(dims)
 
 
-def part_of(side: ReadSide, port: Port, layer: Layer) -> tuple[int, Term, Term]:
+def part_of(side: ReadSide, port: Port, layer: Layer) -> tuple[int, SizeTerm, SizeTerm]:
     """Return the axis, the first element and the size of what an output of Split takes."""
     dims = side.dims(layer.inputs[0])
     axis = axis_of(layer, side.ints(layer.inputs[1])[0], len(dims))
@@ -267,8 +271,8 @@ def shape_of_filter(side: ReadSide, layer: Layer) -> list[int]:
 
 
 def convolution_windows(
-    layer: Layer, sizes: Sequence[Term], kernel: Sequence[int]
-) -> list[tuple[int, int, Term, Term]]:
+    layer: Layer, sizes: Sequence[SizeTerm], kernel: Sequence[int]
+) -> list[tuple[int, int, SizeTerm, SizeTerm]]:
     """Return stride, dilation, pads at both ends of every axis of a convolution."""
     n = len(sizes)
     strides, dilations = list_of(layer, "strides", n, 1), list_of(layer, "dilations", n, 1)
@@ -312,7 +316,7 @@ def _deconvolution(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 def deconvolution_windows(
     side: ReadSide, layer: Layer
-) -> tuple[Meaning, tuple[int, ...], list[tuple[Term, Term]]]:
+) -> tuple[Meaning, tuple[int, ...], list[tuple[SizeTerm, SizeTerm]]]:
     """Return what a deconvolution means, its canonical filter's shape, begin and O of each axis."""
     data = side.dims(layer.inputs[0])
     found = meaning(layer, len(data))

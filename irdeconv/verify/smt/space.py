@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
-from irdeconv.verify.smt.terms import Condition, Term, term, variable
+from irdeconv.verify.smt.terms import Condition, SizeTerm, term, variable
 
 PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061)
 HIGHEST = 64  # elements of a vector that an input gives
@@ -19,7 +19,7 @@ class Named:
     """A term with a name of its own, and the layer that computes it."""
 
     name: str
-    term: Term
+    term: SizeTerm
     layer: str
 
 
@@ -33,13 +33,13 @@ class SizeSpace:
 
     source: Model
     fact: Callable[[Port], Fact]
-    variables: dict[str, Term] = field(default_factory=dict)
+    variables: dict[str, SizeTerm] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     named: dict[str, Named] = field(default_factory=dict)
     required: dict[Condition, str] = field(default_factory=dict)
     assumed: dict[Condition, str] = field(default_factory=dict)
 
-    def dims(self, port: Port) -> tuple[Term, ...]:
+    def dims(self, port: Port) -> tuple[SizeTerm, ...]:
         """Return the sizes of a value of the source; a variable where one is open."""
         shape = self.fact(port).shape
         layer = self.source.of(port)
@@ -52,7 +52,7 @@ class SizeSpace:
             out.append(self._variable(f"{self._name(port)}_{axis}", max(low, 0), high, text))
         return tuple(out)
 
-    def elements(self, port: Port) -> list[Term]:
+    def elements(self, port: Port) -> list[SizeTerm]:
         """Return the elements of an integer vector of the source as variables."""
         shape, layer = self.fact(port).shape, self.source.of(port)
         if shape is None or len(shape) > 1 or not all(isinstance(d, int) for d in shape):
@@ -66,7 +66,7 @@ class SizeSpace:
             for i in range(count)
         ]
 
-    def name(self, value: Term, layer: str) -> Term:
+    def name(self, value: SizeTerm, layer: str) -> SizeTerm:
         """Give a term that is no mere sum of variables a name."""
         if all(a.kind == "var" for a in value.parts):
             return value
@@ -88,7 +88,7 @@ class SizeSpace:
         names = enumerate(self.variables)
         return self.complete({n: PRIMES[i % len(PRIMES)] + i // len(PRIMES) for i, n in names})
 
-    def _variable(self, name: str, low: int | None, high: int | None, text: str) -> Term:
+    def _variable(self, name: str, low: int | None, high: int | None, text: str) -> SizeTerm:
         made = variable(name, low, high)
         if made.known is None and name not in self.variables:
             self.variables[name], self.comments[name] = made, text

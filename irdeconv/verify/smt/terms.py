@@ -26,7 +26,7 @@ class Atom:
 
     kind: str
     name: str = ""
-    terms: tuple[Term, ...] = ()
+    terms: tuple[SizeTerm, ...] = ()
     by: int = 0
     low: int | None = None
     high: int | None = None
@@ -57,10 +57,10 @@ class Atom:
             return first % self.by
         return (np.maximum if self.kind == "larger" else np.minimum)(first, more[0])
 
-    def rebuilt(self, terms: Mapping[str, Term]) -> Term:
+    def rebuilt(self, terms: Mapping[str, SizeTerm]) -> SizeTerm:
         """Return the atom with variables replaced."""
         if self.kind == "var":
-            return terms.get(self.name, Term({self: 1}))
+            return terms.get(self.name, SizeTerm({self: 1}))
         inner = [t.replaced(terms) for t in self.terms]
         if self.kind == "div":
             return inner[0] // self.by
@@ -70,7 +70,7 @@ class Atom:
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class SizeTerm:
     """The sum of `parts`, atoms with their factors, and of `constant`."""
 
     parts: Mapping[Atom, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Term:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return not self.parts and self.constant == other
-        return isinstance(other, Term) and self.text == other.text
+        return isinstance(other, SizeTerm) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -136,22 +136,24 @@ class Term:
         """Return the term's value for values of its variables, arrays or integers."""
         return sum((f * a.value(values) for a, f in self.parts.items()), self.constant)
 
-    def replaced(self, terms: Mapping[str, Term]) -> Term:
+    def replaced(self, terms: Mapping[str, SizeTerm]) -> SizeTerm:
         """Return the term with variables replaced."""
         if not self.variables & terms.keys():
             return self
-        return sum((a.rebuilt(terms) * f for a, f in self.parts.items()), Term({}, self.constant))
+        return sum(
+            (a.rebuilt(terms) * f for a, f in self.parts.items()), SizeTerm({}, self.constant)
+        )
 
-    def __add__(self, other: Any) -> Term:
+    def __add__(self, other: Any) -> SizeTerm:
         other = term(other)
         parts = dict(self.parts)
         for a, f in other.parts.items():
             parts[a] = parts.get(a, 0) + f
             if not parts[a]:
                 del parts[a]
-        return Term(parts, self.constant + other.constant)
+        return SizeTerm(parts, self.constant + other.constant)
 
-    def __mul__(self, other: Any) -> Term:
+    def __mul__(self, other: Any) -> SizeTerm:
         other = term(other)
         if self.known is None and other.known is None:
             raise Unproved(f"the product of {self.text} and {other.text} is not linear")
@@ -159,36 +161,36 @@ class Term:
             (self, other.constant) if other.known is not None else (other, self.constant)
         )
         parts = {a: f * by for a, f in open_term.parts.items()} if by else {}
-        return Term(parts, open_term.constant * by)
+        return SizeTerm(parts, open_term.constant * by)
 
-    def __floordiv__(self, other: Any) -> Term:
+    def __floordiv__(self, other: Any) -> SizeTerm:
         by = divisor(other)
-        whole = Term(
+        whole = SizeTerm(
             {a: f // by for a, f in self.parts.items() if f % by == 0}, self.constant // by
         )
-        rest = Term({a: f for a, f in self.parts.items() if f % by}, self.constant % by)
+        rest = SizeTerm({a: f for a, f in self.parts.items() if f % by}, self.constant % by)
         low, high = rest.bounds
         if low is not None and high is not None and low // by == high // by:
             return whole + low // by
         if by == 1:
             return self
-        return whole + Term({Atom("div", terms=(rest,), by=by): 1})
+        return whole + SizeTerm({Atom("div", terms=(rest,), by=by): 1})
 
-    def __mod__(self, other: Any) -> Term:
+    def __mod__(self, other: Any) -> SizeTerm:
         by = divisor(other)
-        rest = Term({a: f % by for a, f in self.parts.items() if f % by}, self.constant % by)
+        rest = SizeTerm({a: f % by for a, f in self.parts.items() if f % by}, self.constant % by)
         low, high = rest.bounds
         if low is not None and high is not None and low // by == high // by:
             return rest - low // by * by
-        return Term({Atom("mod", terms=(rest,), by=by): 1})
+        return SizeTerm({Atom("mod", terms=(rest,), by=by): 1})
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> SizeTerm:
         return self * -1
 
-    def __sub__(self, other: Any) -> Term:
+    def __sub__(self, other: Any) -> SizeTerm:
         return self + term(other) * -1
 
-    def __rsub__(self, other: Any) -> Term:
+    def __rsub__(self, other: Any) -> SizeTerm:
         return term(other) - self
 
     __radd__ = __add__
@@ -220,16 +222,16 @@ def _sum(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"(+ {' '.join(texts)})" if texts else "0"
 
 
-def term(value: Any) -> Term:
+def term(value: Any) -> SizeTerm:
     """Return an integer as a term; a term as it is."""
-    return value if isinstance(value, Term) else Term({}, int(value))
+    return value if isinstance(value, SizeTerm) else SizeTerm({}, int(value))
 
 
-def variable(name: str, low: int | None = None, high: int | None = None) -> Term:
+def variable(name: str, low: int | None = None, high: int | None = None) -> SizeTerm:
     """Return a variable that lies between two bounds, a constant where these are equal."""
     if low is not None and low == high:
         return term(low)
-    return Term({Atom("var", name, low=low, high=high): 1})
+    return SizeTerm({Atom("var", name, low=low, high=high): 1})
 
 
 def divisor(value: Any) -> int:
@@ -240,30 +242,30 @@ def divisor(value: Any) -> int:
     return by
 
 
-def larger(a: Any, b: Any) -> Term:
+def larger(a: Any, b: Any) -> SizeTerm:
     """Return the larger of two terms."""
     return _extreme("larger", term(a), term(b))
 
 
-def smaller(a: Any, b: Any) -> Term:
+def smaller(a: Any, b: Any) -> SizeTerm:
     """Return the smaller of two terms."""
     return _extreme("smaller", term(a), term(b))
 
 
-def _extreme(kind: str, a: Term, b: Term) -> Term:
+def _extreme(kind: str, a: SizeTerm, b: SizeTerm) -> SizeTerm:
     low, high = (a - b).bounds
     if low is not None and low >= 0:
         return a if kind == "larger" else b
     if high is not None and high <= 0:
         return b if kind == "larger" else a
-    return Term({Atom(kind, terms=(a, b)): 1})
+    return SizeTerm({Atom(kind, terms=(a, b)): 1})
 
 
 @dataclass(frozen=True)
 class Condition:
     """That a term is at least 0, or with `equal` exactly 0."""
 
-    term: Term
+    term: SizeTerm
     equal: bool = False
 
     @property
@@ -289,7 +291,7 @@ class Condition:
         found = self.term.value(values)
         return found == 0 if self.equal else found >= 0
 
-    def replaced(self, terms: Mapping[str, Term]) -> Condition:
+    def replaced(self, terms: Mapping[str, SizeTerm]) -> Condition:
         """Return the condition with variables replaced."""
         return Condition(self.term.replaced(terms), self.equal)
 
