@@ -27,6 +27,10 @@ def scalar(value: int) -> TypedArray:
     return TypedArray(np.array(value, np.int64), "i64")
 
 
+def reals(value: float, type: str = "f32") -> TypedArray:
+    return TypedArray(np.array([value]), type)
+
+
 def counted(*shape: int) -> TypedArray:
     """Return 1, 2, 3, ... in a shape."""
     return TypedArray(np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape), "f32")
@@ -66,6 +70,8 @@ BY_HAND: list[tuple[str, list[TypedArray], Any]] = [
     ("ReduceProd-1", [ints(3, 4), ints(0)], 12),
     ("ShapeOf-3 output_type=i32", [counted(2, 3)], [2, 3]),
     ("Range-4 output_type=i64", [scalar(3), scalar(-2), scalar(-2)], [3, 1, -1]),
+    ("Convert-1 destination_type=bf16", [reals(-3)], [-3]),
+    ("Multiply-1", [reals(2**24 + 1, type="f64"), reals(3, type="f64")], [3 * (2**24 + 1)]),
     (
         "Convert-1 destination_type=i32",
         [TypedArray(np.array([-1.5, 2.5], np.float32), "f32")],
@@ -131,6 +137,10 @@ def test_symbols_pass_through_the_operations_on_vectors() -> None:
         ("Exp-1", [counted(3)], "no operation"),
         ("Slice-1", [counted(3), ints(0), ints(1), ints(1)], "no operation"),
         ("Convert-1 destination_type=u8", [ints(256)], "u8"),
+        ("Convert-1 destination_type=f16", [reals(2049)], "f16 rounds"),
+        ("Convert-1 destination_type=bf16", [reals(1 + 2**-8)], "bf16 rounds"),
+        ("Multiply-1", [reals(2047, type="f16"), reals(3, type="f16")], "f16 rounds"),
+        ("Subtract-1", [reals(2**25 + 1, type="f32"), reals(2**25)], "f32 rounds"),
         ("Tile-1", [counted(3), ints(2**62)], "shape"),
     ],
 )

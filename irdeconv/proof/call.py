@@ -138,9 +138,20 @@ class Call(NamedTuple):
         return np.asarray(x if x.dtype == object else x.astype(np.int64))
 
     def real(self, x: Any, type: str) -> Array:
-        """Return real numbers, each within the range of the type, in float64."""
+        """Return real numbers within the range of their type, in float64.
+
+        f16 and bf16 hold them as they are; a product of f32 may be rounded.
+        """
         top = float(np.finfo(np.float16 if type == "f16" else np.float32).max)
         self.need(type in FLOATS and (abs(x) <= top).all(), f"numbers beyond the range of {type}")
+        x = np.asarray(x, np.float64)
+        return self.exact(x, type) if type in ("f16", "bf16") else x
+
+    def exact(self, x: Any, type: str) -> Array:
+        """Return real numbers that their type holds as they are, as a sum may cancel all else."""
+        held = np.asarray(x, FLOATS[type])
+        short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
+        self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
         return np.asarray(x, np.float64)
 
     def sure(self, x: Array, type: str) -> Array:

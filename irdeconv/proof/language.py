@@ -258,7 +258,7 @@ def _convert(c: Call, x: Array, *like: Any) -> Array:
     if source == target:
         return x
     if source in FLOATS and target in FLOATS:
-        return c.real(x, target)
+        return c.exact(x, target)
     x = c.sure(x, source)
     if target in FLOATS:
         held = np.asarray(x, object if x.dtype == object else FLOATS[target])
@@ -295,8 +295,9 @@ COMPARISONS: dict[str, Run] = {
 @listed(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in ARITHMETIC), ALL, moves=False)
 def _arithmetic(c: Call, *x: Array) -> Array:
     c.together(*x)
-    check = c.whole if c.type in BITS else c.real
-    y, kind = [check(a, c.type) for a in x], c.layer.type
+    check, kind = c.whole if c.type in BITS else c.real, c.layer.type
+    summed = kind in ("Add", "Subtract") and c.type in FLOATS
+    y = [(c.exact if summed else check)(a, c.type) for a in x]
     if kind in ("Divide", "FloorMod", "Mod"):
         c.need((y[1] != 0).all() and (c.type in BITS or kind == "Divide"), "an odd division")
         if c.type in BITS and kind != "FloorMod":
