@@ -11,6 +11,7 @@ from itertools import islice
 
 import numpy as np
 
+from irdeconv.proof import explicit
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
@@ -82,7 +83,7 @@ def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
-    provers: Sequence[Prover] = (),
+    provers: Sequence[Prover] = (explicit.prove,),
 ) -> ProofVerdict:
     """Prove that two models compute the same; `fact` tells types and shapes in the source."""
     return _Pairing(source, lowered, fact, provers).verdict()
@@ -127,7 +128,7 @@ class _Pairing:
         self._hits: dict[int, int] = {}  # equal layers, by their place in lowered
         self._used: dict[int, int] = {}  # the same, by their place in the source
         self._proved: list[LayerProof] = []
-        self._failed: dict[tuple[Port, Port], LayerProof] = {}
+        self._failed: list[LayerProof] = []
         self._asked: list[str] = []
         self._assumed: dict[str, None] = {}
         self._rounding = 0.0
@@ -154,9 +155,7 @@ class _Pairing:
             if not left:
                 break
         failed = [
-            y
-            for y in self._failed.values()
-            if y.output not in self._twins and y.wanted not in self._images
+            y for y in self._failed if y.output not in self._twins and y.wanted not in self._images
         ]
         why = f": {failed[0].reason}" if failed else ""
         problems += [f"{label} is not proved to be equal{why}" for _, _, label in left]
@@ -202,7 +201,8 @@ class _Pairing:
                     first = self._merged[first]
                 self._first[Port(i, port)] = first
         self._source = replace(self._source, layers=tuple(layers))
-        self._failed, twins = {}, self._twins
+        self._tried: set[tuple[Port, Port]] = set()
+        self._failed, twins = [], self._twins
         self._tries = 50 + 4 * sum(map(is_deconvolution, layers))
         self._twins, self._images = {}, set()
         for output, wanted in twins.items():
@@ -296,25 +296,24 @@ class _Pairing:
             return
         self._tries -= 1
         reason = "; ".join(r for r in dict.fromkeys(reasons) if r)
-        failed = LayerProof(layer.name, layer.type, output, wanted, None, reason)
-        self._failed[wanted, output] = failed
+        self._failed.append(LayerProof(layer.name, layer.type, output, wanted, None, reason))
 
     def _settle(self, wanted: Port, output: Port) -> bool:
         """Whether two values are equal: by their layers and inputs, else by a proof."""
-        stack, seen = [(wanted, output)], set()
+        stack = [(wanted, output, False)]
         while stack:
-            at = stack.pop()
-            pair = (self._first[at[0]], at[1])
-            if self._twins.get(at[1]) == pair[0] or pair in self._failed:
+            of_source, of_lowered, done = stack.pop()
+            pair = (self._first[of_source], of_lowered)
+            if self._twins.get(pair[1]) == pair[0] or (pair in self._tried and not done):
                 continue
-            (i, port), (place, other) = pair
-            inputs = [self._source.layers[i].inputs, self._lowered.layers[place].inputs]
-            same = port == other and len(inputs[0]) == len(inputs[1])
-            same = same and self._signatures[0][i] == self._signatures[1][place]
-            if same and pair not in seen:
-                seen.add(pair)
-                stack += [pair, *zip(*inputs, strict=True)]
-            elif not (same and self._hit(place) and self._twins[at[1]] == pair[0]):
+            self._tried.add(pair)
+            a, b = self._source.of(pair[0]), self._lowered.of(pair[1])
+            same = pair[0].port == pair[1].port and len(a.inputs) == len(b.inputs)
+            same = same and self._signatures[0][pair[0].layer] == self._signatures[1][pair[1].layer]
+            if same and not done:
+                stack.append((*pair, True))
+                stack += [(i, j, False) for i, j in zip(a.inputs, b.inputs, strict=True)]
+            elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
 
