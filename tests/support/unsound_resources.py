@@ -1,0 +1,299 @@
+"""Lowered files that ask for time or memory: huge numbers, deep and wide graphs, cycles.
+
+The runtime refuses them, or dies; the checker has to say so in seconds and little memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+from support import irbuild as ib
+from support.ir_edit import Ir
+from support.ir_text import write_ir
+from support.layers import Layer
+
+CASES: dict[str, Callable[[Ir], None]] = {}
+LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (0, 0), (0, 0), (0, 0))
+HUGE = 2**62
+HUGE_TREE = etree.XMLParser(huge_tree=True)
+FAR = (2**40, 2**31, HUGE, -HUGE)
+
+
+def write(edit: Callable[[Ir], None], folder: Path) -> None:
+    """Write original.xml and lowered.xml, the latter as `lower` writes it and then changed."""
+    import irdeconv as ird
+
+    w = np.arange(1, 55, dtype=np.float32).reshape(LAYER.filter_shape)
+    write_ir(folder / "original.xml", LAYER, w)
+    ird.write(ird.lower(folder / "original.xml"), folder / "lowered.xml")
+    ir = Ir.read(folder / "lowered.xml")
+    edit(ir)
+    ir.write(folder / "lowered.xml")
+
+
+def case(name: str) -> Callable[[Callable[[Ir], None]], Callable[[Ir], None]]:
+    def add(edit: Callable[[Ir], None]) -> Callable[[Ir], None]:
+        CASES[name] = edit
+        return edit
+
+    return add
+
+
+def _last_input(type_name: str, port: int, *numbers: int) -> Callable[[Ir], None]:
+    """An edit: the last layer of a type gets another constant input."""
+
+    def edit(ir: Ir) -> None:
+        constant = ir.producer(ir.of_type(type_name)[-1], port)
+        assert constant is not None
+        ir.store(constant, np.array(numbers, np.int64))
+
+    return edit
+
+
+for _far in FAR:
+    CASES[f"pad_end_{_far}"] = _last_input("Pad", 2, 0, 0, _far, 0)
+    CASES[f"pad_begin_{_far}"] = _last_input("Pad", 1, 0, 0, 0, _far)
+    CASES[f"zeros_{_far}"] = lambda ir, far=_far: _first_pad(ir, far)
+    CASES[f"reshape_{_far}"] = _last_input("Reshape", 1, 1, 2, _far, 8)
+
+
+def _first_pad(ir: Ir, far: int) -> None:
+    constant = ir.producer(ir.of_type("Pad")[0], 2)
+    assert constant is not None
+    ir.store(constant, np.array([0, 0, 0, far, 0, far], np.int64))
+
+
+def _on_data(
+    type_name: str, numbers: list[int], attributes: str | None = None
+) -> Callable[[Ir], None]:
+    """An edit: a layer of two inputs, the second a constant, in front of the convolution."""
+
+    def edit(ir: Ir) -> None:
+        (conv,) = ir.of_type("Convolution")
+        edge = ir.edges_to(conv)[0]
+        offset, id = len(ir.blob), int(ir.new_id())
+        ir.blob += np.array(numbers, np.int64).tobytes()
+        ir.add_layer(
+            ib.const(id, "numbers", (len(numbers),), offset, 8 * len(numbers), "i64"), conv
+        )
+        ports = {
+            "inputs": [ib.port(0), ib.port(1, (len(numbers),), "I64")],
+            "outputs": [ib.port(2)],
+        }
+        ir.add_layer(ib.layer(id + 1, "more", type_name, attributes, **ports), conv)
+        ir.add_edge(edge.get("from-layer"), edge.get("from-port"), str(id + 1), "0")
+        ir.add_edge(str(id), "0", str(id + 1), "1")
+        edge.set("from-layer", str(id + 1))
+        edge.set("from-port", "2")
+
+    return edit
+
+
+CASES["tile"] = _on_data("Tile", [1, 1, 2**31, 2**31])
+CASES["tile_of_none"] = _on_data("Tile", [0, 0, 0, 2**62])
+CASES["broadcast"] = _on_data("Broadcast", [2**20, 2**20, 2**20, 2**20], 'mode="bidirectional"')
+CASES["reshape"] = _on_data("Reshape", [HUGE, HUGE, HUGE, HUGE], 'special_zero="false"')
+CASES["unsqueeze"] = _on_data("Unsqueeze", list(range(64)))
+CASES["unsqueeze_far"] = _on_data("Unsqueeze", [HUGE])
+CASES["transpose"] = _on_data("Transpose", [HUGE, -HUGE, 0, 1])
+CASES["depth_to_space"] = _on_data("DepthToSpace", [1], f'mode="blocks_first" block_size="{HUGE}"')
+
+
+@case("strides")
+def strides(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    conv.find("data").set("strides", f"{2**63},1")
+
+
+@case("dilations")
+def dilations(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    conv.find("data").set("dilations", f"{2**40},{2**40}")
+
+
+@case("pads_of_convolution")
+def pads_of_convolution(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    conv.find("data").set("pads_end", f"{2**40},{2**40}")
+
+
+@case("long_list")
+def long_list(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    conv.find("data").set("strides", ",".join(["1"] * 10**6))
+
+
+@case("long_number")
+def long_number(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    conv.find("data").set("strides", "9" * 10**5 + ",1")
+
+
+@case("constant_of_any_size")
+def constant_of_any_size(ir: Ir) -> None:
+    constant = ir.producer(ir.of_type("Convolution")[0], 1)
+    assert constant is not None
+    constant.find("data").set("shape", f"3,2,{2**40},{2**40}")
+
+
+@case("constant_of_nothing")
+def constant_of_nothing(ir: Ir) -> None:
+    constant = ir.producer(ir.of_type("Convolution")[0], 1)
+    assert constant is not None
+    constant.find("data").set("shape", f"0,2,{2**40},{2**40}")
+    constant.find("data").set("size", "0")
+
+
+@case("data_of_any_size")
+def data_of_any_size(ir: Ir) -> None:
+    (parameter,) = ir.of_type("Parameter")
+    parameter.find("data").set("shape", f"1,2,{2**61},{2**61}")
+
+
+@case("axes_without_end")
+def axes_without_end(ir: Ir) -> None:
+    (parameter,) = ir.of_type("Parameter")
+    parameter.find("data").set("shape", ",".join(["1"] * 10**5))
+
+
+def chained(ir: Ir, length: int, *, backwards: bool = False) -> None:
+    """Put ReLU behind ReLU in front of the result."""
+    last = ir.of_type("Result")[0]
+    (edge,) = ir.edges_to(last)
+    first = int(ir.new_id())
+    ids = range(first, first + length)
+    layers = [ib.relu(i, f"r{i}", (1, 3, 9, 9)) for i in ids]
+    last.addprevious(
+        etree.fromstring("<more>" + "".join(layers[:: -1 if backwards else 1]) + "</more>")
+    )
+    unwrapped(ir, "layers")
+    ends = ib.edges(*((i, 1, i + 1, 0) for i in ids[:-1]))
+    ir.root.find("edges").append(etree.fromstring(f"<more>{ends}</more>"))
+    unwrapped(ir, "edges")
+    ir.add_edge(edge.get("from-layer"), edge.get("from-port"), str(first), "0")
+    edge.set("from-layer", str(ids[-1]))
+    edge.set("from-port", "1")
+
+
+def unwrapped(ir: Ir, name: str) -> None:
+    """Put the children of <more> in its place."""
+    (more,) = ir.root.find(name).findall("more")
+    for child in more:
+        more.addprevious(child)
+    more.getparent().remove(more)
+
+
+@case("deep")
+def deep(ir: Ir) -> None:
+    chained(ir, 100_000)
+
+
+@case("deep_backwards")
+def deep_backwards(ir: Ir) -> None:
+    """The last layer stands first in the file."""
+    chained(ir, 30_000, backwards=True)
+
+
+@case("many_edges")
+def many_edges(ir: Ir) -> None:
+    edge = ir.edges[-1]
+    ends = tuple(edge.get(n) for n in ("from-layer", "from-port", "to-layer", "to-port"))
+    more = ib.edges(*[ends] * 10**6)  # type: ignore[list-item]
+    ir.root.find("edges").append(etree.fromstring(f"<more>{more}</more>", HUGE_TREE))
+    unwrapped(ir, "edges")
+
+
+@case("wide_concat")
+def wide_concat(ir: Ir) -> None:
+    """A Concat of 20,000 inputs."""
+    (conv,) = ir.of_type("Convolution")
+    edge, id = ir.edges_to(conv)[0], ir.new_id()
+    ports = [ib.port(i, (1, 2, 11, 11)) for i in range(20_000)]
+    out = [ib.port(20_000, (1, 40_000, 11, 11))]
+    ir.add_layer(ib.layer(id, "wide", "Concat", 'axis="1"', inputs=ports, outputs=out), conv)
+    for i in range(20_000):
+        ir.add_edge(edge.get("from-layer"), edge.get("from-port"), id, str(i))
+    edge.set("from-layer", id)
+    edge.set("from-port", "20000")
+
+
+@case("doubling")
+def doubling(ir: Ir) -> None:
+    """Each of 80 Concats reads the last one twice."""
+    (conv,) = ir.of_type("Convolution")
+    edge = ir.edges_to(conv)[0]
+    source = edge.get("from-layer"), edge.get("from-port")
+    for i in range(80):
+        id = ir.new_id()
+        ports = {"inputs": [ib.port(0), ib.port(1)], "outputs": [ib.port(2)]}
+        ir.add_layer(ib.layer(id, f"double{i}", "Concat", 'axis="1"', **ports), conv)
+        ir.add_edge(*source, id, "0")
+        ir.add_edge(*source, id, "1")
+        source = id, "2"
+    edge.set("from-layer", source[0])
+    edge.set("from-port", source[1])
+
+
+@case("doubling_additions")
+def doubling_additions(ir: Ir) -> None:
+    """Each of 200 additions of the output reads the last one twice: 2^200 ways to the data."""
+    (edge,) = ir.edges_to(ir.of_type("Result")[0])
+    source = edge.get("from-layer"), edge.get("from-port")
+    for i in range(200):
+        id = ir.new_id()
+        ir.add_layer(ib.add(int(id), f"twice{i}", (1, 3, 9, 9)))
+        ir.add_edge(*source, id, "0")
+        ir.add_edge(*source, id, "1")
+        source = id, "2"
+    edge.set("from-layer", source[0])
+    edge.set("from-port", source[1])
+
+
+@case("cycle")
+def cycle(ir: Ir) -> None:
+    (pad, conv) = ir.of_type("Pad")[-1], ir.of_type("Convolution")[0]
+    edge = ir.edges_to(pad)[0]
+    edge.set("from-layer", conv.get("id"))
+    edge.set("from-port", conv.find("output/port").get("id"))
+
+
+@case("self_edge")
+def self_edge(ir: Ir) -> None:
+    (conv,) = ir.of_type("Convolution")
+    edge = ir.edges_to(conv)[0]
+    edge.set("from-layer", conv.get("id"))
+    edge.set("from-port", conv.find("output/port").get("id"))
+
+
+@case("missing_port")
+def missing_port(ir: Ir) -> None:
+    ir.edges_to(ir.of_type("Convolution")[0])[0].set("to-port", "7")
+
+
+@case("missing_layer")
+def missing_layer(ir: Ir) -> None:
+    ir.edges[3].set("from-layer", "4711")
+
+
+@case("missing_source_port")
+def missing_source_port(ir: Ir) -> None:
+    ir.edges_to(ir.of_type("Convolution")[0])[0].set("from-port", "4711")
+
+
+@case("same_ids")
+def same_ids(ir: Ir) -> None:
+    ir.layers[3].set("id", ir.layers[2].get("id"))
+
+
+@case("ids_that_are_no_numbers")
+def ids_that_are_no_numbers(ir: Ir) -> None:
+    ir.layers[3].set("id", "-1e9")
+
+
+@case("short_file")
+def short_file(ir: Ir) -> None:
+    del ir.blob[8:]

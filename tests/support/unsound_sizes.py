@@ -1,0 +1,270 @@
+"""Pairs that differ at some sizes only: thresholds, parity, products, a filter by the size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from openvino import opset13 as op
+
+from support.pair_parts import (
+    OPEN,
+    WEIGHTS,
+    Node,
+    concat,
+    conv,
+    deconv,
+    model,
+    named,
+    parameter,
+    size,
+    turned,
+    twins,
+    vector,
+)
+
+Extra = Callable[[Node, Node, Node], Node]  # of batch, height and width, [1] each: 0 mostly
+
+
+def number(value: int) -> Node:
+    return vector(value)
+
+
+def between_0_and_1(v: Node) -> Node:
+    return op.maximum(number(0), op.minimum(number(1), v))
+
+
+def above(limit: int) -> Extra:
+    return lambda n, h, w: between_0_and_1(op.subtract(h, number(limit)))
+
+
+def distance(a: Node, b: Node) -> Node:
+    """|a - b|; of Abs the runtime folds wrong values where it knows an interval."""
+    return op.maximum(op.subtract(a, b), op.subtract(b, a))
+
+
+def only_at(at: int) -> Extra:
+    return lambda n, h, w: between_0_and_1(op.subtract(number(1), distance(h, number(at))))
+
+
+def where(test: Callable[..., Node]) -> Extra:
+    """1 where a comparison holds, by Select."""
+    return lambda n, h, w: op.select(test(n, h, w), number(1), number(0))
+
+
+def longer(extra: Extra) -> Callable[[Node], Node]:
+    """The right convolution with as many zero columns at its end as `extra` says."""
+
+    def lowered(x: Node) -> Node:
+        more = extra(*(size(x, axis) for axis in (0, 2, 3)))
+        end = concat(vector(0, 0, 0), more)
+        zero = op.constant(np.float32(0))
+        return named(op.pad(conv(x), vector(0, 0, 0, 0), end, "constant", zero), "deconv")
+
+    return lowered
+
+
+def shifted(extra: Extra) -> Callable[[Node], Node]:
+    """The right size, but the data moved to the right by what `extra` says."""
+
+    def lowered(x: Node) -> Node:
+        more = extra(*(size(x, axis) for axis in (0, 2, 3)))
+        begin = concat(vector(0, 0, 2), op.add(number(2), more))
+        end = concat(vector(0, 0, 2), op.subtract(number(2), more))
+        y = op.pad(x, begin, end, "constant", op.constant(np.float32(0)))
+        return named(conv(y, pad=0), "deconv")
+
+    return lowered
+
+
+def of_size(
+    name: str,
+    lowered: Callable[[Node], Node],
+    *shapes: Any,
+    shape: str = OPEN,
+    cause: str = "sizes",
+) -> None:
+    """Add a pair whose lowered side is `lowered(x)`."""
+
+    def make(low: bool) -> Any:
+        x = parameter("x", shape)
+        return model({"y": lowered(x) if low else deconv(x)}, [x])
+
+    twins(cause, name, make, *shapes)
+
+
+def ceil_of_slice(step: int) -> Extra:
+    """What a slice of another step has more of it than whole steps."""
+
+    def extra(n: Node, h: Node, w: Node) -> Node:
+        zeros = op.broadcast(op.constant(np.float32(0)), w)
+        part = op.slice(zeros, number(0), number(2**31), number(step), number(0))
+        whole = op.divide(w, number(step))
+        return op.subtract(op.shape_of(part, "i64"), whole)
+
+    return extra
+
+
+def overflows(n: Node, h: Node, w: Node) -> Node:
+    """0 for small heights; beyond 32 bits something else."""
+    product = op.multiply(op.convert(h, "i32"), vector(2**26, type=np.int32))
+    return op.convert(
+        op.maximum(
+            vector(0, type=np.int32), op.minimum(vector(1, type=np.int32), op.negative(product))
+        ),
+        "i64",
+    )
+
+
+SPECIAL: dict[str, tuple[Extra, tuple[int, ...]]] = {
+    "above_64": (above(64), (1, 2, 65, 5)),
+    "above_100": (above(100), (1, 2, 101, 5)),
+    "above_1000": (above(1000), (1, 2, 1001, 1)),
+    "above_5000": (above(5000), (1, 2, 5001, 1)),
+    "only_at_77": (only_at(77), (1, 2, 77, 5)),
+    "only_at_1024": (only_at(1024), (1, 2, 1024, 1)),
+    "odd": (lambda n, h, w: op.floor_mod(w, number(2)), (1, 2, 4, 5)),
+    "multiple_of_97": (
+        lambda n, h, w: between_0_and_1(op.subtract(number(1), op.floor_mod(h, number(97)))),
+        (1, 2, 97, 3),
+    ),
+    "multiple_of_6_and_35": (
+        lambda n, h, w: between_0_and_1(op.subtract(number(1), op.floor_mod(h, number(210)))),
+        (1, 2, 210, 3),
+    ),
+    "height_unlike_width": (
+        lambda n, h, w: between_0_and_1(distance(h, w)),
+        (1, 2, 5, 6),
+    ),
+    "height_above_width_by_70": (
+        lambda n, h, w: between_0_and_1(op.subtract(op.subtract(h, w), number(70))),
+        (1, 2, 80, 5),
+    ),
+    "product": (
+        lambda n, h, w: between_0_and_1(op.subtract(op.multiply(h, w), number(6000))),
+        (1, 2, 80, 80),
+    ),
+    "square": (
+        lambda n, h, w: between_0_and_1(op.subtract(op.multiply(h, h), number(10**4))),
+        (1, 2, 101, 3),
+    ),
+    "minimum": (
+        lambda n, h, w: between_0_and_1(op.subtract(op.minimum(h, w), number(70))),
+        (1, 2, 71, 72),
+    ),
+    "maximum": (
+        lambda n, h, w: between_0_and_1(op.subtract(op.maximum(h, w), number(300))),
+        (1, 2, 2, 301),
+    ),
+    "quotient": (
+        lambda n, h, w: between_0_and_1(op.divide(h, number(200))),
+        (1, 2, 200, 2),
+    ),
+    "by_select": (where(lambda n, h, w: op.greater(h, number(90))), (1, 2, 91, 2)),
+    "by_equal": (where(lambda n, h, w: op.equal(w, number(33))), (1, 2, 2, 33)),
+    "i32_overflow": (overflows, (1, 2, 33, 3)),
+    "ceil_of_slice": (ceil_of_slice(3), (1, 2, 5, 7)),
+}  # fmt: skip
+for _name, (_extra, _shape) in SPECIAL.items():
+    of_size(f"longer_{_name}", longer(_extra), _shape)
+for _name in ("above_100", "only_at_77", "odd", "product"):
+    of_size(f"shifted_{_name}", shifted(SPECIAL[_name][0]), SPECIAL[_name][1])
+
+of_size(
+    "batch_above_1",
+    longer(lambda n, h, w: between_0_and_1(op.subtract(n, number(1)))),
+    (2, 2, 5, 5),
+    shape="?,2,5,5",
+)
+of_size(
+    "batch_above_40",
+    longer(lambda n, h, w: between_0_and_1(op.subtract(n, number(40)))),
+    (41, 2, 2, 2),
+    shape="?,2,2,2",
+)
+of_size("interval_middle", longer(only_at(83)), (1, 2, 83, 3), shape="1,2,64..100,3")
+of_size("interval_end", longer(above(98)), (1, 2, 99, 3), shape="1,2,64..99,3")
+of_size("interval_wide", longer(only_at(700)), (1, 2, 700, 2), shape="1,2,600..900,2")
+
+
+def _chosen_filter(limit: int) -> Callable[[Node], Node]:
+    """The filter is another one above a height."""
+
+    def lowered(x: Node) -> Node:
+        both = np.stack([turned(WEIGHTS), turned(WEIGHTS) + 1])
+        which = above(limit)(*(size(x, axis) for axis in (0, 2, 3)))
+        filter = op.gather(
+            op.constant(both), op.squeeze(which, number(0)), op.constant(np.int64(0))
+        )
+        return named(op.convolution(x, filter, [1, 1], [2, 2], [2, 2], [1, 1]), "deconv")
+
+    return lowered
+
+
+def _scaled(limit: int) -> Callable[[Node], Node]:
+    """The filter is multiplied with 1 or 2."""
+
+    def lowered(x: Node) -> Node:
+        which = op.add(number(1), above(limit)(*(size(x, axis) for axis in (0, 2, 3))))
+        filter = op.multiply(op.constant(turned(WEIGHTS)), op.convert(which, "f32"))
+        return named(op.convolution(x, filter, [1, 1], [2, 2], [2, 2], [1, 1]), "deconv")
+
+    return lowered
+
+
+def _biased(limit: int) -> Callable[[Node], Node]:
+    """A bias of 0 or 1 is added."""
+
+    def lowered(x: Node) -> Node:
+        which = op.convert(above(limit)(*(size(x, axis) for axis in (0, 2, 3))), "f32")
+        return named(op.add(conv(x), which), "deconv")
+
+    return lowered
+
+
+CHOSEN = "chosen by the size"
+of_size("filter_above_3", _chosen_filter(3), (1, 2, 4, 4), cause=CHOSEN)
+of_size("filter_above_100", _chosen_filter(100), (1, 2, 101, 4), cause=CHOSEN)
+of_size("filter_scaled_above_70", _scaled(70), (1, 2, 71, 4), cause=CHOSEN)
+of_size("bias_above_4", _biased(4), (1, 2, 5, 4), cause=CHOSEN)
+of_size("bias_above_200", _biased(200), (1, 2, 201, 4), cause=CHOSEN)
+of_size(
+    "filter_in_interval", _chosen_filter(80), (1, 2, 81, 4), shape="1,2,64..100,4", cause=CHOSEN
+)
+
+
+def _by_input(name: str, wrong: Callable[[Node], Node], at: int) -> None:
+    """output_shape is an input; the lowered layer differs at one height."""
+
+    def make(low: bool) -> Any:
+        x, wanted = parameter("x", (1, 2, 5, 5)), parameter("wanted", (2,), np.int64)
+        if not low:
+            y = op.convolution_backprop_data(
+                x, op.constant(WEIGHTS), [1, 1], wanted, [0, 0], [0, 0], [1, 1]
+            )
+            return model({"y": named(y, "deconv")}, [x, wanted])
+        height, width = (op.gather(wanted, number(a), op.constant(np.int64(0))) for a in (0, 1))
+        end = [op.subtract(v, number(5)) for v in (op.add(height, wrong(height)), width)]
+        y = op.pad(
+            x,
+            vector(0, 0, 2, 2),
+            concat(vector(0, 0), *end),
+            "constant",
+            op.constant(np.float32(0)),
+        )
+        return model({"y": named(conv(y, pad=0), "deconv")}, [x, wanted])
+
+    twins("disclosed sizes", name, make, (1, 2, 5, 5), (2,), values=((1, (at, 7)),))
+
+
+_by_input("shape_above_20", lambda h: above(20)(h, h, h), 21)
+_by_input("shape_only_at_9", lambda h: only_at(9)(h, h, h), 9)
+_by_input("shape_odd", lambda h: op.floor_mod(h, number(2)), 7)
+_by_input("shape_always", lambda h: number(1), 8)
+_by_input("shape_clipped", lambda h: op.minimum(number(0), op.subtract(number(30), h)), 31)
+_by_input(
+    "shape_thrice",
+    lambda h: op.subtract(number(1), op.minimum(number(1), op.floor_mod(h, number(3)))),
+    9,
+)
