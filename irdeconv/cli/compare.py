@@ -6,7 +6,9 @@ another model there. Without it the model is compared with its own lowering.
 
 Every layer is judged by itself: it is computed from the other side's inputs, and the other side's
 result may be off that by what rounding explains, which is printed with its rule. In gamma_n |W||x|
-n counts the terms of a sum; gamma~_n takes roundings of many terms as independent.
+n counts the terms of a sum; gamma~_n takes roundings of many terms as independent. Between layers
+of f16 or bf16 the other side may keep more digits than it shows, which is "carried"; saved tensors
+may be sums in f16.
 """
 
 from __future__ import annotations

@@ -58,6 +58,9 @@ class Recording(Partner):
     inner: Partner
     recorder: Recorder
 
+    def __post_init__(self) -> None:
+        self.wide, self.narrow = self.inner.wide, self.inner.narrow
+
     def fetch(self, node: Node) -> Fetched | None:
         """Return what the partner has of a layer."""
         found = self.inner.fetch(node)

@@ -11,9 +11,17 @@ import numpy as np
 
 from irdeconv.op import Op
 from irdeconv.spec import Array
-from irdeconv.verify.compare.rounding import absolute, evaluate, floats, is_real
+from irdeconv.verify.compare.rounding import (
+    absolute,
+    evaluate,
+    floats,
+    is_exact,
+    is_narrow,
+    is_real,
+)
 
 Error = Array | float | None
+_NUDGES, _HEADROOM = 24, 4.0  # how often errors are tried, and how much more all of them may do
 
 
 def carried(
@@ -23,12 +31,13 @@ def carried(
     if all(isinstance(e, float) and e == 0 for e in errors):
         return [0.0] * len(outputs)
     known = [e for e in errors if e is not None]
-    if len(known) < len(errors) or not all(map(is_real, outputs)):
+    if len(known) < len(errors):
         return [None] * len(outputs)
     full = [np.broadcast_to(np.asarray(e), x.shape) for e, x in zip(known, inputs, strict=True)]
     try:
         with np.errstate(all="ignore"):
-            return _carried(op, inputs, full, outputs)
+            real = all(map(is_real, outputs))
+            return _carried(op, inputs, full, outputs) if real else _sensed(op, inputs, full)
     except (TypeError, ValueError, IndexError):  # an evaluator that takes no such values
         return [None] * len(outputs)
 
@@ -56,7 +65,36 @@ def _carried(
         return [_stepped(op, inputs, first)]
     if carry == "averages":
         return list(evaluate(op, [_like(first, inputs[0]), *inputs[1:]]))
-    return [None] * len(outputs)
+    return _sensed(op, inputs, errors)
+
+
+def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Error]:
+    """Estimate the changes by trying errors; only small ones, such as those of narrow types.
+
+    What is chosen (indices, say) may be anything wherever one try chooses differently.
+    """
+    here = evaluate(op, inputs)
+    if not all(map(is_narrow, filter(is_real, inputs))):
+        return [None] * len(here)
+    wide = floats(inputs, lambda v: v.astype(np.float64))
+    here, rng = evaluate(op, wide), np.random.default_rng(0)
+    most: list[Array] = [np.zeros(y.shape) for y in here]
+    for _ in range(_NUDGES):
+        moved = [
+            x + e * rng.uniform(-1, 1, x.shape) if is_real(x) else x
+            for x, e in zip(wide, errors, strict=True)
+        ]
+        for y, there, m in zip(here, evaluate(op, moved), most, strict=True):
+            change = np.abs(there.astype(np.float64) - y) if is_real(y) else _unlike(y, there)
+            top = 0.0 if is_real(y) else np.inf
+            np.maximum(m, np.nan_to_num(change, nan=0.0, posinf=top), out=m)
+    if is_exact(op):
+        return [_HEADROOM * m for m in most]
+    return [np.full(m.shape, _HEADROOM * float(m.max(initial=0.0))) for m in most]
+
+
+def _unlike(y: Array, there: Array) -> Array:
+    return np.where(y == there, 0.0, np.inf)
 
 
 def _like(error: Array, x: Array) -> Array:

@@ -49,7 +49,7 @@ class Follower:
         fetched = self.partner.fetch(step.node)
         self.alone += fetched is None
         inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
-        judge = Judge.of(step.node.op, inputs, arrays, outs)
+        judge = Judge.of(step.node.op, inputs, arrays, outs, self.partner)
         for port, slot in enumerate(step.outputs[: len(outs)]):
             theirs = fetched.arrays[port] if fetched and port < len(fetched.arrays) else None
             if fetched is None or theirs is None:

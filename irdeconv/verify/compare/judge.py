@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from irdeconv.spec import Array
 from irdeconv.verify.compare import rounding
 from irdeconv.verify.compare.carry import Error, carried
 from irdeconv.verify.compare.difference import Allowed, roundoff, same_values
+from irdeconv.verify.compare.partner import Partner
 
 
 @dataclass(frozen=True)
@@ -32,27 +33,37 @@ class Followed:
 
 @dataclass(frozen=True)
 class Judge:
-    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former."""
+    """A layer, its inputs on the partner's side, its own outputs and those `made` of the former.
+
+    `wide` and `narrow` are those of the partner.
+    """
 
     op: Op
     inputs: tuple[Followed, ...]
     outs: tuple[Array, ...]
     made: tuple[Array, ...]
+    wide: bool = False
+    narrow: bool = False
 
     @staticmethod
     def of(
-        op: Op, inputs: tuple[Followed, ...], arrays: list[Array], outs: tuple[Array, ...]
+        op: Op,
+        inputs: tuple[Followed, ...],
+        arrays: list[Array],
+        outs: tuple[Array, ...],
+        partner: Partner,
     ) -> Judge:
         """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
+        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow)
         values = [f.value for f in inputs]
         if all(map(same_values, values, arrays)):
-            return Judge(op, inputs, outs, outs)
+            return judge(op, inputs, outs, outs)
         try:
-            return Judge(op, inputs, outs, rounding.evaluate(op, values))
+            return judge(op, inputs, outs, rounding.evaluate(op, values))
         except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
             own = zip(arrays, inputs, strict=True)
             kept = tuple(Followed(a, None, f.terms, f.all_terms, f.sound) for a, f in own)
-            return Judge(op, kept, outs, outs)
+            return judge(op, kept, outs, outs)
 
     @property
     def arrays(self) -> list[Array]:
@@ -64,7 +75,9 @@ class Judge:
         made = self.made[port]
         wanted = made if same_values(made, theirs) else self._precise[port]
         allowed = self._own[port]
-        return wanted, limited(made, theirs, self._carried[port], self._terms(port), allowed)
+        near = not any(f.terms for f in self.inputs)
+        error, terms = self._carried[port], self._terms(port)
+        return wanted, limited(made, theirs, error, terms, allowed, near=near)
 
     def bridged(self, port: int) -> Followed:
         """Return the output for its readers, where the partner does not have it."""
@@ -82,7 +95,17 @@ class Judge:
             with np.errstate(all="ignore"):
                 value = value.astype(mine.dtype)
         sound = passed and all(f.sound for f in self.inputs)
-        return Followed(value, 0.0, 0, self._all_terms(port), sound)
+        return Followed(value, self._kept(port, value), 0, self._all_terms(port), sound)
+
+    def _kept(self, port: int, value: Array) -> Error:
+        """Bound how far a shown value is off the one that the partner goes on with."""
+        if not self.wide or not rounding.is_narrow(value):
+            return 0.0
+        if not rounding.is_exact(self.op):
+            return rounding.stored(value)
+        carried = self._carried[port]
+        unlike = isinstance(carried, np.ndarray) and carried.shape not in ((), value.shape)
+        return None if unlike else carried
 
     @cached_property
     def _precise(self) -> tuple[Array, ...]:
@@ -92,35 +115,44 @@ class Judge:
 
     @cached_property
     def _own(self) -> tuple[Allowed, ...]:
-        return rounding.allowed(self.op, self.arrays, self.made)
+        found = rounding.allowed(self.op, self.arrays, self.made)
+        if not self.narrow:
+            return found
+        more = (rounding.summed_narrowly(self.op, self.arrays, y) for y in self.made)
+        return tuple(replace(f, limit=f.limit + m) for f, m in zip(found, more, strict=True))
 
     @cached_property
     def _carried(self) -> list[Error]:
         return carried(self.op, self.arrays, [f.error for f in self.inputs], self.made)
 
     def _terms(self, port: int) -> int:
-        before = max((f.terms for f in self.inputs), default=0)
-        return before + rounding.local_terms(self.op, self.arrays, self.made[port])
+        return max((f.terms for f in self.inputs), default=0) + self._local(port)
 
     def _all_terms(self, port: int) -> int:
-        before = max((f.all_terms for f in self.inputs), default=0)
-        return before + rounding.local_terms(self.op, self.arrays, self.made[port]) + 1
+        return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
+
+    def _local(self, port: int) -> int:
+        made = self.made[port]
+        return rounding.local_terms(self.op, self.arrays, made, narrow=self.narrow)
 
 
-def limited(made: Array, theirs: Array, error: Error, terms: int, own: Allowed) -> Allowed:
+def limited(
+    made: Array, theirs: Array, error: Error, terms: int, own: Allowed, *, near: bool = False
+) -> Allowed:
     """Join a layer's own bound, the error carried to it and the partner's element type.
 
-    Bounds that were carried far grow beyond use, or there are none: then the roundings on the way
-    count, each relative to the largest value.
+    Bounds that were carried far grow beyond use, or there are none: then the `terms` roundings on
+    the way count, each relative to the largest value. From what was seen the way is not far
+    (`near`).
     """
     found = own
     if not (isinstance(error, float) and error == 0):
         scaled = rounding.scaled(made, 2 * (terms + 1))
-        found = scaled
         if error is not None:
-            bound = np.asarray(own.limit + error)
-            if not float(bound.max(initial=0.0)) > float(np.max(scaled.limit)):
-                found = Allowed(bound, f"{own.rule} + carried")
+            found = Allowed(np.asarray(own.limit + error), f"{own.rule} + carried")
+        far = rounding.is_real(made) and not near
+        if error is None or (far and _top(found) > _top(scaled)):
+            found = scaled
     coarse = roundoff(theirs.dtype)
     if rounding.is_real(made) and coarse > roundoff(made.dtype):
         size = np.abs(made.astype(np.float64))
@@ -130,3 +162,7 @@ def limited(made: Array, theirs: Array, error: Error, terms: int, own: Allowed) 
         found = Allowed(coarser * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found
+
+
+def _top(allowed: Allowed) -> float:
+    return float(np.max(allowed.limit, initial=0.0))

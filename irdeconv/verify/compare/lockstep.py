@@ -124,6 +124,8 @@ class _Exchange:
 class PlanPartner(Partner):
     """Another graph, executed with NumPy."""
 
+    wide = False
+
     def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
         keys_a, keys_b = layer_keys(first), layer_keys(plan.graph)
         shared = set(keys_a.values()) - other_parts(keys_a.values(), keys_b.values())

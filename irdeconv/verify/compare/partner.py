@@ -19,7 +19,15 @@ class Fetched:
 
 
 class Partner(ABC):
-    """The second side of a comparison, asked layer by layer in the first graph's order."""
+    """The second side of a comparison, asked layer by layer in the first graph's order.
+
+    Between layers of narrow types (f16, bf16) a partner that is `wide` may go on with the numbers
+    that it has before it rounds them for whoever asks. One that is `narrow` may also add up in
+    f16.
+    """
+
+    wide = True
+    narrow = False
 
     @abstractmethod
     def fetch(self, node: Node) -> Fetched | None:

@@ -4,6 +4,10 @@ A sum of n products is computed within gamma_n |W| |x| of its exact value in wha
 added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
 behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below
 2 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
+
+Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. A peer
+of which nothing is known may add up in f16 as well (in bf16 none does): its roundings are relative
+to partial sums, which run from 0 to the result and stray by the root of the sum of squares.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 
 from irdeconv.dtypes import f32
@@ -25,6 +30,17 @@ SINGLE = roundoff(np.dtype(np.float32))
 SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take what is smaller for 0
 
 Arrays = Sequence[Array]
+
+
+def is_narrow(a: Array) -> bool:
+    """Whether an array holds floating-point numbers of fewer than 32 bits."""
+    return is_real(a) and a.dtype.itemsize < 4
+
+
+def stored(y: Array) -> Array:
+    """Return how far off its value a narrow number may be that a peer shows: it is rounded."""
+    least = float(ml_dtypes.finfo(y.dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
+    return np.asarray(roundoff(y.dtype) * _size(y) + least)
 
 
 def is_exact(op: Op) -> bool:
@@ -88,8 +104,8 @@ def _allowed(op: Op, inputs: Arrays, y: Array) -> Allowed:
         if is_exact(op):
             return Allowed(SMALLEST, "exact")
         found = _RULES[op.rounding.rule](op, inputs, y)
-        if y.dtype.itemsize < 4:  # accumulated in single precision, then rounded
-            found = Allowed(found.limit + roundoff(y.dtype) * _size(y), found.rule)
+        if is_narrow(y):  # accumulated in single precision, then rounded
+            found = Allowed(found.limit + stored(y), found.rule)
         # In double precision the result to compare with is no better than the other one.
         factor = 2 if y.dtype.itemsize == 8 else 1
     return Allowed(factor * found.limit + SMALLEST, found.rule)
@@ -133,6 +149,19 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
     flushed = n * SMALLEST * max(map(_largest, inputs), default=1.0)
     # The magnitude is itself rounded.
     return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
+
+
+def _sums_narrowly(op: Op, y: Array) -> bool:
+    return op.rounding.rule == "sum" and y.dtype == np.float16
+
+
+def summed_narrowly(op: Op, inputs: Arrays, y: Array) -> Array | float:
+    """Return by how much more a sum of products is off that is added up in f16."""
+    if not _sums_narrowly(op, y):
+        return 0.0
+    squares = magnitude(op, floats(inputs, lambda x: np.square(x.astype(np.float64))))
+    partial = np.sqrt(squares) + _size(y)
+    return np.asarray(LAMBDA * math.sqrt(terms(op, inputs, y)) * roundoff(y.dtype) * partial)
 
 
 def _largest(x: Array) -> float:
@@ -190,10 +219,21 @@ def scaled(y: Array, n: int) -> Allowed:
     return Allowed(n * unit(y) * top, f"{n} u max |y|")
 
 
-def local_terms(op: Op, inputs: Arrays, y: Array) -> int:
-    """Return the roundings on the way through one layer, roughly."""
+def local_terms(op: Op, inputs: Arrays, y: Array, *, narrow: bool = False) -> int:
+    """Return the roundings of the accumulator on the way through one layer, roughly.
+
+    To store a narrow number is one rounding, as large as many of the accumulator; a peer that adds
+    up in f16 (`narrow`) makes as many as are likely to add up.
+    """
     if is_exact(op) or not is_real(y):
         return 0
+    times = 1.0 if is_narrow(y) else 0.0
+    if narrow and _sums_narrowly(op, y):
+        times += math.sqrt(terms(op, inputs, y))
+    return round(times * roundoff(y.dtype) / unit(y)) + _local_terms(op, inputs, y)
+
+
+def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
     rule = op.rounding.rule
     if rule == "sum":
         n = terms(op, inputs, y)

@@ -30,6 +30,8 @@ class SavedPartner(Partner):
     outputs by their last number; arrays that are as many as the outputs stand for them in order.
     """
 
+    narrow = True
+
     def __init__(self, graph: Graph, arrays: Mapping[str, Array], file: str) -> None:
         self._arrays, self._file = arrays, file
         self._problems: list[Diagnostic] = []
