@@ -14,14 +14,14 @@ def model_of(graph: Graph) -> Model:
     places = {n.id: i for i, n in enumerate(nodes)}
     layers = []
     for n in nodes:
-        elements = None
+        elements, semantics = None, getattr(n.op, "semantics", "runtime")
         if isinstance(n.op, Const):
             elements = TypedArray(n.op.data.array(), str(n.op.element_type))
         layers.append(
             Layer(
                 name=n.name,
                 type=n.type,
-                version=n.op.version,
+                version=n.op.version + "/document" * (semantics == "document"),
                 attributes={} if elements else n.op.to_attributes(),
                 inputs=tuple(Port(places[v.node], v.port) for v in graph.inputs_of(n.id)),
                 elements=elements,

@@ -32,7 +32,7 @@ from irdeconv.verify.smt.side import Dims, ReadSide
 from irdeconv.verify.smt.space import SizeSpace
 from irdeconv.verify.smt.terms import Condition, SizeTerm, equal, term, variable
 
-MOST_CLASSES = 1 << 12
+MOST_CLASSES = 1 << 10
 MOST_CHANNELS = 1 << 16
 _POSITION = re.compile(r"[oqt](\d+)")
 

@@ -117,6 +117,9 @@ def _openvino(layer: Layer, axes: int) -> Meaning:
         if x.wanted is None:
             end = after[a] if explicit else 0
             return begin, x.full - begin - end + extra[a]
+        if _by_document(layer):
+            cut = x.full - x.wanted + extra[a]
+            return ((cut + 1) // 2 if mode == "same_upper" else cut // 2), x.wanted
         if mode.startswith("same"):
             cut = larger(x.full - x.wanted + extra[a], 0)
             begin = cut // 2 if mode == "same_lower" else (cut + 1) // 2
@@ -128,6 +131,11 @@ def _openvino(layer: Layer, axes: int) -> Meaning:
     order = (*plain, axes + 2) if grouped else plain
     groups = None if grouped else 1
     return Meaning(strides, dilations, groups, plain, order, rule, output_shape=shaped, least=0)
+
+
+def _by_document(layer: Layer) -> bool:
+    """Whether a layer means what its document says, not what the runtime does."""
+    return layer.version.endswith("/document")
 
 
 def _onednn(layer: Layer, axes: int) -> Meaning:
@@ -164,6 +172,10 @@ def _onnx(layer: Layer, axes: int) -> Meaning:
     if mode not in ("notset", "valid", "same_upper", "same_lower"):
         raise Unproved(f"{layer}: auto_pad is {mode!r}")
 
+    channels_last, document = "nhwc" in layer.version, _by_document(layer)
+    old = channels_last or layer.version.split("/")[0] == "onnx_opset1"
+    less_first = (mode == "same_upper") != (old and document)
+
     def rule(a: int, x: AxisOfLayer) -> tuple[SizeTerm, SizeTerm]:
         longest = x.full + extra[a]
         if not shape and not mode.startswith("same"):
@@ -171,11 +183,10 @@ def _onnx(layer: Layer, axes: int) -> Meaning:
             return term(before), longest - before - after
         size = term(shape[a]) if shape else x.size * x.stride
         cut = larger(longest - size, 0)
-        begin = cut // 2 if mode == "same_upper" else (cut + 1) // 2
+        begin = cut // 2 if less_first else (cut + 1) // 2
         return begin, size if shape else longest - cut
 
     (groups,) = list_of(layer, "group", 1, 1)
-    channels_last = "nhwc" in layer.version
     return Meaning(
         strides,
         dilations,
@@ -185,7 +196,9 @@ def _onnx(layer: Layer, axes: int) -> Meaning:
         rule,
         _bias(layer),
         activation=_activation(layer) if channels_last else None,
-        beyond=[e + s - 1 for e, s in zip(extra, strides, strict=True)] if shape else None,
+        beyond=None
+        if document or not shape
+        else [e + s - 1 for e, s in zip(extra, strides, strict=True)],
     )
 
 

@@ -31,7 +31,7 @@ from irdeconv.verify.smt.terms import (
     within,
 )
 
-MOST_WEIGHTS = 1 << 27
+MOST_WEIGHTS = 1 << 25
 
 
 def _first(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:

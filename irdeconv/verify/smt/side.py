@@ -16,7 +16,9 @@ from irdeconv.verify.smt.space import SizeSpace
 from irdeconv.verify.smt.terms import Condition, SizeTerm, term
 
 Dims = tuple[SizeTerm, ...]
-DEEPEST = 200  # layers on a way
+DEEPEST = 100  # layers on a way
+# What rules raise of attributes, shapes and numbers that do not fit.
+FAILURES = (LookupError, ValueError, ArithmeticError, TypeError, RecursionError)
 MOST_NUMBERED = 1 << 22  # elements of a filter that is an input
 INTEGERS = ("i64", "i32", "u64", "u32", "i16", "u16", "i8", "u8")
 Found = TypeVar("Found")
@@ -163,7 +165,7 @@ class ReadSide:
             raise Unproved(f"more than {DEEPEST} layers in a row")
         try:
             return rule(port, self.model.of(port))
-        except (ValueError, IndexError, OverflowError, ZeroDivisionError, TypeError) as e:
-            raise Unproved(f"{self.model.of(port)}: {e}") from None
+        except FAILURES as e:
+            raise Unproved(f"{self.model.of(port)}: {type(e).__name__}: {e}") from None
         finally:
             self.depth -= 1

@@ -20,6 +20,8 @@ def _const(side: ReadSide, port: Port, layer: Layer) -> Dims:
 
 
 def _elementwise(side: ReadSide, port: Port, layer: Layer) -> Dims:
+    if text_of(layer, "auto_broadcast", "numpy") != "numpy":
+        raise Unproved(f"{layer} has an auto_broadcast that is not followed")
     shapes = [side.dims(p) for p in layer.inputs]
     rank = max(map(len, shapes))
     padded = [(term(1),) * (rank - len(s)) + s for s in shapes]
