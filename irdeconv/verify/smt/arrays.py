@@ -209,10 +209,6 @@ def arithmetic(layer: Layer, inputs: Sequence[PlainValue]) -> Array:
         arrays = [a.astype(np.float64) for a in arrays]
         if layer.type not in ("Add", "Subtract", "Multiply", "Divide", "Negative"):
             raise Unproved(f"{layer} on weights is not followed")
-    elif layer.type == "Divide" and not flag_of(layer, "m_pythondiv", "true"):
-        least = [term(v).bounds[0] for a in arrays for v in a.reshape(-1).tolist()]
-        if any(v is None or v < 0 for v in least):
-            raise Unproved(f"{layer} rounds towards zero what may be negative")
     else:
         arrays = [a.astype(object) for a in arrays]
     return np.asarray(ARITHMETIC[layer.type](*arrays))

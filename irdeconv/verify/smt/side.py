@@ -148,11 +148,21 @@ class ReadSide:
             return PlainValue(move(layer, given[0].array, given[1:]), given[0].of)
         if layer.type not in arrays.ARITHMETIC:
             raise Unproved(f"{layer} is not followed")
+        if layer.type == "Divide" and given[0].array.dtype.kind in "iO":
+            self._rounds_one_way(layer, given[0].array)
         made = arrays.arithmetic(layer, given)
         if made.dtype == object:
             named = [self._named(v, layer) for v in made.reshape(-1).tolist()]
             made = np.array([*named, None], object)[:-1].reshape(made.shape)
         return PlainValue(made)
+
+    def _rounds_one_way(self, layer: Layer, divided: Array) -> None:
+        """Demand that what is divided is not negative: else the runtime rounds towards zero."""
+        for value in divided.reshape(-1).tolist():
+            condition = Condition(term(value))
+            if self.is_source and condition.known is not True:
+                raise Unproved(f"{layer} may divide a negative integer")
+            self.demand(condition, f"what {layer} divides is not negative")
 
     def _named(self, value: object, layer: Layer) -> SizeTerm:
         made = term(value)
