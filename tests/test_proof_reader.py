@@ -118,3 +118,116 @@ def test_files_that_are_no_files(tmp_path: Path) -> None:
     (tmp_path / "m.bin").unlink()
     with pytest.raises(Unproved, match="weights"):
         read(tmp_path / "m.xml")
+
+
+def relu(id: int, names: str) -> str:
+    return (
+        f'<layer id="{id}" name="l{id}" type="ReLU" version="opset1"><input><port id="0"/></input>'
+        f'<output><port id="1" precision="FP32" names="{names}"/></output></layer>'
+    )
+
+
+def ending(id: int, names: str) -> str:
+    text = f' output_names="{names}"' if names else ""
+    return (
+        f'<layer id="{id}" name="r{id}" type="Result" version="opset1"{text}>'
+        '<input><port id="0"/></input></layer>'
+    )
+
+
+def edge(*ends: int) -> str:
+    keys = ("from-layer", "from-port", "to-layer", "to-port")
+    return "<edge " + " ".join(f'{k}="{n}"' for k, n in zip(keys, ends, strict=True)) + "/>"
+
+
+def ends(folder: Path, version: int, x: str, a: str, b: str, *results: str) -> Model:
+    """Read x -> ReLU -> ReLU -> Results, with these tensor names."""
+    layers = PARAMETER.replace('names="x"', f'names="{x}"') + relu(4, a) + relu(5, b)
+    layers += "".join(ending(6 + i, names) for i, names in enumerate(results))
+    edges = edge(0, 0, 4, 0) + edge(4, 1, 5, 0)
+    edges += "".join(edge(5, 1, 6 + i, 0) for i in range(len(results)))
+    text = f"<layers>{layers}</layers><edges>{edges}</edges>"
+    return written(folder, f'<net name="m" version="{version}">{text}</net>')
+
+
+NAMES = (
+    (11, "x", "a", "y", ""),
+    (11, "x", "a", "", "q"),
+    (11, "x", "a", "y,z", "q,y"),
+    (11, "x", "a", "y", "", ""),
+    (11, "x", "a", "y", "q", "r,q"),
+    (11, "x", "y", "y", ""),
+    (11, "x", "x", "a\\,b,c", ""),
+    (11, "x,x,", "q", "y", "q", "q"),
+    (11, "x", "a", "a", " s "),
+    (10, "x", "a", "y", ""),
+    (10, "", "a", "", "q"),
+    (10, "x", "y", "y,z", ""),
+)
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("names", NAMES, ids=str)
+def test_inputs_and_outputs_are_called_as_in_openvino(
+    names: tuple[int, str, str, str], tmp_path: Path
+) -> None:
+    openvino = pytest.importorskip("openvino")
+    model = ends(tmp_path, *names)
+    peer = openvino.Core().read_model(tmp_path / "m.xml")
+    for places, ports in ((model.parameters, peer.inputs), (model.results, peer.outputs)):
+        mine = [{n.replace("\\,", ",") for n in model.layers[i].names[0]} for i in places]
+        assert mine == [port.names for port in ports]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [(11, "x", "a", "x", ""), (11, "x", "a", "y", "x"), (11, "x", "a", "y", "", "q"),
+     (10, "x", "a", "y", "", "")],
+    ids=str,
+)  # fmt: skip
+def test_names_that_openvino_changes_are_refused(
+    names: tuple[int, str, str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(Unproved, match=r"same tensor name|each other's names"):
+        ends(tmp_path, *names)
+
+
+def body(of: str, ids: tuple[int, int], constant: str = "1") -> str:
+    """Return a TensorIterator of x + constant, its layers and ports numbered as told."""
+    first, port = ids
+    number = {k: first + i for i, k in enumerate(("x", "c", "a", "r"))}
+    layers = PARAMETER.replace('id="0" name', f'id="{number["x"]}" name', 1)
+    layers += CONST.replace('id="1"', f'id="{number["c"]}"', 1).replace(
+        'offset="4"', f'offset="{constant}"'
+    )
+    layers += SUBTRACT.replace('id="2"', f'id="{number["a"]}"', 1)
+    layers += RESULT.replace('id="3"', f'id="{number["r"]}"', 1)
+    edges = edge(number["c"], 0, number["a"], 3) + edge(number["x"], 0, number["a"], 7)
+    edges += edge(number["a"], 1, number["r"], 0)
+    return (
+        f'<layer id="2" name="{of}" type="TensorIterator" version="opset1"><port_map>'
+        f'<input external_port_id="{port}" internal_layer_id="{number["x"]}"/>'
+        f'<output external_port_id="{port + 1}" internal_layer_id="{number["r"]}"/></port_map>'
+        f'<input><port id="{port}"/></input><output><port id="{port + 1}"/></output>'
+        f"<body><layers>{layers}</layers><edges>{edges}</edges></body></layer>"
+    )
+
+
+def iterating(folder: Path, ids: tuple[int, int], **more: str) -> Model:
+    layer = body("loop", ids, **more)
+    edges = edge(0, 0, 2, ids[1]) + edge(2, ids[1] + 1, 3, 0)
+    text = f"<layers>{PARAMETER}{layer}{RESULT}</layers><edges>{edges}</edges>"
+    return written(folder, f'<net name="m" version="11">{text}</net>')
+
+
+def test_a_body_is_a_text_that_knows_no_ids_but_every_byte(tmp_path: Path) -> None:
+    one = iterating(tmp_path, (0, 0), constant="4").layers[1].rest
+    assert one == iterating(tmp_path, (7, 3), constant="4").layers[1].rest
+    assert one != iterating(tmp_path, (0, 0), constant="0").layers[1].rest
+    assert "TensorIterator" not in one
+
+
+def test_a_body_inside_a_body_inside_a_body_is_refused_in_the_end(tmp_path: Path) -> None:
+    xml = '<net version="11"><layers>' + "<layer><body><layers>" * 20_000
+    with pytest.raises(Unproved, match="depth"):
+        written(tmp_path, xml)

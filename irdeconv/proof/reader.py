@@ -73,25 +73,27 @@ def _contents(path: Path) -> Any:
 def _named(layers: list[Layer], old: bool) -> list[Layer]:
     """Give inputs and outputs the tensor names by which OpenVINO knows them.
 
-    A Result's own names are its tensor's, too. Where two tensors bear one name OpenVINO makes up
-    another: such models are refused. Version 10 takes the names of layers as well.
+    A Result's own names are its tensor's, too; version 10 takes the names of layers instead. Where
+    two tensors bear one name, or where the names depend on the order, the model is refused.
     """
     names: dict[Port, set[str]] = {}
+    named: dict[Port, bool] = {}  # whether the Results of a tensor have names of their own
     for i, y in enumerate(layers):
-        if y.type not in ("Parameter", "Result"):
-            continue
-        port = y.inputs[0] if y.inputs else Port(i)
-        source = layers[port.layer]
-        tensor = names.setdefault(port, set(source.names[port.port]))
-        if old:
-            many = len(source.names) > 1 or "Split" in source.type
-            tensor.add(f"{source.name}.{port.port}" if many else source.name)
-        own = set(y.names[0]) if y.inputs and not old else set()
-        tensor |= own
-        layers[i] = replace(y, names=(tuple(sorted(own or tensor)),))
-    for port in names:
+        if y.type in ("Parameter", "Result"):
+            port = y.inputs[0] if y.inputs else Port(i)
+            source, own = layers[port.layer], set(y.names[0]) if y.inputs and not old else set()
+            tensor = names.setdefault(port, set(source.names[port.port]))
+            if y.inputs and port in named and (old or named[port] != bool(own)):
+                raise Unproved(f"{y} and another Result of {source} change each other's names")
+            named.update({port: bool(own)} if y.inputs else {})
+            if old:
+                many = len(source.names) > 1 or "Split" in source.type
+                tensor.add(f"{source.name}.{port.port}" if many else source.name)
+            tensor |= own
+            layers[i] = replace(y, names=(tuple(sorted(own or tensor)),))
+    for port, tensor in names.items():
         if layers[port.layer].type == "Parameter":
-            layers[port.layer] = replace(layers[port.layer], names=(tuple(sorted(names[port])),))
+            layers[port.layer] = replace(layers[port.layer], names=(tuple(sorted(tensor)),))
     borne = [name for tensor in names.values() for name in tensor]
     if len(set(borne)) < len(borne):
         raise Unproved("two inputs or outputs bear the same tensor name, so one is renamed")
