@@ -1,7 +1,12 @@
-"""Models that compute the same in other ways; OpenVINO says that they do."""
+"""Models that compute the same in other ways are proved; what differs by a little is not.
+
+A kind that is proved after all has to leave `NOT_PROVED`. Where sizes are open, the answer may be
+yes for exact sizes only. Two pairs of each kind are always tried, all of them by `-m slow`.
+"""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,8 @@ import pytest
 
 ov = pytest.importorskip("openvino")
 
+from irdeconv.proof import pairing, reader  # noqa: E402
+from irdeconv.proof.model import Unproved  # noqa: E402
 from support import (  # noqa: E402, F401
     rewritings_around,
     rewritings_files,
@@ -24,6 +31,27 @@ pytestmark = pytest.mark.oracles
 
 CORE = ov.Core()
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+# Kinds that are not followed, and why. They may only become fewer.
+NOT_PROVED = {
+    "zeros: ScatterUpdate": "the operation is not in the list",
+    "zeros: ScatterElementsUpdate": "the operation is not in the list",
+    "phases: ScatterUpdate": "the operation is not in the list",
+    "dilation: SpaceToBatch, convolution, BatchToSpace": "the operation is not in the list",
+    "filter: reversed by ReverseSequence": "the operation is not in the list",
+    "scale: BatchNormInference folded": "the operation is not in the list",
+    "zeros: product with a matrix of zeros and ones": "a convolution of a product of matrices",
+    "taps: a separable filter as two convolutions": "a convolution of a convolution",
+    "nothing: Pad, Slice, StridedSlice": "a Pad by nothing, but with another number than 0",
+}
+
+
+def answer(paths: tuple[Path, Path]) -> int:
+    """Return the exit code: 0 for every size, 3 for some, 1 for no."""
+    try:
+        return pairing.check(*(reader.read(p) for p in paths)).exit_code
+    except Unproved:
+        return 1
 
 
 def outputs(path: Path, feeds: list[dict[str, Any]]) -> list[Any]:
@@ -51,6 +79,30 @@ def differ(a: list[Any], b: list[Any], rounds: bool) -> bool:
     return any(np.abs(v - w).max() > e for v, w, e in zip(a, b, limits, strict=True))
 
 
+def judge(kind: Kind, case: Case, what: str, folder: Path) -> None:
+    """An equal pair is proved, unless its kind is listed; a near miss is not."""
+    found = answer(kind.write(case, kind.variants(case)[what], folder))
+    proved = {0, 3} if case.open_axes else {0}
+    assert found in (proved if what == "equal" and kind.name not in NOT_PROVED else {1}), case
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_equal_and_unequal_pairs(name: str, tmp_path: Path) -> None:
+    """The last case, which often has open sizes, and a near miss of the first, by turns."""
+    kind = KINDS[name]
+    judge(kind, kind.cases[-1], "equal", tmp_path)
+    judge(kind, kind.cases[0], ("one weight changed", "moved by one")[len(name) % 2], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_all_pairs(name: str, tmp_path: Path) -> None:
+    for case, what in itertools.product(
+        KINDS[name].cases, KINDS[name].variants(KINDS[name].cases[0])
+    ):
+        judge(KINDS[name], case, what, tmp_path)
+
+
 def truth(kind: Kind, cases: tuple[Case, ...], folder: Path) -> None:
     """Equal pairs compute the same numbers, near misses others, on integers, at several sizes."""
     for case in cases:
@@ -73,5 +125,7 @@ def test_openvino_agrees_on_some(name: str, tmp_path: Path) -> None:
     truth(KINDS[name], KINDS[name].cases[-1:], tmp_path)
 
 
-def test_there_are_many_kinds() -> None:
-    assert len(KINDS) >= 100
+def test_most_kinds_are_proved() -> None:
+    assert set(NOT_PROVED) <= set(KINDS)
+    assert len(KINDS) >= 110
+    assert len(NOT_PROVED) <= 9
