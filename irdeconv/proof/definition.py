@@ -119,7 +119,7 @@ def _halves(total: Size, small_first: bool) -> Size:
 
 
 def _positive(total: Size) -> Size:
-    return total if total > 0 else 0
+    return total if total >= 0 else 0
 
 
 def _full(d: tuple[Ints, Ints], a: int, size: Size, kernel: int) -> Size:

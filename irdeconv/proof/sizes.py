@@ -16,7 +16,7 @@ from typing import Any
 
 from irdeconv.proof.model import Unproved
 
-MOST_CASES = 256
+MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST = 2**24  # open sizes go up to here
 
@@ -164,6 +164,10 @@ class Case:
         """Return whether e == 0."""
         return self.decide(e) and self.decide(-e)
 
+    def is_zero(self, e: Size) -> bool:
+        """Return whether e == 0 follows, without splitting the case."""
+        return self.implies(e) and self.implies(-e)
+
     def implies(self, e: Size, given: Iterable[Size] = ()) -> bool:
         """Return whether e >= 0 follows from the facts and `given` (expressions >= 0)."""
         return self.excludes([*given, -1 - e])
@@ -196,6 +200,15 @@ def refuted(rows: list[tuple[Mapping[Monomial, int], int]]) -> bool:
         found = [(dict(key), constant) for key, constant in tightest.items() if key]
         if not found:
             return False
+        equation = _equation(tightest)
+        if equation:  # solved for one symbol, it may be put into all others
+            (solved, same), gone = equation
+            tightest = {}
+            for terms, constant in found:
+                f = -terms.get(gone, 0) * solved[gone]
+                every = {m: terms.get(m, 0) + f * solved.get(m, 0) for m in {*terms, *solved}}
+                keep(every, constant + f * same)
+            continue
         signs: dict[Monomial, list[int]] = {}
         for terms, _ in found:
             for m, c in terms.items():
@@ -215,6 +228,18 @@ def refuted(rows: list[tuple[Mapping[Monomial, int], int]]) -> bool:
             if len(tightest) > MOST_FACTS:
                 return False
     return tightest.get((), 0) < 0
+
+
+def _equation(
+    rows: Mapping[tuple[tuple[Monomial, int], ...], int],
+) -> tuple[tuple[dict[Monomial, int], int], Monomial] | None:
+    """Return terms and constant of two rows that say = 0 together, and a symbol with factor 1."""
+    for key, constant in rows.items():
+        if rows.get(tuple((m, -c) for m, c in key)) == -constant:
+            for m, c in key:
+                if abs(c) == 1:
+                    return (dict(key), constant), m
+    return None
 
 
 def every_case(prove: Callable[[Case], None]) -> int:

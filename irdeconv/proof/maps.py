@@ -1,0 +1,372 @@
+"""Index maps of what took a deconvolution's place, and their comparison with the definition.
+
+Along one axis the definition sums, for output o, the pairs (i, k) of input and tap with
+S*i + k*D = o + begin. Of an emitted convolution every tap t reads, for the outputs of one residue,
+at most one input, whose place is an affine expression too. Both sum the same where every emitted
+tap stands for one k throughout, no pair is missing, and the weights are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from irdeconv.proof.definition import LayerDefinition
+from irdeconv.proof.model import Array, Layer, Unproved
+from irdeconv.proof.sizes import Case, Expr, Size
+
+NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
+READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
+MOST_WEIGHTS = 2**26
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a view: explicit along axis `digit` of the table, or open.
+
+    Position q of an open axis stands for t = q + shift: a zero unless low <= t < high for all
+    `bounds`. t // radix is the place along the base's axis `coordinate` (0: batch, then the spatial
+    ones); t % radix runs along axis `digit` of the table, None where radix is 1.
+    """
+
+    length: Size
+    digit: int | None = None
+    coordinate: int | None = None
+    radix: int = 1
+    shift: Size = 0
+    bounds: tuple[tuple[Size, Size], ...] = ()
+
+    def inside(self, t: Size) -> list[Size]:
+        """Return the expressions that are >= 0 where position t - shift exists and is no zero."""
+        q = t - self.shift
+        bounds = [b for low, high in self.bounds for b in (t - low, high - 1 - t)]
+        return [q, self.length - 1 - q, *bounds]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a convolution reads along one axis: output v takes position v + dilation*t - pad.
+
+    Of the elements there only those with t % radix == `live` are not zero. Outputs outside of
+    `bounds` are zeros.
+    """
+
+    axis: Axis
+    dilation: int
+    pad: Size
+    live: int
+    bounds: tuple[tuple[Size, Size], ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A convolution of the data: `weights` [g, M/g, C/g, *T], element numbers if `numbered`.
+
+    `channels` [g, C/g] are the data's channels that it reads, -1 for zeros.
+    """
+
+    weights: Array
+    numbered: bool
+    channels: Array
+    reads: tuple[Read, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of output channels."""
+        return int(self.weights.shape[0] * self.weights.shape[1])
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
+
+    `table` has the row of the base that each element comes from, -1 for zero; rows of several
+    blocks are counted through. `bias` has a number for each element of the table; then comes the
+    `activation`, its name and parameters.
+    """
+
+    type: str | None
+    table: Array
+    axes: tuple[Axis, ...]
+    blocks: tuple[Block, ...] | None = None
+    bias: Array | None = None
+    activation: tuple[Any, ...] = ()
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of the axes."""
+        return tuple(a.length for a in self.axes)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether a zero that joins it would not be a sum without terms."""
+        return self.bias is not None or bool(self.activation)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A deconvolution by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+
+    `bias` has one number per output channel; then comes the `activation`.
+    """
+
+    layer: Layer
+    definition: LayerDefinition
+    type: str | None
+    data: tuple[Size, ...]
+    weights: Array
+    numbered: bool
+    windows: tuple[tuple[Size, Size], ...]
+    bias: Array | None = None
+    activation: tuple[Any, ...] = ()
+
+
+@dataclass
+class Comparison:
+    """Compares a view with a deconvolution in one case of the sizes."""
+
+    case: Case
+    wanted: Reference
+    view: View
+    maps: dict[str, None] = field(default_factory=dict)
+    rounding: float = 0.0
+
+    def compare(self) -> None:
+        """Raise Unproved with the first difference."""
+        wanted, view, order = self.wanted, self.view, self.wanted.definition.data_axes
+        weights = wanted.weights
+        sizes = [wanted.data[order[0]], weights.shape[0] * weights.shape[2]]
+        sizes += [o for _, o in wanted.windows]
+        shape = [sizes[order.index(a)] for a in range(len(order))]
+        if view.blocks is None or len(view.axes) != len(order):
+            raise Unproved("no convolution was found, or the rank is another one")
+        if not all(map(self.equal, view.shape, shape)):
+            raise Unproved(f"the output is {list(view.shape)}, not {shape}")
+        axes = [view.axes[a] for a in order]
+        self.batch(axes[0], sizes[0])
+        if axes[1].coordinate is not None or any(
+            a.coordinate != i for i, a in enumerate(axes[2:], 1)
+        ):
+            raise Unproved("the axes of the output are not those of the data")
+        digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
+        table = view.table.transpose(digits).reshape([sizes[1], *(a.radix for a in axes[2:])])
+        self.finish(digits, table.shape)
+        if 0 not in shape:
+            for residues in product(*(range(a.radix) for a in axes[2:])):
+                self.residues(axes[2:], residues, table[:, *residues])
+
+    @property
+    def form(self) -> str:
+        """The name of the rewriting."""
+        blocks, radix = self.view.blocks or (), max(a.radix for a in self.view.axes)
+        if len(blocks) != 1:
+            return "phases"
+        if radix == 1:
+            return "zero-insertion"
+        return "gemm" if set(blocks[0].weights.shape[3:]) == {1} else "stacked"
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """Return whether two sizes are the same in the whole case."""
+        gap = a - b
+        return bool(gap == 0) if not isinstance(gap, Expr) else self.case.is_zero(gap)
+
+    def batch(self, axis: Axis, size: Size) -> None:
+        """Check that the batch stays as it is."""
+        n = self.case.free("n")
+        plain = axis.coordinate == 0 and axis.radix == 1 and self.equal(axis.shift, 0)
+        if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
+            raise Unproved("the batch is not kept as it is")
+
+    def finish(self, digits: list[int], shape: tuple[int, ...]) -> None:
+        """Compare bias and activation."""
+        bias, wanted = self.view.bias, self.wanted.bias
+        if (bias is None) != (wanted is None):
+            raise Unproved("the bias is missing" if bias is None else "there is a bias too many")
+        if bias is not None and wanted is not None:
+            found = bias.transpose(digits).reshape(shape)
+            right = wanted.reshape((-1,) + (1,) * (len(shape) - 1))
+            self.agree([found], np.broadcast_to(right, found.shape), "the bias")
+        name, *parameters = self.view.activation or (None,)
+        right_name, *right_parameters = self.wanted.activation or (None,)
+        if name != right_name or len(parameters) != len(right_parameters):
+            raise Unproved(f"the activation is {name}, not {right_name}")
+        if not all(map(_same_parameter, parameters, right_parameters)):
+            raise Unproved(f"the parameters of {name} are {list(map(float, parameters))}")
+
+    def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
+        """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
+        blocks, start = self.view.blocks or (), 0
+        for block in (None, *blocks):
+            if block is None:
+                chosen = np.flatnonzero(rows < 0)
+            else:
+                chosen = np.flatnonzero((rows >= start) & (rows < start + block.rows))
+            if chosen.size:
+                found = [
+                    self.taps(a, axis, r, block)
+                    for a, (axis, r) in enumerate(zip(axes, residues, strict=True))
+                ]
+                self.weights(chosen, rows[chosen] - start, block, found)
+            start += block.rows if block else 0
+
+    def taps(
+        self, a: int, out: Axis, residue: int, block: Block | None
+    ) -> tuple[list[int], list[int]]:
+        """Return what emitted taps of an axis stand for, and which taps of the definition do.
+
+        The outputs o with o + out.shift = out.radix*v + residue are looked at.
+        """
+        w, d = self.wanted, self.wanted.definition
+        S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
+        data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
+        i = self.case.free("i")
+        emitted = block.weights.shape[3 + a] if block else 0
+        stands, reached, line = [NEVER] * emitted, [MISSING] * kernel, []
+        for t in range(emitted):
+            assert block is not None
+            read = block.reads[a]
+            inner = read.axis.radix
+            if out.radix * inner != S:
+                raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
+            # v + D't - pad + shift = inner*i + live is where the input i is read,
+            # o = out.radix*v + residue - out.shift the output, k*D = o + begin - S*i its tap.
+            v = i * inner + read.live - (read.dilation * t - read.pad + read.axis.shift)
+            o = v * out.radix + residue - out.shift
+            there = [*out.inside(o + out.shift), *read.axis.inside(i * inner + read.live)]
+            there += [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
+            there += [o, size - 1 - o]
+            reach = o + begin - i * S
+            if self.case.excludes(there):
+                continue
+            stands[t] = WRONG
+            k = next((k for k in range(kernel) if self.equal(reach, k * D)), None)
+            if k is not None:
+                given = [o, size - 1 - o, i, data - 1 - i]
+                if all(self.case.implies(e, given) for e in there):
+                    stands[t], reached[k] = k, READ
+                    line.append(f"{t} as {k}")
+        for k in range(kernel):
+            if reached[k] == MISSING and self.impossible(i, k * D - begin, a, out, residue):
+                reached[k] = IMPOSSIBLE
+        place = f"{S}*i + {D}*k = o + {begin}" if D > 1 else f"{S}*i + k = o + {begin}"
+        where = f", o mod {out.radix} = {residue - out.shift}" if out.radix > 1 else ""
+        taps = ", ".join(line) or "none"
+        self.maps[f"axis {a}: {place}, 0 <= i < {data}, 0 <= o < {size}{where}: taps {taps}"] = None
+        return stands, reached
+
+    def impossible(self, i: Expr, offset: Size, a: int, out: Axis, residue: int) -> bool:
+        """Return whether no output of a residue is S*i + offset for an input i."""
+        d = self.wanted.definition
+        o = i * d.strides[a] + offset
+        if (offset + out.shift - residue) % out.radix != 0 and d.strides[a] % out.radix == 0:
+            return True
+        data, size = self.wanted.data[d.data_axes[2 + a]], self.wanted.windows[a][1]
+        return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
+
+    def weights(
+        self,
+        chosen: Array,
+        rows: Array,
+        block: Block | None,
+        taps: list[tuple[list[int], list[int]]],
+    ) -> None:
+        """Compare the weights of output channels `chosen`, which are `rows` of a block."""
+        right, channels = self._wanted_weights(chosen)
+        emitted: dict[tuple[int, ...], list[Array]] = {}
+        if block is not None:
+            found = self._aligned(block, rows, channels)
+            for at in product(*(range(n) for n in found.shape[2:])):
+                stands = tuple(s[t] for (s, _), t in zip(taps, at, strict=True))
+                part = found[:, :, *at]
+                if NEVER in stands:
+                    continue
+                if WRONG in stands:
+                    if self.some(part, block.numbered):
+                        raise Unproved(f"tap {list(at)} reads what the definition does not read")
+                    continue
+                emitted.setdefault(stands, []).append(part)
+        for k in product(*(range(n) for n in right.shape[2:])):
+            if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps, k, strict=True)):
+                continue
+            wanted = right[:, :, *k]
+            if k in emitted:
+                if block is not None and block.numbered != self.wanted.numbered:
+                    raise Unproved("a constant filter stands for a computed one")
+                self.agree(emitted[k], wanted, f"the weights of tap {list(k)}")
+            elif self.some(wanted, self.wanted.numbered):
+                raise Unproved(f"tap {list(k)} of the filter is not read everywhere")
+
+    def _wanted_weights(self, chosen: Array) -> tuple[Array, Array]:
+        """Return the weights [R, C/g, *K] of output channels, and the channels that they meet."""
+        w = self.wanted.weights
+        group, inner = np.divmod(chosen, w.shape[2])
+        channels = group[:, None] * w.shape[1] + np.arange(w.shape[1])
+        return w.swapaxes(1, 2)[group, inner], channels
+
+    def _aligned(self, block: Block, rows: Array, channels: Array) -> Array:
+        """Return a block's weights [R, C/g, *T] in the order of the definition's channels."""
+        group, inner = np.divmod(rows, block.weights.shape[1])
+        weights, reads = block.weights[group, inner], block.channels[group]
+        if reads.shape == channels.shape and (reads == channels).all():
+            return weights
+        order = np.sort(reads, axis=1)
+        every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
+        if (order[:, 1:] == order[:, :-1]).any() or every * len(rows) > MOST_WEIGHTS:
+            raise Unproved("channels of the data are read several times")
+        nothing = -1 if block.numbered else 0
+        dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)
+        dense[np.arange(len(rows))[:, None], reads] = weights  # -1 is the last place
+        out = dense[np.arange(len(rows))[:, None], channels]
+        dense[np.arange(len(rows))[:, None], channels] = nothing
+        if self.some(dense[:, :-1], block.numbered):
+            raise Unproved("a channel is read that the definition does not read")
+        return out
+
+    @staticmethod
+    def some(weights: Array, numbered: bool) -> bool:
+        """Return whether some weights are not zero."""
+        return bool((weights != -1).any() if numbered else weights.any())
+
+    def agree(self, parts: list[Array], wanted: Array, what: str) -> None:
+        """Check that weights add up to the wanted ones, exactly or but for rounding."""
+        if not all(np.isfinite(p).all() for p in (*parts, wanted)):
+            raise Unproved(f"{what} are not all finite")
+        if len(parts) == 1 and np.array_equal(parts[0], wanted):
+            return
+        if self.wanted.numbered:
+            raise Unproved(f"{what} are other ones")
+        self.rounding = max(self.rounding, rounding(parts, wanted, what))
+
+
+def _same_parameter(a: Any, b: Any) -> bool:
+    """Return whether two parameters are the same number, an attribute's in the other one's type."""
+    a, b = (np.asarray(v) for v in (a, b))
+    narrow = min(a.dtype, b.dtype, key=lambda t: t.itemsize)
+    return bool(a.astype(narrow) == b.astype(narrow))
+
+
+def rounding(parts: list[Array], wanted: Array, what: str) -> float:
+    """Return how far weights are relatively from the wanted ones where they differ by rounding.
+
+    A single weight may be the wanted one in f16; the sum of several may have been rounded to the
+    wanted one. Unproved for any other difference.
+    """
+    if wanted.dtype.kind != "f":
+        raise Unproved(f"{what} are other ones")
+    largest = 0.0
+    unequal = np.ones(wanted.shape, bool) if len(parts) > 1 else parts[0] != wanted
+    with np.errstate(all="ignore"):
+        half = wanted.astype(np.float16).astype(wanted.dtype)
+        low, high = (np.nextafter(wanted, wanted.dtype.type(s)) for s in (-np.inf, np.inf))
+    for at in map(tuple, np.argwhere(unequal)):
+        total, right = sum(Fraction(float(p[at])) for p in parts), Fraction(float(wanted[at]))
+        near = len(parts) > 1 and np.isfinite(low[at]) and np.isfinite(high[at])
+        near = near and Fraction(float(low[at])) < total < Fraction(float(high[at]))
+        if total != right and not near and (len(parts) > 1 or parts[0][at] != half[at]):
+            raise Unproved(f"{what} are other ones: {float(total)}, not {float(right)}")
+        largest = max(largest, float(abs(total - right) / abs(right)) if right else 0.0)
+    return largest

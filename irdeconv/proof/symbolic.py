@@ -1,0 +1,233 @@
+"""A deconvolution against what took its place, for all sizes.
+
+What is computed from the data is followed as a `View` (maps.py): a table says which row an element
+comes from, and along the batch and every spatial axis its place is an affine expression of the
+position. Sizes are ints or sizes.Expr. What is decided on the way splits the sizes into cases
+(sizes.every_case); every case has to be shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irdeconv.proof import language
+from irdeconv.proof.definition import define, is_deconvolution
+from irdeconv.proof.maps import Comparison, Reference, View
+from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.sizes import LARGEST, Case, Expr, every_case
+from irdeconv.proof.steps import (
+    STEPS,
+    Leaf,
+    Numbers,
+    Zeros,
+    canonical,
+    data_view,
+    elements,
+    moved,
+    numbers,
+    vector,
+)
+
+Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
+
+
+class Vacuous(Exception):
+    """The source layer has no output at these sizes."""
+
+
+def prove(ob: Obligation) -> Proof:
+    """Return the proof of an obligation about one deconvolution for all sizes; else Unproved."""
+    found: list[Comparison] = []
+
+    def show(case: Case) -> None:
+        with suppress(Vacuous):
+            found.append(_compared(Walk(ob, case)))
+
+    cases = every_case(show)
+    if not found:
+        raise Unproved("the source layer has no output at any size")
+    data = found[0].wanted.data
+    is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
+    sizes = f"every size (up to {LARGEST} per axis)" if is_open else f"the size {list(data)}"
+    if cases > 1:
+        sizes += f", in {cases} cases"
+    maps = dict.fromkeys(m for c in found for m in c.maps)
+    return Proof(found[0].form, sizes, True, tuple(maps), max(c.rounding for c in found))
+
+
+def _compared(walk: Walk) -> Comparison:
+    """Evaluate both sides, the one with the deconvolution first, and compare them."""
+    ob, images = walk.ob, set(walk.ob.twins.values())
+    sides = [
+        (ob.source, ob.wanted, lambda p: p if p in images else None),
+        (ob.lowered, ob.output, ob.twins.get),
+    ]
+    if not any(is_deconvolution(ob.source.layers[i]) for i in region(*sides[0])):
+        sides.reverse()
+    first, second = (walk.value(*side) for side in sides)
+    if not isinstance(first, Reference) or not isinstance(second, View):
+        raise Unproved("it is not one deconvolution against what took its place")
+    comparison = Comparison(walk.case, first, second)
+    comparison.compare()
+    return comparison
+
+
+def region(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
+    """Return the layers between a value and the leaves, each behind those that it reads.
+
+    Constants, and what is computed from constants alone, are not leaves.
+    """
+    found: set[int] = set()
+    stack = [output]
+    while stack:
+        port = stack.pop()
+        if port.layer in found or (leaf(port) is not None and not is_constant(model, port)):
+            continue
+        found.add(port.layer)
+        stack += model.of(port).inputs
+    return sorted(found)
+
+
+def is_constant(model: Model, port: Port, most: int = 64) -> bool:
+    """Whether a value is computed from few constants alone."""
+    seen, stack = {port.layer}, [port.layer]
+    while stack and len(seen) <= most:
+        layer = model.layers[stack.pop()]
+        if not layer.inputs and layer.elements is None:
+            return False
+        new = {p.layer for p in layer.inputs} - seen
+        seen |= new
+        stack += new
+    return not stack
+
+
+@dataclass
+class Walk:
+    """Evaluates regions in one case of the sizes."""
+
+    ob: Obligation
+    case: Case
+    leaves: dict[Port, Leaf] = field(default_factory=dict)
+    vectors: dict[Port, Array] = field(default_factory=dict)
+    roles: dict[Port, Any] = field(default_factory=dict)
+
+    def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
+        """Return what a value is, evaluating its region layer by layer."""
+        found: dict[Port, Value] = {}
+
+        def get(port: Port) -> Value:
+            if port in found:
+                return found[port]
+            at = leaf(port)
+            if at is None:
+                raise Unproved(f"output {port.port} of {model.of(port)} is not known")
+            return self.leaf(at)
+
+        for at in region(model, output, leaf):
+            layer = model.layers[at]
+            for i, value in enumerate(self.layer(layer, [get(p) for p in layer.inputs])):
+                found[Port(at, i)] = value
+        return get(output)
+
+    def leaf(self, port: Port) -> Value:
+        """Return what stands for a value of the source model, by its role in the deconvolution."""
+        if port not in self.leaves:
+            kind, shape = self.ob.fact(port)
+            name = self.ob.source.of(port).name
+            if shape is None:
+                raise Unproved(f'the rank of "{name}" is not known')
+            sizes = tuple(
+                n if isinstance(n, int) else self.case.symbol(f"{name}[{a}]", *n)
+                for a, n in enumerate(shape)
+            )
+            self.leaves[port] = Leaf(port, kind, sizes)
+        leaf = self.leaves[port]
+        return self.roles[port](leaf) if port in self.roles else self._vector(leaf)
+
+    def _vector(self, leaf: Leaf) -> Value:
+        """Return a short input of integers as symbols for sizes, others as they are."""
+        if leaf.type not in ("i32", "i64") or leaf.shape not in [(), *((n,) for n in range(9))]:
+            return leaf
+        if leaf.port not in self.vectors:
+            name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
+            symbols = [self.case.symbol(f"{name}:{i}") for i in range(count)]
+            self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
+        return TypedArray(self.vectors[leaf.port], leaf.type)
+
+    def layer(self, layer: Layer, inputs: list[Value]) -> Sequence[Value]:
+        """Return the outputs of a layer."""
+        if layer.type == "Const" and layer.elements is not None:
+            return [layer.elements]
+        if is_deconvolution(layer):
+            return [self.deconvolution(layer, inputs)]
+        if layer.type == "ShapeOf":
+            x = inputs[0]
+            self.need(not isinstance(x, Reference), "the shape of a deconvolution is asked for")
+            shape = x.array.shape if isinstance(x, TypedArray) else x.shape
+            sizes = np.array([*shape, None], object)[:-1]
+            return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
+        constants = [v for v in inputs if isinstance(v, TypedArray)]
+        if layer.type == "Broadcast" and len(constants) == 2 == len(inputs):
+            value, target = constants[0], vector(constants[1])
+            is_scalar = value.array.ndim == 0 and layer.attributes.get("mode") == "numpy"
+            if is_scalar and not value.array and any(isinstance(n, Expr) for n in target):
+                return [Zeros(value.type, tuple(target))]
+        if len(constants) == len(inputs):
+            return self.within(layer, language.evaluate(layer, constants))
+        if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
+            return [STEPS[layer.type](self.case, layer, *inputs)]
+        if any(isinstance(v, Numbers) for v in inputs) and layer.type in language.MOVES:
+            return moved(layer, inputs)
+        raise Unproved(f"{layer} is not followed for all sizes")
+
+    def within(self, layer: Layer, values: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        """Return vectors, none of whose numbers leaves 32 bits."""
+        for value in values:
+            for n in value.array.flat if value.array.dtype == object else ():
+                if isinstance(n, Expr):
+                    fits = self.case.implies(2**31 - 1 - n) and self.case.implies(n + 2**31)
+                    self.need(fits, f"{layer} may compute a number of more than 32 bits, {n}")
+        return values
+
+    def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:
+        """Return a deconvolution of leaves and constants, and note what its inputs stand for."""
+        data, *others = inputs
+        if not isinstance(data, Leaf):
+            raise Unproved(f"the data of {layer} is not where a region begins")
+        d = define(layer, len(data.shape))
+        self.roles[data.port] = lambda leaf: data_view(leaf, d)
+        for i, other in enumerate(others):
+            if isinstance(other, Leaf) and i + 1 in (1, d.bias):
+                self.roles[other.port] = numbers
+                others[i] = numbers(other)
+        filter = others[0]
+        weights = canonical(d, filter)
+        g, c, _, *kernel = weights.shape
+        self.need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
+        wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
+        windows = []
+        for a, k in enumerate(kernel):
+            size = data.shape[d.data_axes[2 + a]]
+            begin, out = d.window(a, size, k, None if wanted is None else wanted[a])
+            if d.pads is not None:
+                begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
+                out -= begin + end
+            if self.case.implies(-1 - out):
+                raise Vacuous
+            self.case.facts += [out] if isinstance(out, Expr) else []
+            windows.append((begin, out))
+        bias = None if d.bias is None else elements(others[d.bias - 1]).reshape(-1)
+        last = (d.activation[0], *d.activation[1]) if d.activation else ()
+        found = (weights, isinstance(filter, Numbers), tuple(windows), bias, last)
+        return Reference(layer, d, data.type, data.shape, *found)
+
+    def need(self, holds: bool, text: str) -> None:
+        """Raise Unproved with a text unless something holds."""
+        if not holds:
+            raise Unproved(text)
