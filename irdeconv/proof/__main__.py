@@ -8,6 +8,7 @@ import sys
 from irdeconv.proof.model import Unproved
 from irdeconv.proof.pairing import check
 from irdeconv.proof.reader import read
+from irdeconv.proof.symbolic import prove
 
 
 def main() -> int:
@@ -16,7 +17,7 @@ def main() -> int:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
         try:
-            verdict = check(read(sys.argv[1]), read(sys.argv[2]))
+            verdict = check(read(sys.argv[1]), read(sys.argv[2]), provers=(prove,))
             lines, code = verdict.lines(), verdict.exit_code
         except Unproved as error:
             lines, code = [f"not proved: {error}"], 1

@@ -8,6 +8,7 @@ tap stands for one k throughout, no pair is missing, and the weights are the sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -126,7 +127,7 @@ class Reference:
 
 
 @dataclass
-class Comparison:
+class MapComparison:
     """Compares a view with a deconvolution in one case of the sizes."""
 
     case: Case
@@ -157,7 +158,7 @@ class Comparison:
         self.finish(digits, table.shape)
         if 0 not in shape:
             for residues in product(*(range(a.radix) for a in axes[2:])):
-                self.residues(axes[2:], residues, table[:, *residues])
+                self.residues(axes[2:], residues, last(table, residues))
 
     @property
     def form(self) -> str:
@@ -226,36 +227,36 @@ class Comparison:
         i = self.case.free("i")
         emitted = block.weights.shape[3 + a] if block else 0
         stands, reached, line = [NEVER] * emitted, [MISSING] * kernel, []
+        read = block.reads[a] if block else Read(out, 1, 0, 0)
+        inner = read.axis.radix
+        if block and out.radix * inner != S:
+            raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
         for t in range(emitted):
-            assert block is not None
-            read = block.reads[a]
-            inner = read.axis.radix
-            if out.radix * inner != S:
-                raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
             # v + D't - pad + shift = inner*i + live is where the input i is read,
             # o = out.radix*v + residue - out.shift the output, k*D = o + begin - S*i its tap.
             v = i * inner + read.live - (read.dilation * t - read.pad + read.axis.shift)
             o = v * out.radix + residue - out.shift
             there = [*out.inside(o + out.shift), *read.axis.inside(i * inner + read.live)]
-            there += [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
-            there += [o, size - 1 - o]
+            there += [
+                o,
+                size - 1 - o,
+                *(e for low, high in read.bounds for e in (v - low, high - 1 - v)),
+            ]
             reach = o + begin - i * S
             if self.case.excludes(there):
                 continue
             stands[t] = WRONG
             k = next((k for k in range(kernel) if self.equal(reach, k * D)), None)
-            if k is not None:
-                given = [o, size - 1 - o, i, data - 1 - i]
-                if all(self.case.implies(e, given) for e in there):
-                    stands[t], reached[k] = k, READ
-                    line.append(f"{t} as {k}")
+            given = [o, size - 1 - o, i, data - 1 - i]
+            if k is not None and all(self.case.implies(e, given) for e in there):
+                stands[t], reached[k] = k, READ
+                line.append(f"{t} as {k}")
         for k in range(kernel):
             if reached[k] == MISSING and self.impossible(i, k * D - begin, a, out, residue):
                 reached[k] = IMPOSSIBLE
-        place = f"{S}*i + {D}*k = o + {begin}" if D > 1 else f"{S}*i + k = o + {begin}"
-        where = f", o mod {out.radix} = {residue - out.shift}" if out.radix > 1 else ""
-        taps = ", ".join(line) or "none"
-        self.maps[f"axis {a}: {place}, 0 <= i < {data}, 0 <= o < {size}{where}: taps {taps}"] = None
+        where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
+        text = f"axis {a}: {S}*i + {D}*k = o + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
+        self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
     def impossible(self, i: Expr, offset: Size, a: int, out: Axis, residue: int) -> bool:
@@ -281,7 +282,7 @@ class Comparison:
             found = self._aligned(block, rows, channels)
             for at in product(*(range(n) for n in found.shape[2:])):
                 stands = tuple(s[t] for (s, _), t in zip(taps, at, strict=True))
-                part = found[:, :, *at]
+                part = last(found, at)
                 if NEVER in stands:
                     continue
                 if WRONG in stands:
@@ -292,7 +293,7 @@ class Comparison:
         for k in product(*(range(n) for n in right.shape[2:])):
             if any(r[t] == IMPOSSIBLE for (_, r), t in zip(taps, k, strict=True)):
                 continue
-            wanted = right[:, :, *k]
+            wanted = last(right, k)
             if k in emitted:
                 if block is not None and block.numbered != self.wanted.numbered:
                     raise Unproved("a constant filter stands for a computed one")
@@ -340,6 +341,12 @@ class Comparison:
         if self.wanted.numbered:
             raise Unproved(f"{what} are other ones")
         self.rounding = max(self.rounding, rounding(parts, wanted, what))
+
+
+def last(array: Array, places: Sequence[int]) -> Array:
+    """Return the elements at places of the last axes."""
+    index: Any = (..., *places)
+    return np.asarray(array[index])
 
 
 def _same_parameter(a: Any, b: Any) -> bool:

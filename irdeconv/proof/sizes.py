@@ -183,62 +183,66 @@ class Case:
         return refuted(rows + [f for f in facts if reached & set(f[0])])
 
 
-def refuted(rows: list[tuple[Mapping[Monomial, int], int]]) -> bool:
+Rows = dict[tuple[tuple[Monomial, int], ...], int]  # the terms of an inequality, its constant
+
+
+def _keep(rows: Rows, terms: Mapping[Monomial, int], constant: int) -> None:
+    """Add an inequality; of those with the same terms the tightest is kept."""
+    left = {m: c for m, c in terms.items() if c}
+    g = gcd(*left.values()) or 1
+    key = tuple(sorted((m, c // g) for m, c in left.items()))
+    constant = constant // g if left else constant  # integers: the bound may be rounded
+    rows[key] = min(constant, rows.get(key, constant))
+
+
+def _sum(
+    p: int, a: Mapping[Monomial, int], q: int, b: Mapping[Monomial, int]
+) -> dict[Monomial, int]:
+    return {m: p * a.get(m, 0) + q * b.get(m, 0) for m in {*a, *b}}
+
+
+def refuted(given: Iterable[tuple[Mapping[Monomial, int], int]]) -> bool:
     """Return whether the inequalities sum(terms) + constant >= 0 have no solution in integers."""
-    tightest: dict[tuple[tuple[Monomial, int], ...], int] = {}
-
-    def keep(terms: Mapping[Monomial, int], constant: int) -> None:
-        left = {m: c for m, c in terms.items() if c}
-        g = gcd(*left.values()) or 1
-        key = tuple(sorted((m, c // g) for m, c in left.items()))
-        constant = constant // g if left else constant  # integers: the bound may be rounded
-        tightest[key] = min(constant, tightest.get(key, constant))
-
-    for terms, constant in rows:
-        keep(terms, constant)
-    while len(tightest) <= MOST_FACTS and tightest.get((), 0) >= 0:
-        found = [(dict(key), constant) for key, constant in tightest.items() if key]
+    rows: Rows = {}
+    for terms, constant in given:
+        _keep(rows, terms, constant)
+    while len(rows) <= MOST_FACTS and rows.get((), 0) >= 0:
+        found = [(dict(key), constant) for key, constant in rows.items() if key]
         if not found:
             return False
-        equation = _equation(tightest)
-        if equation:  # solved for one symbol, it may be put into all others
-            (solved, same), gone = equation
-            tightest = {}
+        equation, rows = _equation(rows), {}
+        if equation:  # solved for a symbol, it may be put into all others
+            solved, same, gone = equation
             for terms, constant in found:
                 f = -terms.get(gone, 0) * solved[gone]
-                every = {m: terms.get(m, 0) + f * solved.get(m, 0) for m in {*terms, *solved}}
-                keep(every, constant + f * same)
+                _keep(rows, _sum(1, terms, f, solved), constant + f * same)
             continue
-        signs: dict[Monomial, list[int]] = {}
-        for terms, _ in found:
-            for m, c in terms.items():
-                signs.setdefault(m, [0, 0])[c > 0] += 1
-        gone = min(signs, key=lambda m: (signs[m][0] * signs[m][1], m))
-        tightest = {}
-        below = [(t, c) for t, c in found if t.get(gone, 0) > 0]
-        above = [(t, c) for t, c in found if t.get(gone, 0) < 0]
+        gone = min({m for terms, _ in found for m in terms}, key=lambda m: (_pairs(found, m), m))
         for terms, constant in found:
             if gone not in terms:
-                keep(terms, constant)
-        for low, a in below:
-            for high, b in above:
+                _keep(rows, terms, constant)
+        for low, a in (row for row in found if row[0].get(gone, 0) > 0):
+            for high, b in (row for row in found if row[0].get(gone, 0) < 0):
                 p, q = -high[gone], low[gone]
-                every = {m: p * low.get(m, 0) + q * high.get(m, 0) for m in {*low, *high}}
-                keep(every, p * a + q * b)
-            if len(tightest) > MOST_FACTS:
-                return False
-    return tightest.get((), 0) < 0
+                _keep(rows, _sum(p, low, q, high), p * a + q * b)
+                if len(rows) > MOST_FACTS:
+                    return False
+    return rows.get((), 0) < 0
 
 
-def _equation(
-    rows: Mapping[tuple[tuple[Monomial, int], ...], int],
-) -> tuple[tuple[dict[Monomial, int], int], Monomial] | None:
+def _pairs(rows: list[tuple[dict[Monomial, int], int]], m: Monomial) -> int:
+    """Return how many inequalities replace those that hold a symbol."""
+    signs = [terms.get(m, 0) for terms, _ in rows]
+    return sum(c > 0 for c in signs) * sum(c < 0 for c in signs)
+
+
+def _equation(rows: Rows) -> tuple[dict[Monomial, int], int, Monomial] | None:
     """Return terms and constant of two rows that say = 0 together, and a symbol with factor 1."""
     for key, constant in rows.items():
         if rows.get(tuple((m, -c) for m, c in key)) == -constant:
             for m, c in key:
                 if abs(c) == 1:
-                    return (dict(key), constant), m
+                    return dict(key), constant, m
     return None
 
 

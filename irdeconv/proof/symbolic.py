@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
+from irdeconv.proof.call import MOVES
 from irdeconv.proof.definition import define, is_deconvolution
-from irdeconv.proof.maps import Comparison, Reference, View
+from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.sizes import LARGEST, Case, Expr, every_case
-from irdeconv.proof.steps import (
-    STEPS,
+from irdeconv.proof.steps import STEPS
+from irdeconv.proof.views import (
     Leaf,
     Numbers,
     Zeros,
@@ -43,11 +44,11 @@ class Vacuous(Exception):
 
 def prove(ob: Obligation) -> Proof:
     """Return the proof of an obligation about one deconvolution for all sizes; else Unproved."""
-    found: list[Comparison] = []
+    found: list[MapComparison] = []
 
     def show(case: Case) -> None:
         with suppress(Vacuous):
-            found.append(_compared(Walk(ob, case)))
+            found.append(_compared(RegionWalk(ob, case)))
 
     cases = every_case(show)
     if not found:
@@ -61,7 +62,7 @@ def prove(ob: Obligation) -> Proof:
     return Proof(found[0].form, sizes, True, tuple(maps), max(c.rounding for c in found))
 
 
-def _compared(walk: Walk) -> Comparison:
+def _compared(walk: RegionWalk) -> MapComparison:
     """Evaluate both sides, the one with the deconvolution first, and compare them."""
     ob, images = walk.ob, set(walk.ob.twins.values())
     sides = [
@@ -73,7 +74,7 @@ def _compared(walk: Walk) -> Comparison:
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    comparison = Comparison(walk.case, first, second)
+    comparison = MapComparison(walk.case, first, second)
     comparison.compare()
     return comparison
 
@@ -108,7 +109,7 @@ def is_constant(model: Model, port: Port, most: int = 64) -> bool:
 
 
 @dataclass
-class Walk:
+class RegionWalk:
     """Evaluates regions in one case of the sizes."""
 
     ob: Obligation
@@ -168,7 +169,8 @@ class Walk:
             return [self.deconvolution(layer, inputs)]
         if layer.type == "ShapeOf":
             x = inputs[0]
-            self.need(not isinstance(x, Reference), "the shape of a deconvolution is asked for")
+            if isinstance(x, Reference):
+                raise Unproved("the shape of a deconvolution is asked for")
             shape = x.array.shape if isinstance(x, TypedArray) else x.shape
             sizes = np.array([*shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
@@ -182,7 +184,7 @@ class Walk:
             return self.within(layer, language.evaluate(layer, constants))
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
             return [STEPS[layer.type](self.case, layer, *inputs)]
-        if any(isinstance(v, Numbers) for v in inputs) and layer.type in language.MOVES:
+        if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
