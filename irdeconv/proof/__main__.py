@@ -5,10 +5,12 @@ Exit code 0: proved for every size; 3: for the sizes that are named; 1: not prov
 
 import sys
 
+from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.model import Unproved
 from irdeconv.proof.pairing import check
 from irdeconv.proof.reader import read
-from irdeconv.proof.symbolic import prove
+
+PROVERS = (symbolic.prove, explicit.prove)
 
 
 def main() -> int:
@@ -17,7 +19,7 @@ def main() -> int:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
         try:
-            verdict = check(read(sys.argv[1]), read(sys.argv[2]), provers=(prove,))
+            verdict = check(read(sys.argv[1]), read(sys.argv[2]), provers=PROVERS)
             lines, code = verdict.lines(), verdict.exit_code
         except Unproved as error:
             lines, code = [f"not proved: {error}"], 1

@@ -22,7 +22,7 @@ from irdeconv.proof.sizes import Case, Expr, Size
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
-MOST_WEIGHTS = 2**26
+MOST_ALIGNED = 2**26
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Block:
+class KernelSums:
     """A convolution of the data: `weights` [g, M/g, C/g, *T], element numbers if `numbered`.
 
     `channels` [g, C/g] are the data's channels that it reads, -1 for zeros.
@@ -93,7 +93,7 @@ class View:
     type: str | None
     table: Array
     axes: tuple[Axis, ...]
-    blocks: tuple[Block, ...] | None = None
+    blocks: tuple[KernelSums, ...] | None = None
     bias: Array | None = None
     activation: tuple[Any, ...] = ()
 
@@ -215,7 +215,7 @@ class MapComparison:
             start += block.rows if block else 0
 
     def taps(
-        self, a: int, out: Axis, residue: int, block: Block | None
+        self, a: int, out: Axis, residue: int, block: KernelSums | None
     ) -> tuple[list[int], list[int]]:
         """Return what emitted taps of an axis stand for, and which taps of the definition do.
 
@@ -232,16 +232,8 @@ class MapComparison:
         if block and out.radix * inner != S:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
         for t in range(emitted):
-            # v + D't - pad + shift = inner*i + live is where the input i is read,
-            # o = out.radix*v + residue - out.shift the output, k*D = o + begin - S*i its tap.
-            v = i * inner + read.live - (read.dilation * t - read.pad + read.axis.shift)
-            o = v * out.radix + residue - out.shift
-            there = [*out.inside(o + out.shift), *read.axis.inside(i * inner + read.live)]
-            there += [
-                o,
-                size - 1 - o,
-                *(e for low, high in read.bounds for e in (v - low, high - 1 - v)),
-            ]
+            o, there = _met(out, read, residue, i, t)
+            there += [o, size - 1 - o]
             reach = o + begin - i * S
             if self.case.excludes(there):
                 continue
@@ -272,7 +264,7 @@ class MapComparison:
         self,
         chosen: Array,
         rows: Array,
-        block: Block | None,
+        block: KernelSums | None,
         taps: list[tuple[list[int], list[int]]],
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
@@ -308,7 +300,7 @@ class MapComparison:
         channels = group[:, None] * w.shape[1] + np.arange(w.shape[1])
         return w.swapaxes(1, 2)[group, inner], channels
 
-    def _aligned(self, block: Block, rows: Array, channels: Array) -> Array:
+    def _aligned(self, block: KernelSums, rows: Array, channels: Array) -> Array:
         """Return a block's weights [R, C/g, *T] in the order of the definition's channels."""
         group, inner = np.divmod(rows, block.weights.shape[1])
         weights, reads = block.weights[group, inner], block.channels[group]
@@ -316,7 +308,7 @@ class MapComparison:
             return weights
         order = np.sort(reads, axis=1)
         every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
-        if (order[:, 1:] == order[:, :-1]).any() or every * len(rows) > MOST_WEIGHTS:
+        if (order[:, 1:] == order[:, :-1]).any() or every * len(rows) > MOST_ALIGNED:
             raise Unproved("channels of the data are read several times")
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)
@@ -341,6 +333,18 @@ class MapComparison:
         if self.wanted.numbered:
             raise Unproved(f"{what} are other ones")
         self.rounding = max(self.rounding, rounding(parts, wanted, what))
+
+
+def _met(out: Axis, read: Read, residue: int, i: Expr, t: int) -> tuple[Size, list[Size]]:
+    """Return the output where tap t reads the input i, and what is >= 0 where both exist.
+
+    v + D*t - pad + shift = inner*i + live is where it is read, o = radix*v + residue - shift.
+    """
+    place = i * read.axis.radix + read.live
+    v = place - (read.dilation * t - read.pad + read.axis.shift)
+    o = v * out.radix + residue - out.shift
+    bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
+    return o, [*out.inside(o + out.shift), *read.axis.inside(place), *bounds]
 
 
 def last(array: Array, places: Sequence[int]) -> Array:

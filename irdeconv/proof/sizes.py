@@ -18,7 +18,7 @@ from irdeconv.proof.model import Unproved
 
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
-LARGEST = 2**24  # open sizes go up to here
+LARGEST_SIZE = 2**24  # open sizes go up to here
 
 Monomial = tuple[str, ...]
 Size = Any  # int or Expr
@@ -115,14 +115,21 @@ class Case:
 
     def __init__(self, answers: tuple[bool, ...] = ()) -> None:
         self.facts: list[Expr] = []
+        self.names: set[str] = set()
         self.answers, self.asked = answers, 0
         self.others: list[tuple[bool, ...]] = []
         self.quotients: dict[tuple[str, int], Expr] = {}
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
-        """Return a new symbol for an integer from `low` to `high` (None: LARGEST)."""
+        """Return a new symbol for an integer from `low` to `high` (None: LARGEST_SIZE)."""
+        while name in self.names:  # layers may share a name
+            name += "'"
+        self.names.add(name)
         made = self.free(name)
-        self.facts += [made - low, (LARGEST if high is None else min(high, LARGEST)) - made]
+        self.facts += [
+            made - low,
+            (LARGEST_SIZE if high is None else min(high, LARGEST_SIZE)) - made,
+        ]
         return made
 
     def free(self, name: str) -> Expr:

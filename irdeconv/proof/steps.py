@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import define, ints
-from irdeconv.proof.maps import Axis, Block, Read, Reference, View, last
+from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, last
 from irdeconv.proof.model import Array, Layer, TypedArray
 from irdeconv.proof.sizes import Case, Expr
 from irdeconv.proof.views import (
@@ -148,7 +148,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     views = [settled(v) for v in views]
     tables: list[Array] = []
     biases: list[Array | None] = []
-    blocks: list[Block] = []
+    blocks: list[KernelSums] = []
     for v in views:
         like = v.activation == views[0].activation and len(v.axes) == len(views[0].axes)
         need(
@@ -286,11 +286,12 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
         need(case.implies(size), f"{layer}: the kernel may not fit on axis {a}")
         reads.append(Read(replace(axis, digit=None), d.dilations[a], begin, live[a]))
         axes.append(Axis(size, None, 1 + a))
-    block = Block(weights, isinstance(filter, Numbers), channels.reshape(g, c), tuple(reads))
+    block = KernelSums(weights, isinstance(filter, Numbers), channels.reshape(g, c), tuple(reads))
     return View(x.type, np.arange(block.rows), tuple(axes), (block,))
 
 
 Step = Callable[..., Any]
+BEHIND = ("Add", "Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Subtract", "Tanh")
 STEPS: dict[str, Step] = {
     "Add": _add,
     "Broadcast": _broadcast,

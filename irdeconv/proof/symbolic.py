@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +20,8 @@ from irdeconv.proof.call import MOVES
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
-from irdeconv.proof.sizes import LARGEST, Case, Expr, every_case
-from irdeconv.proof.steps import STEPS
+from irdeconv.proof.sizes import LARGEST_SIZE, Case, Expr, every_case
+from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
@@ -35,6 +34,7 @@ from irdeconv.proof.views import (
     vector,
 )
 
+REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
 
@@ -47,15 +47,19 @@ def prove(ob: Obligation) -> Proof:
     found: list[MapComparison] = []
 
     def show(case: Case) -> None:
-        with suppress(Vacuous):
+        try:
             found.append(_compared(RegionWalk(ob, case)))
+        except Vacuous:
+            return
+        except REFUSED as e:  # what does not fit is refused by Python or NumPy
+            raise Unproved(f"what is computed does not fit together: {e}") from None
 
     cases = every_case(show)
     if not found:
         raise Unproved("the source layer has no output at any size")
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
-    sizes = f"every size (up to {LARGEST} per axis)" if is_open else f"the size {list(data)}"
+    sizes = f"every size (up to {LARGEST_SIZE} per axis)" if is_open else f"the size {list(data)}"
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
@@ -182,6 +186,8 @@ class RegionWalk:
                 return [Zeros(value.type, tuple(target))]
         if len(constants) == len(inputs):
             return self.within(layer, language.evaluate(layer, constants))
+        if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
+            raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
             return [STEPS[layer.type](self.case, layer, *inputs)]
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
@@ -189,12 +195,13 @@ class RegionWalk:
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return vectors, none of whose numbers leaves 32 bits."""
-        for value in values:
-            for n in value.array.flat if value.array.dtype == object else ():
-                if isinstance(n, Expr):
-                    fits = self.case.implies(2**31 - 1 - n) and self.case.implies(n + 2**31)
-                    self.need(fits, f"{layer} may compute a number of more than 32 bits, {n}")
+        """Return vectors, of which no number leaves its type or 32 bits."""
+        for array, kind in values:
+            for n in array.flat if array.dtype == object else ():
+                signed, bits = kind[0] == "i", min(int(kind[1:]), 32)
+                low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
+                fits = self.case.implies(n - low) and self.case.implies(high - 1 - n)
+                self.need(fits, f"{layer}: {n} may not fit {kind} within 32 bits")
         return values
 
     def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:

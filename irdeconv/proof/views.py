@@ -16,7 +16,7 @@ from irdeconv.proof.maps import Axis, View
 from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved
 from irdeconv.proof.sizes import Case, Expr, Size
 
-MOST_ELEMENTS, HIGHEST_RANK = 2**26, 16
+MOST_ELEMENTS, HIGHEST_RANK = 2**27, 16
 
 
 @dataclass(frozen=True)
