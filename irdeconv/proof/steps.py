@@ -16,7 +16,7 @@ from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, last
 from irdeconv.proof.model import Array, Layer, TypedArray
 from irdeconv.proof.sizes import Case, Expr
 from irdeconv.proof.views import (
-    MOST_ELEMENTS,
+    MOST_IN_TABLE,
     Numbers,
     alike,
     axes_of,
@@ -125,7 +125,7 @@ def _depth_to_space(case: Case, layer: Layer, x: View) -> View:
     n, c, *space = x.shape
     k, first = len(space), mode == "blocks_first"
     need(
-        mode in ("blocks_first", "depth_first") and 1 <= b <= MOST_ELEMENTS, f"{layer}: mode {mode}"
+        mode in ("blocks_first", "depth_first") and 1 <= b <= MOST_IN_TABLE, f"{layer}: mode {mode}"
     )
     need(type(c) is int and k and c % b**k == 0, f"{layer}: {c} channels")
     inner = c // b**k
@@ -163,7 +163,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         biases.append(None if v.bias is None else v.bias.transpose(digits))
         blocks += v.blocks or ()
     digit = [a.digit is not None for a in views[0].axes[:at]].count(True)
-    need(sum(t.size for t in tables) <= MOST_ELEMENTS, f"{layer} joins too much")
+    need(sum(t.size for t in tables) <= MOST_IN_TABLE, f"{layer} joins too much")
     counter, table = iter(range(len(pattern.axes))), np.concatenate(tables, digit)
     axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
     axes[at] = replace(axes[at], length=int(table.shape[digit]))
@@ -197,7 +197,7 @@ def _tile(case: Case, layer: Layer, x: View, repeats: Any) -> View:
     need(len(times) == len(x.axes) and min(times) >= 1, f"{layer} has the repeats {times}")
     for a, n in enumerate(times):
         if n > 1:
-            need(n <= MOST_ELEMENTS, f"{layer} has the repeats {times}")
+            need(n <= MOST_IN_TABLE, f"{layer} has the repeats {times}")
             x = taken(x, a, np.tile(np.arange(x.axes[a].length), n))
     return x
 
@@ -208,7 +208,7 @@ def _broadcast(case: Case, layer: Layer, x: View, target: Any) -> View:
     for a, (axis, n) in enumerate(zip(x.axes, sizes, strict=True)):
         if not case.is_zero(axis.length - n):
             need(
-                type(n) is int and axis.length == 1 and 1 <= n <= MOST_ELEMENTS,
+                type(n) is int and axis.length == 1 and 1 <= n <= MOST_IN_TABLE,
                 f"{layer}: size {n}",
             )
             x = taken(x, a, np.zeros(n, np.int64))

@@ -16,7 +16,7 @@ from irdeconv.proof.maps import Axis, View
 from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved
 from irdeconv.proof.sizes import Case, Expr, Size
 
-MOST_ELEMENTS, HIGHEST_RANK = 2**27, 16
+MOST_IN_TABLE, HIGHEST_RANK = 2**27, 16
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def numbers(leaf: Leaf) -> Numbers:
     """Return the numbers of a leaf's elements."""
     need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
     count = math.prod(leaf.shape)
-    need(count <= MOST_ELEMENTS, f"there are {count} computed weights")
+    need(count <= MOST_IN_TABLE, f"there are {count} computed weights")
     return Numbers(leaf.type, np.arange(count).reshape(leaf.shape))
 
 
@@ -154,7 +154,7 @@ def taken(view: View, a: int, places: Array) -> View:
     need(view.axes[a].coordinate is None, "an open axis is rearranged")
     inside = (places >= 0) & (places < n)
     need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
-    need(view.table.size // max(n, 1) * places.size <= MOST_ELEMENTS, "a table grows too large")
+    need(view.table.size // max(n, 1) * places.size <= MOST_IN_TABLE, "a table grows too large")
 
     def pick(table: Array, nothing: Any) -> Array:
         shape = list(table.shape)
@@ -179,7 +179,7 @@ def padded(case: Case, view: View, rows: Sequence[tuple[Size, Size]]) -> View:
         need(case.implies(length), f"more than there is may be cut off: {begin} and {end}")
         if axis.coordinate is None:
             need(type(begin) is type(end) is int, "pads of channels are open")
-            need(max(abs(begin), abs(end)) <= MOST_ELEMENTS, f"pads of {begin} and {end}")
+            need(max(abs(begin), abs(end)) <= MOST_IN_TABLE, f"pads of {begin} and {end}")
             view = taken(view, a, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
@@ -286,7 +286,7 @@ def zero_view(value: Any, pattern: View, at: int) -> View:
     axes = [replace(a, length=n) for a, n in zip(pattern.axes, shape, strict=True)]
     sizes = list(pattern.table.shape)
     sizes[axes[at].digit or 0] = shape[at]
-    need(math.prod(sizes) <= MOST_ELEMENTS, "there are too many zeros")
+    need(math.prod(sizes) <= MOST_IN_TABLE, "there are too many zeros")
     blocks = None if pattern.blocks is None else ()
     return View(pattern.type, np.full(sizes, -1), tuple(axes), blocks)
 
