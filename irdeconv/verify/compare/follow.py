@@ -22,6 +22,7 @@ from irdeconv.verify.compare.filters import with_filter_mistake
 from irdeconv.verify.compare.judge import Followed, Judge, limited
 from irdeconv.verify.compare.lockstep import layer_keys
 from irdeconv.verify.compare.partner import Fetched, Partner
+from irdeconv.verify.compare.settings import with_setting_mistake
 
 
 @dataclass
@@ -78,7 +79,8 @@ class Follower:
             wanted, allowed = judge.verdict(port, theirs)
             result = difference(names, mine, theirs, allowed, wanted)
             if not result.passed:
-                result = with_filter_mistake(result, node.op, judge.arrays, theirs, allowed)
+                layer = (node.op, judge.arrays, theirs, allowed)
+                result = with_filter_mistake(with_setting_mistake(result, *layer), *layer)
         return result
 
     def outputs(self, mine: dict[str, Array]) -> list[str]:

@@ -112,11 +112,18 @@ def _matching(a: Array, b: Array, allowed: float) -> list[int] | None:
 
 
 def _offset(a: Array, b: Array, allowed: float) -> str | None:
-    """b - a is one number per channel: a bias was left out or added twice."""
+    """b - a is one number per channel: a bias was left out or added twice.
+
+    A channel of one number, or of equal ones, says nothing: many mistakes look like this.
+    """
     if a.ndim < 3:
         return None
     apart = a - b
-    per_channel = apart.mean(axis=(0, *range(2, a.ndim)), keepdims=True)
+    space = (0, *range(2, a.ndim))
+    moved = np.abs(apart).max(axis=space, initial=0) > 2 * allowed
+    if (np.ptp(a, axis=space)[moved] <= 4 * allowed).any():
+        return None
+    per_channel = apart.mean(axis=space, keepdims=True)
     if not np.isfinite(per_channel).all() or not same(apart, per_channel + 0 * apart, 2 * allowed):
         return None
     if same(per_channel, 0 * per_channel, 2 * allowed):
@@ -147,8 +154,10 @@ def _scaled(a: Array, b: Array, allowed: float) -> str | None:
     if top is None or not a[top]:
         return None
     factor = float(b[top] / a[top])
-    if factor in (0.0, 1.0) or not np.isfinite(factor):
+    if factor == 0 or not np.isfinite(factor) or a.size < 2:
         return None
+    if abs(factor - 1) * abs(a[top]) <= 4 * allowed:
+        return None  # that is rounding
     return f"scaled by {factor:.6g}" if same(a * factor, b, allowed * abs(factor)) else None
 
 
