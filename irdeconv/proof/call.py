@@ -12,43 +12,26 @@ import numpy as np
 
 from irdeconv.proof.model import Array, Ints, Layer, TypedArray, Unproved
 
-LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = (
-    1 << 27,
-    16,
-    1 << 16,
-)  # elements, axes; elements of a vector
+LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 27, 16, 1 << 16
 FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
 REFUSED = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError)  # by NumPy
-Run = Callable[..., Any]
-
-
-class Listed(NamedTuple):
-    """How an operation is computed from its first opset on, until that of the next rule.
-
-    `ports` carry what is moved, or share a type; `attributes` have OpenVINO's default behind "="
-    where they may be missing.
-    """
-
-    run: Run
-    ports: Sequence[int]
-    attributes: Sequence[str]
-
-
-RULES: dict[str, dict[int, Listed]] = {}
-MOVES: dict[str, Sequence[int]] = {}  # the operations that only move elements, with these ports
 ALL = range(LONGEST_VECTOR)
+Run = Callable[..., Any]
+# For each type, for each opset from which on it holds: what computes it; which ports carry what is
+# moved, or share a type; its attributes, with OpenVINO's default where one may be missing.
+RULES: dict[str, dict[int, tuple[Run, Sequence[int], list[str]]]] = {}
+MOVES: dict[str, Sequence[int]] = {}  # the types that only move elements, those at these ports
 
 
-def listed(text: str, ports: Sequence[int] = (0,), moves: bool = True) -> Callable[[Run], Run]:
-    """Return what adds a rule for each row "Type-opset attributes" of a text."""
+def op(rows: str, ports: Sequence[int] = (0,), moves: bool = True) -> Callable[[Run], Run]:
+    """Return what adds a function to RULES under rows "Type-opset attributes"."""
 
     def add(run: Run) -> Run:
-        for row in text.split("|"):
-            head, *attributes = row.split()
+        for head, *attributes in map(str.split, rows.split("|")):
             name, _, opset = head.partition("-")
-            RULES.setdefault(name, {})[int(opset)] = Listed(run, ports, attributes)
+            RULES.setdefault(name, {})[int(opset)] = run, ports, attributes
             MOVES.update({name: ports} if moves else {})
         return run
 
@@ -56,14 +39,13 @@ def listed(text: str, ports: Sequence[int] = (0,), moves: bool = True) -> Callab
 
 
 class Call(NamedTuple):
-    """A layer at work: its rule, its attributes with defaults, the types of inputs and outputs."""
+    """A layer at work; `said` are its attributes with defaults."""
 
     layer: Layer
-    rule: Listed
-    opset: int
     said: Mapping[str, str]
+    opset: int
     types: Sequence[str] = ()
-    type: str = ""
+    type: str = ""  # of the outputs
     nothing: int = 0  # stands for an inserted zero
 
     def need(self, holds: Any, text: str) -> None:
@@ -72,38 +54,31 @@ class Call(NamedTuple):
             raise Unproved(f"{self.layer}: {text}")
 
     def word(self, name: str, *words: str) -> str:
-        """Return an attribute that is one of some words."""
-        self.need(self.said[name] in words, f'{name}="{self.said[name]}" is not followed')
-        return self.said[name]
+        """Return an attribute that is one of some words; "" for false, if there are none."""
+        fits = self.said[name] in (words or ("true", "1", "false", "0"))
+        self.need(fits, f'{name}="{self.said[name]}" is not followed')
+        return self.said[name] if words or self.said[name] in ("true", "1") else ""
 
-    def flag(self, name: str) -> bool:
-        """Return an attribute that is true or false."""
-        return self.word(name, "true", "false", "1", "0") in ("true", "1")
-
-    def ints(self, name: str) -> list[int]:
+    def ints(self, name: str) -> Ints:
         """Return an attribute that lists small integers."""
-        parts = [p.strip() for p in self.said[name].split(",") if self.said[name].strip()]
-        fits = all(re.fullmatch("-?[0-9]{1,5}", p) for p in parts)
+        parts = self.said[name].split(",") if self.said[name].strip() else []
+        fits = all(re.fullmatch(" *-?[0-9]{1,5} *", p) for p in parts)
         self.need(fits, f'{name}="{self.said[name]}" is no list of small integers')
-        return [int(p) for p in parts]
+        return tuple(map(int, parts))
 
-    def vector(self, given: TypedArray, length: int | None = None) -> tuple[int, ...]:
+    def vector(self, given: TypedArray, length: int | None = None, least: int = 0) -> Ints:
         """Return the exact integers of a vector, or of a scalar."""
         x, n = given.array, given.array.size
-        fits = (
-            x.ndim <= 1
-            and n <= LONGEST_VECTOR
-            and length in (None, n)
-            and given.type in ("i32", "i64")
-        )
+        fits = x.ndim <= 1 and least <= n < LONGEST_VECTOR and length in (None, n)
+        fits = fits and given.type in ("i32", "i64")
         self.need(fits, f"a vector is {given.type} {x.shape}, its length should be {length}")
-        return tuple(index(v) for v in x.reshape(-1).tolist())
+        return tuple(map(index, x.reshape(-1).tolist()))
 
     def room(self, shape: Iterable[int]) -> Ints:
         """Return a shape that an array may have."""
         shape = tuple(shape)
         small = len(shape) <= HIGHEST_RANK and math.prod(max(d, 1) for d in shape) <= LARGEST_ARRAY
-        self.need(small and min(shape, default=0) >= 0, f"no result of shape {list(shape)}")
+        self.need(small and min(shape, default=0) >= 0, f"no result of shape {shape}")
         return shape
 
     def together(self, *x: Array) -> None:
@@ -124,16 +99,17 @@ class Call(NamedTuple):
         """Return indices counted from 0; negative ones count from the end, where that is so."""
         x = at.array
         fits = x.dtype != object and (x >= (np.negative(sizes) if wraps else 0)) & (x < sizes)
-        self.need(at.type in ("i32", "i64") and np.all(fits), f"an index is outside of {sizes}")
+        fits = at.type in ("i32", "i64") and x.size and np.all(fits)
+        self.need(fits, f"indices are outside of {sizes}")
         return np.asarray(np.where(x < 0, x + sizes, x), np.int64)
 
     def whole(self, x: Any, type: str) -> Array:
         """Return integers, each of which fits the type and 32 bits, in 64 bits or as objects."""
-        x, signed = np.asarray(x), type[0] == "i"
+        x, bits = np.asarray(x), min({**BITS, **PACKED}.get(type, 1) - (type[0] == "i"), 31)
+        low = -(1 << bits) + (bits == 31) if type[0] == "i" else 0  # -2^31 has no opposite
         known = [v for v in x.flat if isinstance(v, int)] if x.dtype == object else []
         known += [x.min(), x.max()] if x.size and x.dtype != object else []
-        top = (1 << min({**BITS, **PACKED}.get(type, 1) - signed, 31)) - 1
-        fits = all(-(top + 1) * signed <= v <= top for v in known)
+        fits = all(low <= v < 1 << bits for v in known)
         self.need(fits, f"integers beyond {type} or 32 bits: {known[:9]}")
         return np.asarray(x if x.dtype == object else x.astype(np.int64))
 
@@ -153,12 +129,3 @@ class Call(NamedTuple):
         short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
         self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
         return np.asarray(x, np.float64)
-
-    def sure(self, x: Array, type: str) -> Array:
-        """Return numbers that were not rounded."""
-        if type not in FLOATS:
-            return self.whole(x, type)
-        self.need(x.dtype == FLOATS[type] and type != "f64", "its input may be rounded")
-        usual = np.isfinite(x) & ((abs(x) >= 2.0**-126) | (x == 0))
-        self.need(usual.all(), "its input has infinite or tiny numbers")
-        return x

@@ -1,10 +1,10 @@
 """The closed list of operations that a rewritten region may use, with OpenVINO's rules.
 
 `evaluate` computes concrete values, `move` sends element numbers the same way. What is not exactly
-one of these operations, and what OpenVINO computes in two ways (folded or at run time), raises
-Unproved. Real numbers that were computed are held in float64, wider than their type: they may be
-rounded on the way, so they are never compared or truncated. Arrays of objects hold symbolic
-integers. Most operands that do not fit are refused by NumPy itself.
+one of these operations, and what OpenVINO computes in two ways (folded or at run time) or not at
+all, raises Unproved. Computed real numbers are held in float64, wider than their type: they may be
+rounded on the way, so they never become integers again. Arrays of objects hold symbolic integers.
+Operands that do not fit are mostly refused by NumPy itself.
 """
 
 from __future__ import annotations
@@ -28,33 +28,34 @@ from irdeconv.proof.call import (
     RULES,
     Call,
     Run,
-    listed,
+    op,
 )
 from irdeconv.proof.model import Array, Layer, TypedArray, Unproved
 
 
-@listed("Pad-1 pad_mode=constant")
+@op("Pad-1 pad_mode=constant")
 def _pad(c: Call, x: Array, begin: Any, end: Any, value: Any = None) -> Array:
-    c.word("pad_mode", "constant")
     zero = value is None or (value.array.shape == () and value.array == 0)
-    c.need(zero, "it pads with something else than a zero")
+    c.need(c.word("pad_mode", "constant") and zero, "it pads with something else than a zero")
     rows = list(zip(x.shape, c.vector(begin), c.vector(end), strict=True))
+    # At run time OpenVINO reads foreign memory where an axis is cropped by more than its size.
+    c.need(all(min(b, e) >= -n for n, b, e in rows), "it crops zeros that it inserts itself")
     c.room(n + b + e for n, b, e in rows)
     for axis, (n, b, e) in enumerate(rows):
         x = c.pick(x, axis, np.arange(-b, n + e))
     return x
 
 
-@listed("ZeroInsertion-0 strides trailing=false")
+@op("ZeroInsertion-0 strides trailing=false")
 def _zero_insertion(c: Call, x: Array) -> Array:
     for axis, (n, s) in enumerate(zip(x.shape[2:], c.ints("strides"), strict=True), 2):
         c.need(s >= 1, f"a stride is {s}")
-        o = np.arange(*c.room([s * n if c.flag("trailing") or not n else s * (n - 1) + 1]))
+        o = np.arange(*c.room([s * n if c.word("trailing") or not n else s * (n - 1) + 1]))
         x = c.pick(x, axis, np.where(o % s, -1, o // s))
     return x
 
 
-@listed("Slice-8")
+@op("Slice-8")
 def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None) -> Array:
     rows = list(zip(*map(c.vector, (start, stop, step)), strict=True))
     chosen = tuple(range(len(rows))) if axes is None else c.vector(axes)
@@ -65,86 +66,95 @@ def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None
     return x[tuple(parts)]
 
 
-@listed("StridedSlice-1 begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
+@op("StridedSlice-1 begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
 def _strided_slice(c: Call, x: Array, begin: Any, end: Any, step: Any = None) -> Array:
     names = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
-    masks = [c.ints(f"{name}_mask") for name in names]
-    first, parts = c.vector(begin), list[Any]()
+    masks, first, parts = [c.ints(f"{n}_mask") for n in names], c.vector(begin), list[Any]()
+    c.need(len({len(m) for m in masks if m}) <= 1, "its masks have different lengths")
     steps = [1] * len(first) if step is None else c.vector(step)
     for i, (b, e, s) in enumerate(zip(first, c.vector(end), steps, strict=True)):
         open_0, open_1, new, shrink, rest = (i < len(m) and m[i] for m in masks)
-        c.need(s > 0 or (s < 0 and (open_0 or b >= -1)), f"begin {b} with the step {s}")
-        c.need(not shrink or (s == 1 and not open_0), "a shrunk axis with a step or mask")
+        back = x.size and s < 0 and (open_0 or b >= -1) and not shrink
+        c.need(back or (s > 0 and not (shrink and (s > 1 or open_0))), f"a step {s} from {b}")
         span = slice(None if open_0 else b, None if open_1 else e, s)
         parts.append(... if rest else None if new else b if shrink else span)
     return np.asarray(x[tuple(parts)], x.dtype)
 
 
-@listed("Gather-1 | Gather-7 batch_dims=0")
+@op("Gather-1 | Gather-7 batch_dims=0")
 def _gather(c: Call, x: Array, indices: TypedArray, axis: TypedArray) -> Array:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
-    c.need(c.opset < 7 or c.ints("batch_dims") == [0], "batch_dims are not followed")
+    c.need(c.opset < 7 or c.ints("batch_dims") == (0,), "batch_dims are not followed")
     c.room((*x.shape[:a], *indices.array.shape, *x.shape[a + 1 :]))
     return np.asarray(x.take(c.inside(indices, x.shape[a], c.opset >= 8), a), x.dtype)
 
 
-@listed("ScatterNDUpdate-4 | ScatterNDUpdate-15 reduction=none", (0, 2))
+@op("ScatterNDUpdate-4 | ScatterNDUpdate-15 reduction=none", (0, 2))
 def _scatter(c: Call, x: Array, indices: TypedArray, updates: Array) -> Array:
-    c.need(c.opset < 15 or c.word("reduction", "none"), "")
     sizes = x.shape[: indices.array.shape[-1]]
     at = tuple(np.moveaxis(c.inside(indices, np.array(sizes), True), -1, 0))
     places = np.ravel_multi_index(at, sizes)
-    c.need(np.unique(places).size == places.size, "it writes to a place twice")
+    twice = np.unique(places).size < places.size or c.said.get("reduction", "none") != "none"
+    c.need(not twice, "it writes to a place twice")
     c.need(updates.shape == (*places.shape, *x.shape[len(at) :]), f"updates {updates.shape}")
     out = x.astype(np.promote_types(x.dtype, updates.dtype))
     out[at] = updates
     return out
 
 
-@listed("Concat-1 axis", ALL)
+@op("Concat-1 axis", ALL)
 def _concat(c: Call, *x: Array) -> Array:
-    (a,) = axes_of(tuple(c.ints("axis")), x[0].ndim)
+    (a,) = axes_of(c.ints("axis"), x[0].ndim)
     c.room((*x[0].shape[:a], sum(p.shape[a] for p in x), *x[0].shape[a + 1 :]))
     return np.concatenate(x, a)
 
 
-@listed("Split-1 num_splits | VariadicSplit-1")
-def _split(c: Call, x: Array, axis: TypedArray, lengths: Any = None) -> list[Array]:
+@op("Split-1 num_splits | VariadicSplit-1")
+def _split(c: Call, x: Array, axis: TypedArray, *lengths: TypedArray) -> list[Array]:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
-    if lengths is None:
-        return np.split(x, c.ints("num_splits")[0], a)
-    rest = x.shape[a] - sum(c.vector(lengths)) - 1
-    parts = [rest if p == -1 else p for p in c.vector(lengths)]
+    if not lengths:
+        return list(np.split(x, c.ints("num_splits")[0], a))
+    (parts,) = map(c.vector, lengths)
+    parts = tuple(x.shape[a] - sum(parts) - 1 if p == -1 else p for p in parts)
     fits = min(parts) >= 0 and sum(parts) == x.shape[a]
     c.need(fits, f"parts of {parts} of an axis of {x.shape[a]}")
-    return np.split(x, np.cumsum(parts)[:-1], a)
+    return list(np.split(x, np.cumsum(parts)[:-1], a))
 
 
-@listed("Reshape-1 special_zero=false")
+@op("Transpose-1")
+def _transpose(c: Call, x: Array, order: TypedArray) -> Array:
+    c.need(min(c.vector(order), default=0) >= 0, f"an order {c.vector(order)}")
+    return x.transpose(c.vector(order) or None)
+
+
+@op("Reshape-1 special_zero=false")
 def _reshape(c: Call, x: Array, pattern: TypedArray) -> Array:
-    wanted, special = c.vector(pattern), c.flag("special_zero")
-    kept = [i for i, v in enumerate(wanted) if v == 0 and special]
-    out = [x.shape[i] if i in kept else v for i, v in enumerate(wanted)]
+    out, kept = list(c.vector(pattern)), list[int]()
+    if c.word("special_zero"):
+        kept = [i for i, v in enumerate(out) if v == 0]
+        out = [x.shape[i] if i in kept else v for i, v in enumerate(out)]
     if -1 in out:  # kept dimensions cancel, even those of 0
         size = math.prod(d for i, d in enumerate(x.shape) if i not in kept)
         rest = -math.prod(d for i, d in enumerate(out) if i not in kept)
-        out[out.index(-1)] = size // rest if rest else 0
+        c.need(rest and size % rest == 0, f"-1 in {c.vector(pattern)} stands for nothing")
+        out[out.index(-1)] = size // rest
     return x.reshape(c.room(out))
 
 
-@listed("Squeeze-1 | Squeeze-15 allow_axis_skip=false")
+@op("Squeeze-1 | Squeeze-15 allow_axis_skip=false")
 def _squeeze(c: Call, x: Array, axes: Any = None) -> Array:
     ones = [a for a, d in enumerate(x.shape) if d == 1]
     given = () if axes is None else axes_of(c.vector(axes), x.ndim)
-    skips = not given or (c.opset >= 15 and c.flag("allow_axis_skip"))
+    skips = not given or (c.opset >= 15 and c.word("allow_axis_skip"))
     return x.squeeze(tuple(a for a in given or ones if a in ones or not skips))
 
 
-@listed("Broadcast-1 mode=numpy")
+@op("Broadcast-1 mode=numpy")
 def _broadcast(c: Call, x: Array, target: TypedArray, *mapping: TypedArray) -> Array:
     mode = c.word("mode", "numpy", "explicit", *["bidirectional"] * (c.opset >= 3))
     c.need(len(mapping) == (mode == "explicit"), f"{len(mapping)} mappings in the mode {mode}")
-    shape = c.room(c.vector(target))
+    shape = c.room(c.vector(target, least=1))
+    c.need(x.size and (mode != "bidirectional" or 0 not in shape), "of empty data")
     for axes in mapping:
         to = c.vector(axes, x.ndim)
         c.need([*to] == sorted({*to} & {*range(len(shape))}), f"axes_mapping is {to}")
@@ -153,13 +163,11 @@ def _broadcast(c: Call, x: Array, target: TypedArray, *mapping: TypedArray) -> A
     return np.broadcast_to(x, c.room(shape))
 
 
-@listed("Tile-1")
+@op("Tile-1")
 def _tile(c: Call, x: Array, repeats: TypedArray) -> Array:
-    times = c.vector(repeats)
-    x = x.reshape((1,) * (len(times) - x.ndim) + x.shape)
-    times = (1,) * (x.ndim - len(times)) + times
-    c.room(times)
-    c.room(d * t for d, t in zip(x.shape, times, strict=True))
+    times = c.room(c.vector(repeats, least=1))
+    c.need(x.size, "of empty data")
+    c.room((*times, *x.shape))
     return np.tile(x, times)
 
 
@@ -167,7 +175,7 @@ def _regroup(x: Array, apart: Iterable[int], order: Any, shape: Iterable[int]) -
     return x.reshape(tuple(apart)).transpose(tuple(order)).reshape(tuple(shape))
 
 
-@listed("DepthToSpace-1 mode block_size=1 | SpaceToDepth-1 mode block_size=1")
+@op("DepthToSpace-1 mode block_size=1 | SpaceToDepth-1 mode block_size=1")
 def _blocks(c: Call, x: Array) -> Array:
     (n, depth, *space), (b,), k = x.shape, c.ints("block_size"), x.ndim - 2
     times, deep = b**k, c.layer.type == "DepthToSpace"
@@ -182,31 +190,29 @@ def _blocks(c: Call, x: Array) -> Array:
     return _regroup(x, [apart[i] for i in order], np.argsort(order), (n, depth * times, *space))
 
 
-@listed("BatchToSpace-2")
+@op("BatchToSpace-2")
 def _batches(c: Call, x: Array, block: Any, begin: Any, end: Any) -> Array:
     k, (one, *blocks), times = x.ndim - 1, c.vector(block), math.prod(c.vector(block))
     cuts = list(zip(c.vector(begin), c.vector(end), strict=True))
-    legal = one == 1 and min(blocks) >= 1 and cuts[0] == (0, 0) and min(map(min, cuts)) >= 0
+    legal = x.size and one == 1 and min(blocks) >= 1 and cuts[0] == (0, 0)
     c.need(legal and len(x) % times == 0, f"{x.shape} in blocks {blocks}, cut by {cuts}")
     shape = [len(x) // times, *(d * b for d, b in zip(x.shape[1:], blocks, strict=True))]
-    fits = all(b + e <= d for d, (b, e) in zip(shape, cuts, strict=True))
+    fits = all(min(b, e) >= 0 and b + e <= d for d, (b, e) in zip(shape, cuts, strict=True))
     c.need(fits, f"{shape} cut by {cuts}")
     order = [k, *(v for a in range(k) for v in (k + 1 + a, a))]
     x = _regroup(x, (*blocks, shape[0], *x.shape[1:]), order, shape)
     return x[tuple(slice(b, d - e) for d, (b, e) in zip(shape, cuts, strict=True))]
 
 
-@listed(
-    "ShuffleChannels-1 axis=1 group=1 | ShuffleChannels-2 gone | ShuffleChannels-3 axis=1 group=1"
-)
+@op("ShuffleChannels-1 axis=1 group=1 | ShuffleChannels-2 gone | ShuffleChannels-3 axis=1 group=1")
 def _shuffle(c: Call, x: Array) -> Array:
-    (a,), (g,) = axes_of(tuple(c.ints("axis")), x.ndim), c.ints("group")
+    (a,), (g,) = axes_of(c.ints("axis"), x.ndim), c.ints("group")
     c.need(g >= 1 and x.shape[a] % g == 0, f"{x.shape[a]} channels in {g} groups")
     lead, tail = math.prod(x.shape[:a]), math.prod(x.shape[a + 1 :])
     return _regroup(x, (lead, g, x.shape[a] // g, tail), (0, 2, 1, 3), x.shape)
 
 
-@listed(
+@op(
     "Interpolate-1 axes mode align_corners=true antialias=false pads_begin= pads_end= |"
     "Interpolate-4 mode shape_calculation_mode coordinate_transformation_mode=half_pixel "
     "nearest_mode=round_prefer_floor antialias=false pads_begin= pads_end= cube_coeff=-0.75"
@@ -214,166 +220,161 @@ def _shuffle(c: Call, x: Array) -> Array:
 def _interpolate(c: Call, x: Array, *given: TypedArray) -> Array:
     """Enlarge by whole factors f; places are counted in halves of 1 / f of an input element."""
     old, ported = c.opset < 4, 4 <= c.opset < 11
-    c.word("mode", "nearest")
-    c.need(not any(c.ints("pads_begin") + c.ints("pads_end")), "it pads")
+    plain = not (old and c.word("align_corners")) and not any(
+        map(c.ints, ("pads_begin", "pads_end"))
+    )
+    c.need(c.word("mode", "nearest") and plain, "pads or aligned corners")
     scales = not old and c.word("shape_calculation_mode", "sizes", "scales") == "scales"
     target, rest = given[1 if ported and scales else 0], given[2 if ported else 1 :]
     chosen = sorted(c.ints("axes")) if old else c.vector(rest[0]) if rest else range(x.ndim)
     values = target.array.tolist() if scales else c.vector(target)
-    c.need((target.type == "f32") == scales, f"a target of {target.type}")
-    c.need(not old or not c.flag("align_corners"), "aligned corners are not followed")
+    c.need((target.type == "f32") == scales and min(chosen) >= 0, f"a target of {target.type}")
     for a, v in zip(axes_of(tuple(chosen), x.ndim), values, strict=True):
-        f = int(v) if scales else v // x.shape[a]
-        c.need(f >= 1 and f * (1 if scales else x.shape[a]) == v, "no whole factor")
+        f, n = int(v) if scales else v // x.shape[a], x.shape[a]
+        c.need(f >= 1 and f * (1 if scales else n) == v and f * n < 1 << 19, f"{n} to {v}")
         where = {"half_pixel": 1 - f, "asymmetric": 0, "tf_half_pixel_for_nn": 1}
         where["pytorch_half_pixel"] = 1 - f
-        up = {"floor": 0, "ceil": 2 * f - 1, "round_prefer_ceil": f, "round_prefer_floor": f - 1}
-        if not old:
-            offset = where[c.word("coordinate_transformation_mode", *where)]
-            offset += up[c.word("nearest_mode", *up)]
-        at = (2 * np.arange(*c.room([x.shape[a] * f])) + (0 if old else offset)) // (2 * f)
-        x = c.pick(x, a, np.clip(at, 0, x.shape[a] - 1))
+        up = {"floor": 0, "simple": 0, "ceil": 2 * f - 1, "round_prefer_ceil": f}
+        up["round_prefer_floor"] = f - 1
+        at = 2 * np.arange(f * n) + (0 if old else up[c.word("nearest_mode", *up)])
+        at += 0 if old else where[c.word("coordinate_transformation_mode", *where)]
+        x = c.pick(x, a, np.clip(at // (2 * f), 0, n - 1)) if f > 1 else x
     return x
 
 
-@listed("Select-1 auto_broadcast=numpy", (1, 2))
+@op("Select-1 auto_broadcast=numpy", (1, 2))
 def _select(c: Call, mask: TypedArray, a: Array, b: Array) -> Array:
     c.together(mask.array, a, b)
-    c.need(mask.type == "boolean", f"a mask of {mask.type}")
+    fits = mask.type == "boolean" and mask.array.ndim <= max(a.ndim, b.ndim)
+    c.need(fits, f"a mask of {mask.type} {mask.array.shape}")
     return np.where(mask.array, a, b)
 
 
-listed("Identity-16")(lambda c, x: x)
-listed("Roll-7")(lambda c, x, n, a: np.roll(x, c.vector(n), axes_of(c.vector(a), x.ndim)))
-listed("Reverse-1 mode | Reverse-2 gone")(
-    lambda c, x, a: np.flip(x, c.vector(a)) if c.word("mode", "index") else x
+op("Identity-16")(lambda c, x: x)
+op("Roll-7")(lambda c, x, n, a: np.roll(x, c.vector(n, None, 1), axes_of(c.vector(a), x.ndim)))
+op("Unsqueeze-1")(lambda c, x, axes: np.expand_dims(x, c.vector(axes, least=1)))
+op("Reverse-1 mode | Reverse-2 gone")(
+    lambda c, x, axes: np.flip(x, c.vector(axes)) if c.word("mode", "index") else x
 )
-listed("Transpose-1")(lambda c, x, order: x.transpose(c.vector(order) or None))
-listed("Unsqueeze-1")(lambda c, x, axes: np.expand_dims(x, c.vector(axes)))
 
 
-@listed("Convert-1 destination_type | ConvertLike-1", moves=False)
+@op("Convert-1 destination_type | ConvertLike-1", moves=False)
 def _convert(c: Call, x: Array, *like: Any) -> Array:
     source, target = c.types[0], c.type
-    if source == target:
-        return x
-    if source in FLOATS and target in FLOATS:
-        return c.exact(x, target)
-    x = c.sure(x, source)
+    if source == target or (source in FLOATS and target in FLOATS):
+        return x if source == target else c.exact(x, target)
+    if source in FLOATS:
+        usual = (x == 0) | (abs(c.real(x, source)) >= 2.0**-126)
+        sure = x.dtype == FLOATS[source] and source != "f64" and usual.all()
+        c.need(sure, "its input may be rounded, or is tiny")
+    else:
+        x = c.whole(x, source)
     if target in FLOATS:
-        held = np.asarray(x, object if x.dtype == object else FLOATS[target])
-        c.need((held == x).all() and target != "bf16", f"{target} rounds its input")
-        return held
-    x = np.trunc(x) if source in FLOATS else x
-    return np.asarray(x != 0) if target == "boolean" else c.whole(x, target)
+        out = np.asarray(x, object if x.dtype == object else FLOATS[target])
+        c.need((out == x).all() and target != "bf16", f"{target} rounds its input")
+        return out
+    if target == "boolean":
+        return np.asarray(x != 0, bool)
+    return c.whole(np.trunc(x) if source in FLOATS else x, target)
 
 
-ARITHMETIC: dict[str, Run] = {
-    "Add": np.add,
-    "Subtract": np.subtract,
-    "Multiply": np.multiply,
+_SAME = "Add Subtract Multiply Maximum Minimum Negative"  # as NumPy's, which are spelled a_b
+_COMPARE = "Equal NotEqual Less LessEqual Greater GreaterEqual"
+_PAIRS = f"{_SAME} {_COMPARE} FloorMod".split()
+_FUNCTIONS: dict[str, Run] = {
+    **{
+        t: getattr(np, re.sub("(?<=[a-z])(?=[A-Z])", "_", t).lower())
+        for t in f"{_SAME} {_COMPARE}".split()
+    },
     "Divide": lambda a, b: a / b if a.dtype == np.float64 else a // b,
     "FloorMod": np.remainder,
-    "Mod": np.remainder,
-    "Maximum": np.maximum,
-    "Minimum": np.minimum,
-    "Negative": np.negative,
     "Abs": lambda a: np.maximum(a, -a),
     "ReLU": lambda a: np.maximum(a, 0),
 }
-COMPARISONS: dict[str, Run] = {
-    "Equal": np.equal,
-    "NotEqual": np.not_equal,
-    "Less": np.less,
-    "LessEqual": np.less_equal,
-    "Greater": np.greater,
-    "GreaterEqual": np.greater_equal,
-}
 
 
-@listed("Abs-1 | Negative-1 | ReLU-1 | Divide-1 auto_broadcast=numpy m_pythondiv=true", ALL, False)
-@listed(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in ARITHMETIC), ALL, moves=False)
-def _arithmetic(c: Call, *x: Array) -> Array:
+@op("Abs-1 | Negative-1 | ReLU-1 | Divide-1 auto_broadcast=numpy m_pythondiv=true", ALL, False)
+@op(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in _PAIRS), ALL, moves=False)
+def _compute(c: Call, *x: Array) -> Array:
+    kind, source = c.layer.type, c.types[0]
     c.together(*x)
-    check, kind = c.whole if c.type in BITS else c.real, c.layer.type
-    summed = kind in ("Add", "Subtract") and c.type in FLOATS
-    y = [(c.exact if summed else check)(a, c.type) for a in x]
-    if kind in ("Divide", "FloorMod", "Mod"):
-        c.need((y[1] != 0).all() and (c.type in BITS or kind == "Divide"), "an odd division")
-        if c.type in BITS and kind != "FloorMod":
+    c.need(source in ("i32", "i64") or (source in FLOATS and c.type == source), f"of {source}")
+    check = c.real if source in FLOATS else c.whole
+    summed = kind in ("Add", "Subtract") and source in FLOATS
+    y = [(c.exact if summed else check)(a, source) for a in x]
+    if kind in ("Divide", "FloorMod", "ReLU"):
+        if source not in FLOATS:  # OpenVINO computes them in f32
+            known = [v for a in y for v in a.flat if isinstance(v, (int, np.integer))]
+            c.need(all(abs(int(v)) <= 1 << 24 for v in known), "integers beyond 24 bits")
+        c.need(kind == "ReLU" or (y[1] != 0).all(), "it divides by zero")
+        c.need(kind != "FloorMod" or (source not in FLOATS and (y[1] > 0).all()), "odd divisors")
+        if kind == "Divide" and source not in FLOATS:
             even = ((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)
             c.need(even.all(), "the quotient of a negative number is rounded in two ways")
-    return check(ARITHMETIC[kind](*y), c.type)
+    out = _FUNCTIONS[kind](*y)
+    return np.asarray(out, bool) if c.type == "boolean" else check(out, source)
 
 
-@listed(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in COMPARISONS), ALL, moves=False)
-def _compare(c: Call, *x: Array) -> Array:
-    c.together(*x)
-    return np.asarray(COMPARISONS[c.layer.type](*(c.sure(a, c.types[0]) for a in x)), bool)
-
-
-@listed("Clamp-1 min max", moves=False)
+@op("Clamp-1 min max", moves=False)
 def _clamp(c: Call, x: Array) -> Array:
-    if c.type in FLOATS:
-        return np.clip(c.real(x, c.type), float(c.said["min"]), float(c.said["max"]))
     (low,), (high,) = c.ints("min"), c.ints("max")
-    return np.asarray(np.minimum(np.maximum(c.whole(x, c.type), low), high))
+    c.need(c.type in ("i32", "i64"), f"of {c.type}")
+    return np.asarray(np.minimum(np.maximum(c.whole(x, c.type), low), high), x.dtype)
 
 
-@listed("ReduceSum-1 keep_dims=false | ReduceProd-1 keep_dims=false", moves=False)
+@op("ReduceSum-1 keep_dims=false | ReduceProd-1 keep_dims=false", moves=False)
 def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
-    c.need(c.type in BITS and x.size <= LONGEST_VECTOR, "only vectors of integers are reduced")
+    c.need(c.type in ("i32", "i64") and x.size < LONGEST_VECTOR, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
     terms = c.whole(x, c.type).astype(object)
-    return c.whole(run.reduce(terms, c.vector(axes), keepdims=c.flag("keep_dims")), c.type)
+    return c.whole(run.reduce(terms, c.vector(axes), keepdims=bool(c.word("keep_dims"))), c.type)
 
 
-@listed("Range-4 output_type", (), moves=False)
+@op("Range-4 output_type", (), moves=False)
 def _range(c: Call, *ends: TypedArray) -> Array:
     values = range(*(c.vector(e, 1)[0] for e in ends))
     c.room([len(values)])
     return c.whole(np.array(values, np.int64), c.type)
 
 
-listed("ShapeOf-1 | ShapeOf-3 output_type=i64", moves=False)(lambda c, x: np.array(x.shape))
+op("ShapeOf-1 | ShapeOf-3 output_type=i64", moves=False)(lambda c, x: np.array(x.shape, np.int64))
 
 
-def _call(layer: Layer, nothing: int = 0) -> Call:
-    """Return a layer with its attributes; Unproved for what is not in the list."""
+def _call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
+    """Return a layer with its attributes, its rule, and the ports of this."""
     number = re.fullmatch("opset([1-9]|1[0-6])|irdeconv_1", layer.version)
     opset = int(number[1] or 0) if number else -1
     row = max((v for v in RULES.get(layer.type, ()) if v <= opset), default=-1)
     if row < 0 or (row == 0) != (opset == 0):
         raise Unproved(f"{layer} of {layer.version} is no operation of a rewritten layer")
-    rule = RULES[layer.type][row]
-    parts = [a.partition("=") for a in rule.attributes]
+    run, ports, attributes = RULES[layer.type][row]
+    parts = [a.partition("=") for a in attributes]
     said = {**{name: text for name, sep, text in parts if sep}, **layer.attributes}
     odd = sorted(said.keys() ^ {name for name, _, _ in parts})
-    c = Call(layer, rule, opset, said, nothing=nothing)
+    c = Call(layer, said, opset)
     c.need(not odd and not layer.rest, f"missing or not followed: {', '.join(odd) or 'its body'}")
-    return c
+    return c, run, ports
 
 
 def output_type(layer: Layer, types: Sequence[str]) -> str:
     """Return the element type of the outputs by those of the inputs; Unproved where they misfit."""
-    c, kind, plain = _call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
-    shared = {t for p, t in enumerate(types) if p in c.rule.ports or (kind == "Pad" and p == 3)}
+    (c, _, ports), kind, plain = _call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
+    shared = {t for p, t in enumerate(types) if p in ports or (kind == "Pad" and p == 3)}
     known = {*plain, *PACKED} if kind == "Convert" else plain
     c.need({*types} <= known and len(shared) <= 1, f"inputs of the types {', '.join(types)}")
     if kind == "Convert":
         return c.word("destination_type", *plain)
     if kind in ("Range", "ShapeOf"):
         return c.word("output_type", "i32", "i64") if c.opset >= 3 else "i64"
-    if kind == "ConvertLike":
-        return types[1]
-    return "boolean" if kind in COMPARISONS else shared.pop()
+    c.need(types and (kind != "ConvertLike" or len(types) == 2), "inputs are missing")
+    return types[1] if kind == "ConvertLike" else "boolean" if kind in _COMPARE else shared.pop()
 
 
-def _run(c: Call, ports: Sequence[Any]) -> list[Array]:
+def _run(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
     """Compute the outputs; whatever NumPy refuses is Unproved."""
     try:
         with np.errstate(all="ignore"):
-            out = c.rule.run(c, *ports)
+            out = run(c, *inputs)
     except REFUSED as e:
         raise Unproved(f"{c.layer} does not fit its inputs: {e}") from None
     return list(out) if isinstance(out, list) else [out]
@@ -381,9 +382,9 @@ def _run(c: Call, ports: Sequence[Any]) -> list[Array]:
 
 def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
     """Return the values of a layer's outputs; Unproved where they do not follow."""
-    types = [x.type for x in inputs]
-    c = _call(layer)._replace(types=types, type=output_type(layer, types))
-    outs = _run(c, [x.array if p in c.rule.ports else x for p, x in enumerate(inputs)])
+    types, (c, run, ports) = [x.type for x in inputs], _call(layer)
+    c = c._replace(types=types, type=output_type(layer, types))
+    outs = _run(c, run, [x.array if p in ports else x for p, x in enumerate(inputs)])
     return [TypedArray(x, c.type) for x in outs]
 
 
@@ -392,8 +393,8 @@ def move(layer: Layer, index: Sequence[Array], rest: Sequence[TypedArray]) -> li
 
     `index` are those of the ports in MOVES, `rest` the values of the others; Unproved as above.
     """
-    c = _call(layer, nothing=-1)
+    (c, run, ports), numbers, others = _call(layer), iter(index), iter(rest)
     c.need(layer.type in MOVES, "it does not only move elements")
-    numbers, others = iter(index), iter(rest)
-    ports = range(len(index) + len(rest))
-    return _run(c, [next(numbers if p in c.rule.ports else others) for p in ports])
+    count = len(index) + len(rest)
+    inputs = [next(numbers if p in ports else others) for p in range(count)]
+    return _run(c._replace(nothing=-1), run, inputs)
