@@ -41,7 +41,7 @@ BY_HAND: list[tuple[str, list[TypedArray], Any]] = [
     ("Pad-12", [counted(3), ints(1), ints(-1)], [0, 1, 2]),
     ("Slice-8", [counted(5), ints(3), ints(-9), ints(-2)], [4, 2]),
     ("Slice-8", [counted(3), ints(-9), ints(-99), ints(-1)], [1]),
-    ("StridedSlice-1 end_mask=1", [counted(4), ints(1), ints(0), ints(2)], [2, 4]),
+    ("StridedSlice-1 begin_mask=0 end_mask=1", [counted(4), ints(1), ints(0), ints(2)], [2, 4]),
     ("Gather-8", [counted(2, 2), scalar(-1), scalar(0)], [3, 4]),
     ("Gather-1", [counted(3), ints(2, 0), scalar(0)], [3, 1]),
     ("Concat-1 axis=-1", [counted(2, 1), counted(2, 2)], [[1, 1, 2], [2, 3, 4]]),

@@ -21,7 +21,6 @@ from irdeconv.proof.call import (
     ALL,
     BITS,
     FLOATS,
-    LONGEST_VECTOR,
     MOVES,
     PACKED,
     REFUSED,
@@ -70,12 +69,14 @@ def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None
 def _strided_slice(c: Call, x: Array, begin: Any, end: Any, step: Any = None) -> Array:
     names = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
     masks, first, parts = [c.ints(f"{n}_mask") for n in names], c.vector(begin), list[Any]()
-    c.need(len({len(m) for m in masks if m}) <= 1, "its masks have different lengths")
+    alike = len(masks[0]) == len(masks[1]) and {*map(len, masks)} <= {0, len(masks[0])}
+    c.need(alike and {*sum(masks, ())} <= {0, 1}, f"masks {masks}")
     steps = [1] * len(first) if step is None else c.vector(step)
     for i, (b, e, s) in enumerate(zip(first, c.vector(end), steps, strict=True)):
         open_0, open_1, new, shrink, rest = (i < len(m) and m[i] for m in masks)
-        back = x.size and s < 0 and (open_0 or b >= -1) and not shrink
-        c.need(back or (s > 0 and not (shrink and (s > 1 or open_0))), f"a step {s} from {b}")
+        one = not shrink or (s == 1 and not open_0)
+        c.need(one and new + shrink + rest <= 1, "two masks meet, or one element with a step")
+        c.need(s > 0 or (s and x.size and (open_0 or b >= -1)), f"a step {s} from {b}")
         span = slice(None if open_0 else b, None if open_1 else e, s)
         parts.append(... if rest else None if new else b if shrink else span)
     return np.asarray(x[tuple(parts)], x.dtype)
@@ -94,8 +95,8 @@ def _scatter(c: Call, x: Array, indices: TypedArray, updates: Array) -> Array:
     sizes = x.shape[: indices.array.shape[-1]]
     at = tuple(np.moveaxis(c.inside(indices, np.array(sizes), True), -1, 0))
     places = np.ravel_multi_index(at, sizes)
-    twice = np.unique(places).size < places.size or c.said.get("reduction", "none") != "none"
-    c.need(not twice, "it writes to a place twice")
+    once = np.unique(places).size == places.size and c.said.get("reduction", "none") == "none"
+    c.need(once, "it writes to a place twice")
     c.need(updates.shape == (*places.shape, *x.shape[len(at) :]), f"updates {updates.shape}")
     out = x.astype(np.promote_types(x.dtype, updates.dtype))
     out[at] = updates
@@ -105,7 +106,7 @@ def _scatter(c: Call, x: Array, indices: TypedArray, updates: Array) -> Array:
 @op("Concat-1 axis", ALL)
 def _concat(c: Call, *x: Array) -> Array:
     (a,) = axes_of(c.ints("axis"), x[0].ndim)
-    c.room((*x[0].shape[:a], sum(p.shape[a] for p in x), *x[0].shape[a + 1 :]))
+    c.room([sum(p.size for p in x)])
     return np.concatenate(x, a)
 
 
@@ -116,8 +117,7 @@ def _split(c: Call, x: Array, axis: TypedArray, *lengths: TypedArray) -> list[Ar
         return list(np.split(x, c.ints("num_splits")[0], a))
     (parts,) = map(c.vector, lengths)
     parts = tuple(x.shape[a] - sum(parts) - 1 if p == -1 else p for p in parts)
-    fits = min(parts) >= 0 and sum(parts) == x.shape[a]
-    c.need(fits, f"parts of {parts} of an axis of {x.shape[a]}")
+    c.need(min(parts) >= 0 and sum(parts) == x.shape[a], f"parts of {parts} of {x.shape[a]}")
     return list(np.split(x, np.cumsum(parts)[:-1], a))
 
 
@@ -199,7 +199,7 @@ def _batches(c: Call, x: Array, block: Any, begin: Any, end: Any) -> Array:
     shape = [len(x) // times, *(d * b for d, b in zip(x.shape[1:], blocks, strict=True))]
     fits = all(min(b, e) >= 0 and b + e <= d for d, (b, e) in zip(shape, cuts, strict=True))
     c.need(fits, f"{shape} cut by {cuts}")
-    order = [k, *(v for a in range(k) for v in (k + 1 + a, a))]
+    order = (k, *(v for a in range(k) for v in (k + 1 + a, a)))
     x = _regroup(x, (*blocks, shape[0], *x.shape[1:]), order, shape)
     return x[tuple(slice(b, d - e) for d, (b, e) in zip(shape, cuts, strict=True))]
 
@@ -270,15 +270,15 @@ def _convert(c: Call, x: Array, *like: Any) -> Array:
     else:
         x = c.whole(x, source)
     if target in FLOATS:
-        out = np.asarray(x, object if x.dtype == object else FLOATS[target])
+        out = np.asarray(x, np.float16 if target == "f16" else np.float32)  # f64 becomes f32
         c.need((out == x).all() and target != "bf16", f"{target} rounds its input")
-        return out
+        return out.astype(FLOATS[target])
     if target == "boolean":
         return np.asarray(x != 0, bool)
     return c.whole(np.trunc(x) if source in FLOATS else x, target)
 
 
-_SAME = "Add Subtract Multiply Maximum Minimum Negative"  # as NumPy's, which are spelled a_b
+_SAME = "Add Subtract Multiply Maximum Minimum Negative Abs"  # as NumPy's, which are spelled a_b
 _COMPARE = "Equal NotEqual Less LessEqual Greater GreaterEqual"
 _PAIRS = f"{_SAME} {_COMPARE} FloorMod".split()
 _FUNCTIONS: dict[str, Run] = {
@@ -302,15 +302,15 @@ def _compute(c: Call, *x: Array) -> Array:
     check = c.real if source in FLOATS else c.whole
     summed = kind in ("Add", "Subtract") and source in FLOATS
     y = [(c.exact if summed else check)(a, source) for a in x]
-    if kind in ("Divide", "FloorMod", "ReLU"):
-        if source not in FLOATS:  # OpenVINO computes them in f32
-            known = [v for a in y for v in a.flat if isinstance(v, (int, np.integer))]
-            c.need(all(abs(int(v)) <= 1 << 24 for v in known), "integers beyond 24 bits")
-        c.need(kind == "ReLU" or (y[1] != 0).all(), "it divides by zero")
-        c.need(kind != "FloorMod" or (source not in FLOATS and (y[1] > 0).all()), "odd divisors")
-        if kind == "Divide" and source not in FLOATS:
-            even = ((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)
-            c.need(even.all(), "the quotient of a negative number is rounded in two ways")
+    if source not in FLOATS and kind not in _SAME:  # OpenVINO computes them in f32
+        known = [int(v) for a in y for v in a.flat if isinstance(v, int | np.integer)]
+        c.need(max(map(abs, known), default=0) < 1 << 23, "integers beyond 24 bits")
+    if kind in ("Divide", "FloorMod"):
+        c.need((y[1] != 0).all(), "it divides by zero")
+        c.need(kind == "Divide" or (source not in FLOATS and (y[1] > 0).all()), "odd divisors")
+    if kind == "Divide" and source not in FLOATS:
+        even = ((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)
+        c.need(even.all(), "the quotient of a negative number is rounded in two ways")
     out = _FUNCTIONS[kind](*y)
     return np.asarray(out, bool) if c.type == "boolean" else check(out, source)
 
@@ -324,7 +324,7 @@ def _clamp(c: Call, x: Array) -> Array:
 
 @op("ReduceSum-1 keep_dims=false | ReduceProd-1 keep_dims=false", moves=False)
 def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
-    c.need(c.type in ("i32", "i64") and x.size < LONGEST_VECTOR, "only vectors are reduced")
+    c.need(c.type in ("i32", "i64") and x.size in ALL, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
     terms = c.whole(x, c.type).astype(object)
     return c.whole(run.reduce(terms, c.vector(axes), keepdims=bool(c.word("keep_dims"))), c.type)
@@ -366,7 +366,8 @@ def output_type(layer: Layer, types: Sequence[str]) -> str:
         return c.word("destination_type", *plain)
     if kind in ("Range", "ShapeOf"):
         return c.word("output_type", "i32", "i64") if c.opset >= 3 else "i64"
-    c.need(types and (kind != "ConvertLike" or len(types) == 2), "inputs are missing")
+    c.need(len(types) > (kind == "ConvertLike"), "inputs are missing")
+    c.need(kind != "Interpolate" or types[0] in (*FLOATS, "i64", "i32", "i8", "u8"), f"{types}")
     return types[1] if kind == "ConvertLike" else "boolean" if kind in _COMPARE else shared.pop()
 
 
@@ -395,6 +396,5 @@ def move(layer: Layer, index: Sequence[Array], rest: Sequence[TypedArray]) -> li
     """
     (c, run, ports), numbers, others = _call(layer), iter(index), iter(rest)
     c.need(layer.type in MOVES, "it does not only move elements")
-    count = len(index) + len(rest)
-    inputs = [next(numbers if p in ports else others) for p in range(count)]
+    inputs = [next(numbers if p in ports else others) for p in range(len(index) + len(rest))]
     return _run(c._replace(nothing=-1), run, inputs)

@@ -14,7 +14,6 @@ from support.live_language import NATIVE, LiveCase
 
 Domain = Iterator[LiveCase]
 FAR = (2**63 - 1, -(2**63), 2**31 - 1, -(2**31))
-CARRIED = ("f32", "f32", "i64", "f16", "i32", "u8", "boolean", "bf16", "i8", "f64")
 
 
 def layer(head: str, **attributes: Any) -> Layer:
@@ -38,7 +37,9 @@ def scalar(value: int, type: str = "i64") -> TypedArray:
 def counted(shape: tuple[int, ...], type: str = "f32", first: int = 1) -> TypedArray:
     """Return first, first + 1, ... in a shape; booleans alternate in threes."""
     values = np.arange(first, first + int(np.prod(shape))).reshape(shape)
-    return TypedArray((values % 3 == 0) if type == "boolean" else values.astype(NATIVE.get(type, "f4")), type)
+    return TypedArray(
+        (values % 3 == 0) if type == "boolean" else values.astype(NATIVE.get(type, "f4")), type
+    )
 
 
 def vectors(values: Any, *lengths: int) -> Iterator[tuple[int, ...]]:
@@ -68,16 +69,23 @@ def slices() -> Domain:
 
 def strided_slices() -> Domain:
     bits = ("", "0", "1")
-    for n, b, e, s in product((0, 1, 4), range(-5, 6), (*range(-5, 6), *FAR[2:]), (-2, -1, 1, 2)):
+    for n, b, e, s in product(
+        (0, 1, 4), range(-5, 6), (-9, -3, -1, 0, 2, 4, FAR[2]), (-2, -1, 1, 2)
+    ):
         for m, k in product(bits, bits):
             said = {"begin_mask": m, "end_mask": k}
             given = [counted((n,)), ints(b), ints(e), ints(s)]
             yield LiveCase(layer("StridedSlice-1", **said), given)
     names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     rng = random.Random(5)
-    for _ in range(12000):
+    for _ in range(3000):
         k = rng.randint(0, 4)
-        said = {name: ",".join(str(int(rng.random() < 0.25)) for _ in range(rng.choice((k, k, k, 0, 1)))) for name in names}
+        said = {
+            name: ",".join(
+                str(int(rng.random() < 0.25)) for _ in range(rng.choice((k, k, k, 0, 1)))
+            )
+            for name in names
+        }
         shape = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 3)))
         b, e, s = ([rng.randint(*r) for _ in range(k)] for r in ((-3, 3), (-4, 4), (1, 2)))
         if rng.random() < 0.2:
@@ -101,21 +109,31 @@ def gathers() -> Domain:
 def scatters() -> Domain:
     for v, at in product((4, 15), vectors(range(-4, 4), 1, 2)):
         places = TypedArray(np.array(at).reshape(-1, 1), "i64")
-        yield LiveCase(layer(f"ScatterNDUpdate-{v}"), [counted((3,)), places, counted((len(at),), first=50)])
+        yield LiveCase(
+            layer(f"ScatterNDUpdate-{v}"), [counted((3,)), places, counted((len(at),), first=50)]
+        )
     for at in product(range(-3, 3), repeat=4):
         places = TypedArray(np.array(at).reshape(2, 2), "i64")
-        yield LiveCase(layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted((2,), first=50)])
+        yield LiveCase(
+            layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted((2,), first=50)]
+        )
     for at, shape in product(range(-2, 2), ((1, 3), (3,), (1, 2), ())):
         places = TypedArray(np.array([[at]]), "i64")
-        yield LiveCase(layer("ScatterNDUpdate-3"), [counted((2, 3)), places, counted(shape, first=50)])
-        yield LiveCase(layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted(shape, first=50)])
+        yield LiveCase(
+            layer("ScatterNDUpdate-3"), [counted((2, 3)), places, counted(shape, first=50)]
+        )
+        yield LiveCase(
+            layer("ScatterNDUpdate-4"), [counted((2, 3)), places, counted(shape, first=50)]
+        )
 
 
 def concats() -> Domain:
     shapes = ((), (2,), (3,), (2, 3), (2, 1), (1, 3), (0, 3), (1, 2, 3))
     for a, s, t in product(range(-4, 4), shapes, shapes):
         yield LiveCase(layer(f"Concat-1 axis={a}"), [counted(s), counted(t, first=50)])
-        yield LiveCase(layer(f"Concat-1 axis={a}"), [counted(s), counted(t, first=50), counted(s, first=90)])
+        yield LiveCase(
+            layer(f"Concat-1 axis={a}"), [counted(s), counted(t, first=50), counted(s, first=90)]
+        )
     yield LiveCase(layer("Concat-1 axis=0"), [counted((2,)), counted((2,), "i32")])
     yield LiveCase(layer("Concat-1 axis=0"), [counted((2,))])
 
@@ -136,14 +154,18 @@ def transposes() -> Domain:
 
 
 def reshapes() -> Domain:
-    for shape, zero in product(((), (1,), (6,), (2, 3), (0, 3), (2, 0), (2, 1, 3)), ("true", "false")):
+    for shape, zero in product(
+        ((), (1,), (6,), (2, 3), (0, 3), (2, 0), (2, 1, 3)), ("true", "false")
+    ):
         for pattern in vectors((-2, -1, 0, 1, 2, 3, 6), 0, 1, 2, 3):
             said = layer(f"Reshape-1 special_zero={zero}")
             yield LiveCase(said, [counted(shape), ints(*pattern)])
 
 
 def squeezes() -> Domain:
-    for v, shape in product(("1", "15", "15 allow_axis_skip=true"), ((), (1,), (2,), (1, 2), (1, 2, 1), (1, 0, 1))):
+    for v, shape in product(
+        ("1", "15", "15 allow_axis_skip=true"), ((), (1,), (2,), (1, 2), (1, 2, 1), (1, 0, 1))
+    ):
         yield LiveCase(layer(f"Squeeze-{v}"), [counted(shape)])
         for axes in vectors(range(-4, 4), 0, 1, 2):
             yield LiveCase(layer(f"Squeeze-{v}"), [counted(shape), ints(*axes)])
@@ -166,12 +188,25 @@ def broadcasts() -> Domain:
 
 
 def tiles() -> Domain:
-    for shape, repeats in product(((), (1,), (2,), (2, 3), (0, 2)), vectors(range(-1, 4), 0, 1, 2, 3)):
+    for shape, repeats in product(
+        ((), (1,), (2,), (2, 3), (0, 2)), vectors(range(-1, 4), 0, 1, 2, 3)
+    ):
         yield LiveCase(layer("Tile-1"), [counted(shape), ints(*repeats)])
 
 
 def blocks() -> Domain:
-    shapes = ((8,), (2, 8), (1, 4, 2), (2, 8, 3), (1, 4, 2, 3), (1, 8, 2, 2), (2, 9, 3, 3), (1, 8, 2, 4, 2), (0, 4, 2, 2), (1, 0, 2, 2))
+    shapes = (
+        (8,),
+        (2, 8),
+        (1, 4, 2),
+        (2, 8, 3),
+        (1, 4, 2, 3),
+        (1, 8, 2, 2),
+        (2, 9, 3, 3),
+        (1, 8, 2, 4, 2),
+        (0, 4, 2, 2),
+        (1, 0, 2, 2),
+    )
     kinds, modes = ("DepthToSpace", "SpaceToDepth"), ("blocks_first", "depth_first")
     for kind, mode, b, shape in product(kinds, modes, range(-1, 4), shapes):
         yield LiveCase(layer(f"{kind}-1 mode={mode} block_size={b}"), [counted(shape)])
@@ -180,14 +215,22 @@ def blocks() -> Domain:
 
 
 def batches() -> Domain:
-    for shape, b, c, d in product(((4, 3), (2, 2), (6, 1), (3, 2), (0, 2)), range(-1, 4), range(-1, 3), range(3)):
+    for shape, b, c, d in product(
+        ((4, 3), (2, 2), (6, 1), (3, 2), (0, 2)), range(-1, 4), range(-1, 3), range(3)
+    ):
         for one in (1, 2):
             given = [ints(one, b), ints(0, c), ints(0, d)]
             yield LiveCase(layer("BatchToSpace-2"), [counted(shape), *given])
-    for shape, at in product(((4, 1, 2, 3), (8, 2, 2, 1), (4, 1, 2, 2, 2), (4, 2, 3)), vectors((1, 2), 3)):
+    for shape, at in product(
+        ((4, 1, 2, 3), (8, 2, 2, 1), (4, 1, 2, 2, 2), (4, 2, 3)), vectors((1, 2), 3)
+    ):
         k = len(shape)
         for cut in vectors((0, 1), 2):
-            given = [ints(1, *(*at, 1)[: k - 1]), ints(*[0] * (k - 1), cut[0]), ints(*[0] * (k - 1), cut[1])]
+            given = [
+                ints(1, *(*at, 1)[: k - 1]),
+                ints(*[0] * (k - 1), cut[0]),
+                ints(*[0] * (k - 1), cut[1]),
+            ]
             yield LiveCase(layer("BatchToSpace-2"), [counted(shape), *given])
 
 
@@ -201,59 +244,41 @@ def turns() -> Domain:
     shapes = ((), (2,), (2, 1), (1, 2), (3,))
     for s, t, u in product(shapes, repeat=3):
         given = [counted(s, "boolean"), counted(t), counted(u, first=50)]
-        for how in ("numpy", "none"):
-            yield LiveCase(layer(f"Select-1 auto_broadcast={how}"), given)
+        yield LiveCase(layer("Select-1"), given)
 
 
 def interpolates() -> Domain:
-    places = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+    places = (
+        "half_pixel",
+        "pytorch_half_pixel",
+        "asymmetric",
+        "tf_half_pixel_for_nn",
+        "align_corners",
+    )
     rounds = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
-    for n, f, where, to in product((1, 2, 3, 5, 7, 64, 211), (1, 2, 3, 4, 5, 6, 7, 16), places, rounds):
+    for n, f, where, to in product(
+        (1, 2, 3, 5, 7, 64, 211), (1, 2, 3, 4, 5, 6, 7, 16), places, rounds
+    ):
         said = f"mode=nearest coordinate_transformation_mode={where} nearest_mode={to}"
-        x, size, factor = counted((1, 1, n, 2)), ints(n * f), TypedArray(np.array([f], np.float32), "f32")
+        x, size, factor = (
+            counted((1, 1, n, 2)),
+            ints(n * f),
+            TypedArray(np.array([f], np.float32), "f32"),
+        )
         for v, how in product((4, 11), ("sizes", "scales")):
             given = [size, factor] if v == 4 else [size if how == "sizes" else factor]
-            yield LiveCase(layer(f"Interpolate-{v} shape_calculation_mode={how} {said}"), [x, *given, ints(2)])
+            yield LiveCase(
+                layer(f"Interpolate-{v} shape_calculation_mode={how} {said}"), [x, *given, ints(2)]
+            )
     for n, m, corners in product((1, 2, 3, 5), (1, 2, 3, 4, 6, 9, 15), ("true", "false")):
         said = layer(f"Interpolate-1 axes=2,3 mode=nearest align_corners={corners}")
         yield LiveCase(said, [counted((1, 2, n, 2)), ints(m, 4)])
+    said = "mode=nearest shape_calculation_mode=sizes nearest_mode=floor"
     for a in vectors(range(-5, 4), 1, 2):
-        said = "Interpolate-11 mode=nearest shape_calculation_mode=sizes coordinate_transformation_mode=asymmetric nearest_mode=floor"
-        yield LiveCase(layer(said), [counted((1, 2, 2, 2)), ints(4, 6)[0:2] if False else TypedArray(np.array((4, 6)[: len(a)]), "i64"), ints(*a)])
+        head = layer(f"Interpolate-11 {said} coordinate_transformation_mode=asymmetric")
+        yield LiveCase(head, [counted((1, 2, 2, 2)), ints(*(4, 6)[: len(a)]), ints(*a)])
 
 
-VALUES = {"f": (0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, 100.0, -128.5, 255.0, 300.0, 40000.0, 65504.0, 1e-3)}
-VALUES["i"] = (0, 1, -1, 2, -3, 7, 100, 127, -128, 300, 32767, -32768, 70000, 2**24 + 1, 2**31 - 1, -(2**31), 2**40)
-VALUES["u"] = (0, 1, 2, 3, 7, 100, 127, 200, 255, 300, 65535, 70000, 2**24 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40)
-VALUES["b"] = (0, 1)
-TYPES = ("f32", "f16", "bf16", "f64", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean")
-
-
-def held(type: str) -> list[Any]:
-    """Return values that a type has."""
-    kind = "f" if type == "bf16" else type[0]
-    if type in ("u4", "i4"):
-        return list(range(16)) if type == "u4" else list(range(-8, 8))
-    if kind == "f":
-        out = np.array(VALUES["f"]).astype(NATIVE.get(type, np.float32))
-        if type == "bf16":
-            out = (out.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
-        return list(out)
-    if kind == "b":
-        return [False, True]
-    info = np.iinfo(NATIVE[type])
-    return [v for v in VALUES[kind] if info.min <= v <= info.max]
-
-
-def grouped(head: Callable[[], Layer], types: tuple[str, ...]) -> Domain:
-    """Yield one case of each combination of values; tests join those that are accepted."""
-    for values in product(*map(held, types)):
-        given = [TypedArray(np.array([v], NATIVE.get(t, np.float32 if t == "bf16" else np.int8)), t) for v, t in zip(values, types, strict=True)]
-        yield LiveCase(head(), given)
-
-
-BINARY = "Add Subtract Multiply Divide FloorMod Mod Maximum Minimum Equal NotEqual Less LessEqual Greater GreaterEqual".split()
-UNARY = ("Negative", "Abs", "ReLU", "Clamp")
 DOMAINS: dict[str, Callable[[], Domain]] = {
     "Pad": pads, "Slice": slices, "StridedSlice": strided_slices, "Gather": gathers,
     "ScatterNDUpdate": scatters, "Concat": concats, "Split, VariadicSplit": splits,

@@ -31,7 +31,11 @@ class LiveCase(NamedTuple):
 def raw(x: TypedArray) -> bytes:
     """Return elements as a .bin file holds them; bf16 is held in float32, i4 and u4 in bytes."""
     if x.type == "bf16":
-        return (np.ascontiguousarray(x.array, np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
+        return (
+            (np.ascontiguousarray(x.array, np.float32).view(np.uint32) >> 16)
+            .astype("<u2")
+            .tobytes()
+        )
     if x.type in ("i4", "u4"):
         low = np.asarray(x.array, np.int64).reshape(-1) & 15
         pairs = np.append(low, low[:0] if low.size % 2 == 0 else [0]).astype(int).reshape(-1, 2)
