@@ -34,7 +34,8 @@ class Leaves:
         self.ob, self.bases, self.fixed = ob, bases, fixed
         self.wish, self.longer, self.cut = wish, longer, cut
         self.values: dict[Port, Value] = {}
-        self.chosen: list[int] = []
+        self.chosen: list[int] = []  # sizes of open axes
+        self.asked: list[int] = []  # sizes wanted of the output
 
     def get(self, port: Port) -> Value:
         """Return the value at a port of the source."""
@@ -48,7 +49,7 @@ class Leaves:
             raise Unproved("the sizes wanted of the output are computed inside of the rewriting")
         cuts = itertools.islice(itertools.cycle(CUTS), self.cut, self.cut + len(free))
         sizes = [max(o - c, 1) for o, c in zip(free, cuts, strict=True)]
-        self.chosen += sizes
+        self.asked += sizes
         type = self.ob.fact(port).type or "i64"
         self.values[port] = made = Fixed(TypedArray(np.array(sizes, np.int64), type))
         return made
@@ -76,6 +77,8 @@ class Leaves:
         return Linear(type, (Term(numbers),))
 
     def _size(self, port: Port, axis: int, low: int, high: int | None) -> int:
+        if low == high:
+            return low
         size = max(low, 1) + self.wish - 1 + (len(self.chosen) == self.longer)
         if (port, axis) in self.fixed:
             return self.fixed[port, axis]
@@ -98,9 +101,9 @@ def prove(ob: Obligation) -> Proof:
             failure = wanted  # the source does not allow these sizes
         else:
             worst = max(worst, _compared(ob, leaves, wanted))
-            sizes |= set(leaves.chosen)
+            sizes |= {*leaves.chosen, *leaves.asked}
             lines.append(f"{list(wanted.shape)}: {leaves.bases.equations} equations of weights")
-        if not leaves.chosen:
+        if not leaves.chosen + leaves.asked or -1 < plan[1] >= len(leaves.chosen) - 1:
             break
     if not lines:
         raise failure

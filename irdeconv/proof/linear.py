@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import FLOATS, MOVES, REFUSED
+from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED
 from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define, is_deconvolution
 from irdeconv.proof.language import evaluate, move
 from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved
@@ -23,6 +23,7 @@ from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
 from irdeconv.proof.weights import product
 
 MOST_SUMMED = 4096
+NUMBERS = {*FLOATS, *BITS}  # integers are equal modulo 2**n where they are equal
 
 
 class Fixed(NamedTuple):
@@ -148,7 +149,7 @@ class LinearWalk:
         if not isinstance(constant, Fixed) or (divides and value is b):
             raise Unproved(f"{layer} does not take a value times a constant")
         c = np.asarray(constant.given.array, np.float64)
-        if divides and (abs(np.frexp(c)[0]) != 0.5).any():
+        if divides and (value.type not in FLOATS or (abs(np.frexp(c)[0]) != 0.5).any()):
             raise Unproved(f"{layer} divides by other numbers than powers of 2")
         return scaled(value, 1 / c if divides else c)
 
@@ -159,7 +160,7 @@ class LinearWalk:
         mode = layer.attributes.get("auto_broadcast", "numpy")
         fits = mode == "numpy" or (mode == "none" and len({v.shape for v in values}) == 1)
         types = {v.type for v in values}
-        if not fits or len(types) > 1 or not types <= FLOATS.keys() or any(v.last for v in values):
+        if not fits or len(types) > 1 or not types <= NUMBERS or any(v.last for v in values):
             raise Unproved(f"{layer} is not followed for its types, shapes or activations")
         return [v.each(lambda a: np.broadcast_to(a, shape)) for v in values]
 
@@ -251,7 +252,7 @@ class LinearWalk:
 
     def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
         """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
-        if x.last or w.last or x.type != w.type or x.type not in FLOATS:
+        if x.last or w.last or x.type != w.type or x.type not in NUMBERS:
             raise Unproved(f"{layer} is not followed for its types or an activation before it")
         for base in self.bases.of(x):
             base.is_data |= base.values is None and base.block is None
@@ -352,7 +353,7 @@ def finished(value: Linear, kind: str, parameters: Sequence[float]) -> Linear:
 
 def scaled(value: Linear, factor: Array) -> Linear:
     """Return a value times a constant, which is broadcast to it."""
-    if value.last or value.type not in FLOATS:
+    if value.last or value.type not in NUMBERS:
         raise Unproved(f"{value.type} or an activation is multiplied")
     return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
 

@@ -9,6 +9,7 @@ whose taps coincide in the same way are one class, so few equations between weig
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -84,11 +85,6 @@ class Base:
     rows: int = 1
     inner: int = 1
 
-    def split(self, numbers: Array) -> tuple[Array, Array]:
-        """Return rows and places."""
-        rest, last = np.divmod(numbers - self.start, self.inner)
-        return rest % self.rows, rest // self.rows * self.inner + last
-
 
 class Rows(NamedTuple):
     """Element (row, place) is the sum of weights[row, c, t] * data[c, reads[place, t]].
@@ -104,13 +100,16 @@ class Rows(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Base, row and place of what each output is a multiple of; the factor is factor[scale]."""
+    """Base, row, place and factor (or one for all) of what each element is a multiple of."""
 
     owner: Array
     row: Array
     place: Array
-    scale: Array
     factor: Array
+
+    def factors(self) -> Array:
+        """Return the factor of each element."""
+        return np.broadcast_to(self.factor, self.row.shape)
 
 
 def room(shape: Iterable[int], most: int = LARGEST_ARRAY) -> int:
@@ -127,6 +126,7 @@ class Bases:
 
     all: list[Base] = field(default_factory=list)
     equations: int = 0
+    channels: int = 1
     tables: dict[int, Rows] = field(default_factory=dict)
 
     def add(self, shape: Ints, **what: Any) -> Array:
@@ -147,33 +147,45 @@ class Bases:
         numbers = self.add(values.shape, values=flat, stored=stored, rows=max(flat.size, 1))
         return Linear(given.type, (Term(np.where(values == 0, NONE, numbers)),))
 
-    def owners(self, index: Array) -> Array:
-        """Return which base each number is of; -1 for NONE."""
-        return np.searchsorted([b.start for b in self.all], index, "right") - 1
-
     def of(self, value: Linear) -> list[Base]:
         """Return the bases of a value."""
-        found = {int(b) for t in value.terms for b in np.unique(self.owners(t.number))}
-        return [self.all[b] for b in sorted(found) if b >= 0]
+        found = {b for t in value.terms for b in present(self.owners(t.number))}
+        return [self.all[b] for b in sorted(found)]
 
-    def atoms(self, term: Term) -> tuple[Array, Array, Array, Array]:
+    def owners(self, number: Array) -> Array:
+        """Return which base each number is of, -1 for NONE."""
+        return np.searchsorted([b.start for b in self.all], number, "right") - 1
+
+    def column(self, term: Term) -> Column:
+        """Return base, row and place of each element."""
+        number = term.number
+        owner = self.owners(number)
+        row, place = np.zeros_like(number), np.zeros_like(number)
+        for b in present(owner):
+            base, here = self.all[b], owner == b
+            rest, last = np.divmod(number[here] - base.start, base.inner)
+            row[here], place[here] = rest % base.rows, rest // base.rows * base.inner + last
+        return Column(owner, row, place, np.ones(1) if term.factor is None else term.factor)
+
+    def atoms(self, term: Term, *shape: int) -> tuple[Array, Array, Array, Array]:
         """Return place, channel, factor and symbol of each element of a term without blocks."""
-        shape, owners = term.number.shape, self.owners(term.number)
-        place, channel, symbol = np.full(shape, NONE), np.zeros(shape, int), np.zeros(shape, int)
-        factor = np.ones(shape)
-        for b in np.unique(owners[owners >= 0]):
-            base, here = self.all[b], owners == b
-            rows, places = base.split(term.number[here])
+        column = self.column(term)
+        owner, row, place = (a.reshape(shape) for a in column[:3])
+        channel, symbol, factor = np.zeros_like(row), np.zeros_like(row), np.ones(shape)
+        place = np.where(owner < 0, NONE, place)
+        for b in present(owner):
+            base, here = self.all[b], owner == b
             if base.block is not None:
                 raise Unproved("a convolution of a convolution is not followed")
-            place[here] = places + base.start if base.is_data else ONE
             if base.is_data:
-                channel[here] = rows
-            elif base.values is None:
-                symbol[here] = rows + base.start + 1
+                channel[here], place[here] = row[here], place[here] + base.start
+                continue
+            place[here] = ONE
+            if base.values is None:
+                symbol[here] = row[here] + base.start + 1
             else:
-                factor[here] = base.values[rows]
-        return place, channel, product(factor, term.factor), symbol
+                factor[here] = base.values[row[here]]
+        return place, channel, product(factor, column.factors().reshape(shape)), symbol
 
     def rows(self, number: int) -> Rows:
         """Return the elements of a base as sums of products."""
@@ -183,49 +195,44 @@ class Bases:
         return self.tables[number]
 
     def _plain(self, base: Base) -> Rows:
-        n = base.rows
-        own, none = np.arange(n).reshape(n, 1, 1), np.zeros((n, 1, 1), int)
+        n, none = base.rows, np.zeros((base.rows, 1, 1), int)
         if base.is_data:
-            places = np.arange(math.prod(base.shape) // n) + base.start
-            room((n, n))
-            return Rows(places[:, None], np.eye(n)[:, :, None], np.zeros((n, n, 1), int))
+            places, eye = np.arange(math.prod(base.shape) // n), np.zeros((room((n, n)) // n, n, 1))
+            eye[range(n), range(n)] = 1
+            return Rows(places[:, None] + base.start, eye, none)
         reads = np.full((1, 1), ONE)
-        if base.values is None:
-            return Rows(reads, np.ones((n, 1, 1)), own + base.start + 1)
-        return Rows(reads, base.values.reshape(n, 1, 1), none, base.stored)
+        if base.values is not None:
+            return Rows(reads, base.values.reshape(n, 1, 1), none, base.stored)
+        symbols = np.arange(n).reshape(n, 1, 1) + base.start + 1
+        return Rows(reads, np.ones((n, 1, 1)), symbols)
 
     def _expanded(self, block: Block) -> Rows:
         n, g, k, *space = block.data.shape
         m, at = block.filter.shape[1], _window(block.reads, space)
-        channels = self.channels()
-        reads, weights, symbols, plain = [np.zeros((n * len(at), 0), int)], [], [], True
-        for x in block.data.terms:
+        reads = [np.zeros((n * len(at), 0), int)]
+        made, plain = [np.zeros((2, g * m, self.channels, 0))], True
+        for x, w in itertools.product(block.data.terms, block.filter.terms):
             slots, channel, scale, seen = self._channels(x, n, g, k)
+            place, _, factor, symbol = self.atoms(w, g, m, k, at.shape[1])
+            if (place >= 0).any():
+                raise Unproved("data is multiplied by data")
+            taps = len(seen) * at.shape[1]
+            room((n * len(at), taps))
+            room((2, g * m, self.channels, taps))
             kept = np.flatnonzero(slots >= 0)
-            room((n * len(at), len(seen) * at.shape[1] * len(block.filter.terms)))
-            room((g * m, channels, len(seen) * at.shape[1] * len(block.filter.terms)))
-            for w in block.filter.terms:
-                place, _, factor, symbol = (a.reshape(g, m, k, -1) for a in self.atoms(w))
-                if (place >= 0).any():
-                    raise Unproved("data is multiplied by data")
-                made = np.zeros((2, g, m, channels, len(seen), at.shape[1]))
-                target = (kept // k, slice(None), channel[kept], slots[kept])
-                taken = (kept // k, slice(None), kept % k)
-                factor = np.where(place == NONE, 0, factor)[taken]
-                made[0][target] = product(factor, scale[kept][:, None, None])
-                made[1][target] = symbol[taken]
-                weights.append(made[0].reshape(g * m, channels, -1))
-                symbols.append(made[1].reshape(g * m, channels, -1).astype(int))
-                reads += [np.pad(p, ((0, 0), (0, 1)), constant_values=NONE)[:, at] for p in seen]
-                plain &= w.factor is None and bool((scale[kept] == 1).all())
+            both = np.zeros((2, g, m, self.channels, len(seen), at.shape[1]))
+            target = (kept // k, slice(None), channel[kept], slots[kept])
+            taken = (kept // k, slice(None), kept % k)
+            factor = np.where(place == NONE, 0, factor)[taken]
+            both[0][target] = product(factor, scale[kept][:, None, None])
+            both[1][target] = symbol[taken]
+            made.append(both.reshape(2, g * m, self.channels, taps))
+            reads += [p[:, at].reshape(n * len(at), -1) for p in seen]
+            plain &= w.factor is None and bool((scale[kept] == 1).all())
+        weights, symbols = np.concatenate(made, 3)
         stored = {b.stored for b in self.of(block.filter)} if plain else set()
-        joined = [r.reshape(n * len(at), r.shape[-1]) for r in reads]
-        return Rows(
-            np.concatenate(joined, 1),
-            np.concatenate(weights, 2),
-            np.concatenate(symbols, 2),
-            stored.pop() if len(stored) == 1 else None,
-        )
+        kind = stored.pop() if len(stored) == 1 else None
+        return Rows(np.concatenate(reads, 1), weights, symbols.astype(int), kind)
 
     def _channels(
         self, x: Term, n: int, g: int, k: int
@@ -234,9 +241,10 @@ class Bases:
 
         Channels of one group that read the same elements get different slots; -1 reads nothing.
         """
-        place, channel, factor, symbol = (
-            np.moveaxis(a.reshape(n, g * k, -1), 1, 0) for a in self.atoms(x)
-        )
+        shape = (n, g * k, math.prod(x.number.shape[3:]))
+        place, channel, factor, symbol = (a.swapaxes(0, 1) for a in self.atoms(x, *shape))
+        place = np.pad(place, ((0, 0), (0, 0), (0, 1)), constant_values=NONE)  # at position -1
+        channel, factor = (np.pad(a, ((0, 0), (0, 0), (0, 1))) for a in (channel, factor))
         slots, chosen, scale = np.full(g * k, -1), np.zeros(g * k, int), np.ones(g * k)
         alike: dict[bytes, int] = {}
         copies: Counter[tuple[int, int, int]] = Counter()
@@ -260,59 +268,42 @@ class Bases:
 
         `axis` is that of the data's channels; None: each element is a channel of its own.
         """
-        for base in self.all:
-            if base.is_data and axis is not None and axis < len(base.shape):
-                base.rows, base.inner = max(base.shape[axis], 1), math.prod(base.shape[axis + 1 :])
-            elif base.is_data:
-                base.rows, base.inner = 1, math.prod(base.shape)
+        for base in (b for b in self.all if b.is_data):
+            shape = (1, *base.shape) if axis is None or axis >= len(base.shape) else base.shape
+            at = 0 if shape is not base.shape else axis or 0
+            base.rows, base.inner = max(shape[at], 1), max(math.prod(shape[at + 1 :]), 1)
+        self.channels = max([b.rows for b in self.all if b.is_data], default=1)
         self.tables.clear()
-        columns = [self._column(t) for t in (*low.terms, *source.terms)]
+        columns = [self.column(t) for t in (*low.terms, *source.terms)]
+        columns = [Column(*(a.reshape(-1) for a in c)) for c in columns]
         first, inverse = distinct([a for c in columns for a in (c.owner, c.place)])
         patterns, kinds = self._patterns([(c.owner[first], c.place[first]) for c in columns])
         kinds = kinds[inverse]
-        outputs, _ = distinct([kinds, *(a for c in columns for a in (c.row, c.scale))])
+        outputs, _ = distinct([kinds, *(a for c in columns for a in (c.row, c.factor))])
         equations: dict[Group, list[Array]] = {}
         for number, groups in enumerate(patterns):
             chosen = outputs[kinds[outputs] == number]
             for group in groups:
                 equations.setdefault(group, []).append(chosen)
-        self.equations = len(equations)
-        solved = (
-            self._solved(group, np.concatenate(found), columns, len(low.terms))
-            for group, found in equations.items()
-        )
-        return max(solved, default=0.0)
+        self.equations, worst, count = len(equations), 0.0, len(low.terms)
+        for group, found in equations.items():
+            worst = max(worst, self._solved(group, np.concatenate(found), columns, count))
+        return worst
 
-    def _column(self, term: Term) -> Column:
-        number = term.number.reshape(-1)
-        owner, row, place = self.owners(number), np.zeros_like(number), np.zeros_like(number)
-        for b in np.unique(owner[owner >= 0]):
-            here = owner == b
-            row[here], place[here] = self.all[b].split(number[here])
-        factor = np.ones(1) if term.factor is None else term.factor.reshape(-1)
-        factor, scale = np.unique(factor, return_inverse=True)
-        return Column(owner, row, place, np.broadcast_to(scale.reshape(-1), row.shape), factor)
-
-    def _solved(self, group: Group, outputs: Array, columns: Sequence[Column], count: int) -> float:
+    def _solved(self, group: Group, every: Array, columns: Sequence[Column], count: int) -> float:
         """Compare the weights of a group's taps; the first `count` columns are the lowered side."""
-        used = [columns[j] for j in sorted({j for j, _, _ in group})]
-        outputs = outputs[distinct([a[outputs] for c in used for a in (c.row, c.scale)])[0]]
-        channels, worst = self.channels(), 0.0
-        size = max(MOST_TAPS // (channels * len(group)), 1)
-        for piece in np.array_split(outputs, -(-outputs.size // size)):
+        used = {j: (columns[j].row[every], columns[j].factors()[every]) for j, _, _ in group}
+        lead, _ = distinct([a for pair in used.values() for a in pair])
+        size, worst = max(MOST_TAPS // (self.channels * len(group)), 1), 0.0
+        for piece in np.array_split(lead, -(-lead.size // size)):
             sides: tuple[list[Part], list[Part]] = ([], [])
             for j, b, t in group:
-                table, row = self.rows(b), columns[j].row[piece]
+                table, (row, factor) = self.rows(b), (a[piece] for a in used[j])
                 both = (a[row, :, t] for a in (table.weights, table.symbols))
-                wide = [np.pad(a, ((0, 0), (0, channels - a.shape[1]))) for a in both]
-                factor = columns[j].factor[columns[j].scale[piece]]
+                wide = [np.pad(a, ((0, 0), (0, self.channels - a.shape[1]))) for a in both]
                 sides[j >= count].append(Part(wide[0], factor[:, None], wide[1], table.stored))
             worst = max(worst, compare(*sides))
         return worst
-
-    def channels(self) -> int:
-        """Return how many channels the data has."""
-        return max([b.rows for b in self.all if b.is_data], default=1)
 
     def _patterns(self, located: Sequence[tuple[Array, Array]]) -> tuple[list[list[Group]], Array]:
         """Return the taps that read one place together, for each way in which taps do so.
@@ -363,10 +354,18 @@ def _window(reads: Sequence[Array], space: Sequence[int]) -> Array:
     return at
 
 
+def present(owner: Array) -> list[int]:
+    """Return the bases that occur."""
+    found: list[int] = np.flatnonzero(np.bincount(owner.reshape(-1) + 1)[1:]).tolist()
+    return found
+
+
 def distinct(columns: Sequence[Array]) -> tuple[Array, Array]:
     """Return where each distinct row of some columns stands first, and which one each row is."""
     key = np.zeros(columns[0].shape, int)
     for c in columns:
+        if c.dtype.kind == "f":
+            c = np.unique(c, return_inverse=True)[1].reshape(c.shape)
         low, width = int(c.min()), int(c.max()) - int(c.min()) + 1
         if (int(key.max()) + 1) * width >= 2**63:
             key = np.unique(key, return_inverse=True)[1].reshape(-1)

@@ -88,3 +88,55 @@ def obligation(
         twins={Port(a): Port(b) for a, b in twins},
         fact=fact,
     )
+
+
+# A deconvolution of stride 2 and kernel 4, and its zero-insertion
+
+PADS = {"pads_begin": (2, 2), "pads_end": (2, 2)}
+ONES = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
+DATA = (2, 2, 3, 4)
+
+
+def weights(*shape: int, seed: int = 0) -> Any:
+    """Distinct integers but 0."""
+    count = int(np.prod(shape))
+    order = np.random.default_rng(seed).permutation(count) + 1
+    return (order * np.where(order % 2 == 0, 1, -1)).reshape(shape).astype(np.float32)
+
+
+def source(w: Any, **said: Any) -> tuple[Region, Port]:
+    """A deconvolution of the data; a filter of None is an input."""
+    r = Region()
+    x = r.parameter("x")
+    f = r.parameter("w") if w is None else r.const(w)
+    kind = "GroupConvolutionBackpropData" if w is not None and w.ndim == 5 else None
+    return r, r.add(kind or "ConvolutionBackpropData", x, f, **STEPS | said)
+
+
+def spread(r: Region, x: Port, shape: tuple[int, ...]) -> Port:
+    """Put a zero behind each element of both axes, then cut the last ones, then pad by 2."""
+    n, c, h, w = shape
+    y = r.add("Unsqueeze", x, np.array([3, 5]))
+    y = r.add(
+        "Pad", y, np.zeros(6, int), np.array([0, 0, 0, 1, 0, 1]), np.float32(0), pad_mode="constant"
+    )
+    y = r.add("Reshape", y, np.array([n, c, 2 * h, 2 * w]), special_zero=False)
+    ends = np.array([0, 0, 2, 2]), np.array([0, 0, 1, 1])
+    return r.add("Pad", y, *ends, np.float32(0), pad_mode="constant")
+
+
+def lowered(w: Any, shape: tuple[int, ...] = DATA) -> tuple[Region, Port]:
+    """The same by zero-insertion; a filter of None is an input that is reversed in the graph."""
+    r = Region()
+    y = spread(r, r.parameter("x"), shape)
+    if w is None:
+        back = -np.ones(2, int)
+        f = r.add("Slice", r.parameter("w"), back, np.full(2, -(2**31)), back, np.array([2, 3]))
+        f = r.add("Transpose", f, np.array([1, 0, 2, 3]))
+    else:
+        f = r.const(np.flip(w, (2, 3)).swapaxes(0, 1))
+    return r, r.add("Convolution", y, f, **ONES)
+
+
+def obliged(a: Any, b: Any, data: Shape = DATA, *more: Shape, type: str = "f32") -> Obligation:
+    return obligation(a, b, [(shape, type) for shape in (data, *more)])
