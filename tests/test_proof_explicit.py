@@ -24,8 +24,6 @@ from support.proof_models import (
     weights,
 )
 
-STEPS = {"strides": (2, 2), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
-
 
 def test_zero_insertion() -> None:
     w = weights(2, 3, 4, 4)

@@ -19,8 +19,6 @@ from support.proof_models import (
     weights,
 )
 
-STEPS = {"strides": (2, 2), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
-
 # Weights that are rounded
 
 

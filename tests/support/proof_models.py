@@ -92,6 +92,7 @@ def obligation(
 
 # A deconvolution of stride 2 and kernel 4, and its zero-insertion
 
+STEPS = {"strides": (2, 2), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
 PADS = {"pads_begin": (2, 2), "pads_end": (2, 2)}
 ONES = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
 DATA = (2, 2, 3, 4)
