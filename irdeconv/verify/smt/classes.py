@@ -1,15 +1,15 @@
 """An obligation, taken apart: classes of outputs, what both sides read for each, axis by axis.
 
 A class holds the outputs whose position along each axis is P*q + r, for one r per axis; P is found
-by the walk, which asks for more where channels depend on the position. In a class what is read
-along one axis does not depend on the other axes.
+by the walk, which asks for more where channels depend on the position. Where they depend on the
+position plus a size that is open, that sum is P*q + r. In a class what is read along one axis does
+not depend on the other axes.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from irdeconv.verify.smt import sizes
 from irdeconv.verify.smt.meaning import Meaning, is_deconvolution
 from irdeconv.verify.smt.operations import RULES
 from irdeconv.verify.smt.reading import (
+    POSITION,
     BackwardWalk,
     Component,
     ConstantPart,
@@ -34,7 +35,6 @@ from irdeconv.verify.smt.terms import Condition, SizeTerm, equal, term, variable
 
 MOST_CLASSES = 1 << 10
 MOST_CHANNELS = 1 << 16
-_POSITION = re.compile(r"[oqt](\d+)")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class TapReading:
 class AxisReadings:
     """What is read along an axis for the output at `position`: by part, then by tap.
 
+    The position is `period` times the variable, plus `rest`, less `shift`.
+
     `constants` has the conditions of every constant part. `size` is the output's, `inputs` the
     data's size on this axis; `variable` names q, or the position itself.
     """
@@ -56,6 +58,7 @@ class AxisReadings:
     axis: int
     period: int
     rest: int
+    shift: SizeTerm
     variable: str
     position: SizeTerm
     size: SizeTerm
@@ -93,6 +96,7 @@ class EqualityProblem:
     output: Dims
     data: Dims
     periods: dict[int, int] = field(default_factory=dict)
+    shifts: dict[int, SizeTerm] = field(default_factory=dict)
 
     @staticmethod
     def of(ob: Obligation) -> EqualityProblem:
@@ -144,14 +148,17 @@ class EqualityProblem:
                 made = [self._class(r) for r in rests]
                 break
             except SplitNeeded as e:
-                match = _POSITION.fullmatch(e.name)
-                if match is None or e.name[0] == "t":
-                    raise Unproved(f"channels depend on {e.name}") from None
-                self._split(int(match[1]), e.by)
+                if e.name[0] == "t":
+                    raise Unproved("channels depend on taps") from None
+                self._split(int(e.name[1:]), e.by, e.shift)
         yield from made
 
-    def _split(self, family: int, by: int) -> None:
+    def _split(self, family: int, by: int, shift: SizeTerm) -> None:
         """Look at every so many positions of an axis apart; for 0 at each position."""
+        if shift != 0:
+            if family in self.periods or _family(shift) is not None:
+                raise Unproved("channels depend on positions and sizes")
+            self.shifts[family] = shift
         now, size = self.periods.get(family, 1), self.output[self.axis(family)].known
         if not by and (size is None or now >= size):
             raise Unproved(f"channels depend on the position o{family}")
@@ -161,10 +168,17 @@ class EqualityProblem:
         """Return an axis of data and output: that of the batch for 0, then spatial ones."""
         return self.found.layout[family + (family > 0)]
 
+    def _position(self, family: int, name: str, rest: int) -> SizeTerm:
+        """Return P*q + r, or that less the shift."""
+        p, size = self.periods.get(family, 1), self.output[self.axis(family)].known
+        if family in self.shifts:
+            return variable(name) * p + rest - self.shifts[family]
+        return variable(name, 0, None if size is None else (size - 1 - rest) // p) * p + rest
+
     def _rests(self, family: int) -> range:
         """Return the remainders that there are on an axis."""
         period, size = self.periods.get(family, 1), self.output[self.axis(family)].known
-        return range(period if size is None else min(period, size))
+        return range(period if size is None or family in self.shifts else min(period, size))
 
     def _class(self, rests: Sequence[int]) -> OutputsOfClass:
         names, positions = [], []
@@ -172,9 +186,7 @@ class EqualityProblem:
         for f, rest in enumerate(rests):
             p = self.periods.get(f, 1)
             names.append(f"o{f}" if p == 1 else f"q{f}")
-            size = self.output[self.axis(f)].known
-            last = None if size is None else (size - 1 - rest) // p
-            positions.append(variable(names[f], 0, last) * p + rest)
+            positions.append(self._position(f, names[f], rest))
             index[self.axis(f)] = positions[f]
         ob, walks = self.obligation, []
         for side, port in ((self.source, ob.wanted), (self.lowered, ob.output)):
@@ -216,6 +228,7 @@ class EqualityProblem:
             family,
             self.periods.get(family, 1),
             rest,
+            self.shifts.get(family, term(0)),
             name,
             position,
             self.output[axis],
@@ -243,7 +256,7 @@ def _of_family(conditions: Sequence[Condition], family: int) -> tuple[Condition,
 
 def _family(value: SizeTerm) -> int | None:
     """Return the axis whose position or tap a term depends on."""
-    found = {int(m[1]) for m in map(_POSITION.fullmatch, value.variables) if m}
+    found = {int(m[1]) for m in map(POSITION.fullmatch, value.variables) if m}
     if len(found) > 1:
         raise Unproved("an axis of the output is mixed with another one")
     return next(iter(found), None)

@@ -233,7 +233,7 @@ def _names(axis: AxisReadings, sources: int) -> list[str]:
 
 def _position(axis: AxisReadings) -> list[str]:
     """Declare the output's position."""
-    lines = [f"(declare-const {axis.variable} Int)", f"(assert (>= {axis.variable} 0))"]
+    lines = [f"(declare-const {axis.variable} Int)", f"(assert (>= {axis.position.text} 0))"]
     return [*lines, f"(assert (< {axis.position.text} {axis.size.text}))"]
 
 

@@ -9,6 +9,7 @@ variable for the tap of each axis, and its weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,15 +26,16 @@ from irdeconv.verify.smt.terms import (
 
 Component = SizeTerm | Array
 Function = tuple[str, tuple[float, ...]]
+POSITION = re.compile(r"[oqt](\d+)")  # variables of positions and taps, by their axis
 MOST_READ = 5000  # layers that are read for one class of outputs
 
 
 class SplitNeeded(Exception):
-    """A position must be written as `by` times a variable plus a constant; 0: be constant."""
+    """A position plus `shift` must be `by` times a variable plus a constant; 0: be constant."""
 
-    def __init__(self, name: str, by: int) -> None:
+    def __init__(self, name: str, by: int, shift: SizeTerm) -> None:
         super().__init__(name, by)
-        self.name, self.by = name, by
+        self.name, self.by, self.shift = name, by, shift
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,14 @@ def fixed(component: Component) -> Array | int:
     if component.known is not None:
         return component.known
     for atom in component.parts:
-        for inner in atom.terms[0].parts if atom.kind == "mod" else ():
-            if inner.kind == "var":
-                raise SplitNeeded(inner.name, atom.by)
+        for inner, factor in atom.terms[0].parts.items() if atom.kind == "mod" else ():
+            if POSITION.fullmatch(inner.name):
+                rest = atom.terms[0] - SizeTerm({inner: factor}, atom.terms[0].constant)
+                shift = rest if factor == 1 else term(0)
+                raise SplitNeeded(inner.name, atom.by, shift)
     for atom in component.parts:
-        if atom.kind == "var":
-            raise SplitNeeded(atom.name, 0)
+        if POSITION.fullmatch(atom.name):
+            raise SplitNeeded(atom.name, 0, term(0))
     raise Unproved(f"channels depend on the position {component.text}")
 
 

@@ -83,15 +83,17 @@ class Samples:
     def _positions(self, axis: AxisReadings, sizes: Mapping[str, Any]) -> Array:
         """Return values of the axis' variable that give positions of the output."""
         size = int(axis.size.value(sizes))
-        count = max(-(-(size - axis.rest) // axis.period), 0)
+        shift = int(axis.shift.value(sizes))
+        first = -((axis.rest - shift) // axis.period)
+        count = max(-((axis.rest - shift - size) // axis.period) - first, 0)
         if count <= MOST_POSITIONS:
             chosen: Array = np.arange(count)
         else:
             ends = np.arange(MOST_POSITIONS // 2)
             chosen = np.concatenate([ends, count - 1 - ends])
-        more = [s[axis.variable] for s in self.given if axis.variable in s]
+        more = [s[axis.variable] - first for s in self.given if axis.variable in s]
         extra = [v for v in more if 0 <= v < count]
-        return np.unique(np.concatenate([chosen, np.array(extra, np.int64)]))
+        return first + np.unique(np.concatenate([chosen, np.array(extra, np.int64)]))
 
 
 def _choice(size: SizeTerm, rng: np.random.Generator, top: int) -> int:

@@ -152,6 +152,9 @@ class ReadSide:
             self._rounds_one_way(layer, given[0].array)
         made = arrays.arithmetic(layer, given)
         if made.dtype == object:
+            known = [v.known for v in map(term, made.reshape(-1).tolist())]
+            if any(v is not None and not -(2**31) <= v < 2**31 for v in known):
+                raise Unproved(f"{layer} computes an integer beyond 32 bits")
             named = [self._named(v, layer) for v in made.reshape(-1).tolist()]
             made = np.array([*named, None], object)[:-1].reshape(made.shape)
         return PlainValue(made)
