@@ -30,6 +30,15 @@ _KNOWN = {
     "output_maps",
     "irdeconv": "strides dilations",
 }
+OPSET = "opset([1-9]|1[0-6])"
+_VERSIONS = {
+    "opset": OPSET,
+    "onednn_graph": "onednn_graph_1",
+    "onnx_opset": "onnx_opset(1|11|22)",
+    "com.ms.internal.nhwc": "com.ms.internal.nhwc_(1|11)",
+    "tensorrt": "tensorrt",
+    "irdeconv": "irdeconv_1",
+}
 _TYPES = {
     "ConvolutionBackpropData": ("opset",),
     "GroupConvolutionBackpropData": ("opset",),
@@ -72,7 +81,9 @@ class LayerDefinition:
 
 def family(layer: Layer) -> str | None:
     """Return the dialect of a deconvolution, None where the layer is none."""
-    return next((f for f in _TYPES.get(layer.type, ()) if layer.version.startswith(f)), None)
+    version = layer.version.removesuffix("/document")
+    kinds = (f for f in _TYPES.get(layer.type, ()) if re.fullmatch(_VERSIONS[f], version))
+    return next(kinds, None)
 
 
 def is_deconvolution(layer: Layer) -> bool:
@@ -94,7 +105,7 @@ def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
 def define(layer: Layer, rank: int) -> LayerDefinition:
     """Return what a deconvolution or convolution of data of a rank means; Unproved for others."""
     kind, n = family(layer), rank - 2
-    if layer.type in CONVOLUTIONS and layer.version.startswith("opset"):
+    if layer.type in CONVOLUTIONS and re.fullmatch(OPSET, layer.version):
         return _convolution(layer, n)
     if kind is None or n < 1:
         raise Unproved(f"{layer} of version {layer.version} and rank {rank} is no deconvolution")
@@ -105,8 +116,8 @@ def define(layer: Layer, rank: int) -> LayerDefinition:
         names = {k.removeprefix("num_"): v for k, v in names.items()}
         layer = replace(layer, attributes=names)
     unknown = set(layer.attributes) - set(_KNOWN[kind].split())
-    if unknown:
-        raise Unproved(f"{layer} has the attribute {min(unknown)}, which is not known here")
+    if unknown or layer.rest:
+        raise Unproved(f"{layer} has {min(unknown, default='a part')}, which is not known here")
     d = _RULES[kind](layer, n)
     if min((*d.strides, *d.dilations, d.groups or 1)) < 1:
         raise Unproved(f"{layer} has a stride, dilation or number of groups below 1")
@@ -267,7 +278,7 @@ def _convolution(layer: Layer, n: int) -> LayerDefinition:
     begin, end = ints(layer, "pads_begin", n), ints(layer, "pads_end", n)
     known = {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}
     mode = _one_of(layer, "auto_pad", ("explicit", "valid", "same_upper", "same_lower", "notset"))
-    if set(layer.attributes) - known or n < 1 or min((*steps[0], *steps[1])) < 1:
+    if set(layer.attributes) - known or layer.rest or n < 1 or min((*steps[0], *steps[1])) < 1:
         raise Unproved(f"{layer} has attributes that are not understood")
 
     def window(a: int, size: Size, kernel: int, wanted: Size | None) -> tuple[Size, Size]:

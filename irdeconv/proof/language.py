@@ -356,6 +356,11 @@ def _call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
     return c, run, ports
 
 
+def need_listed(layer: Layer) -> None:
+    """Raise Unproved unless type, version and attributes of a layer are in the list."""
+    _call(layer)
+
+
 def output_type(layer: Layer, types: Sequence[str]) -> str:
     """Return the element type of the outputs by those of the inputs; Unproved where they misfit."""
     (c, _, ports), kind, plain = _call(layer), layer.type, {*FLOATS, *BITS, "boolean"}

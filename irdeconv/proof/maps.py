@@ -86,8 +86,9 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
-    blocks are counted through. `bias` has a number for each element of the table; then comes the
-    `activation`, its name and parameters.
+    blocks are counted through. `bias` has a number for each element of the table (with
+    `bias_numbered` that of an element of an input); then comes the `activation`, its name and
+    parameters.
     """
 
     type: str | None
@@ -95,6 +96,7 @@ class View:
     axes: tuple[Axis, ...]
     blocks: tuple[KernelSums, ...] | None = None
     bias: Array | None = None
+    bias_numbered: bool = False
     activation: tuple[Any, ...] = ()
 
     @property
@@ -112,7 +114,8 @@ class View:
 class Reference:
     """A deconvolution by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
 
-    `bias` has one number per output channel; then comes the `activation`.
+    `bias` has one number per output channel (with `bias_numbered` that of an element of an input);
+    then comes the `activation`.
     """
 
     layer: Layer
@@ -123,6 +126,7 @@ class Reference:
     numbered: bool
     windows: tuple[tuple[Size, Size], ...]
     bias: Array | None = None
+    bias_numbered: bool = False
     activation: tuple[Any, ...] = ()
 
 
@@ -133,6 +137,7 @@ class MapComparison:
     case: Case
     wanted: Reference
     view: View
+    halves: bool = False  # whether weights are stored in f16
     maps: dict[str, None] = field(default_factory=dict)
     rounding: float = 0.0
 
@@ -187,6 +192,8 @@ class MapComparison:
         bias, wanted = self.view.bias, self.wanted.bias
         if (bias is None) != (wanted is None):
             raise Unproved("the bias is missing" if bias is None else "there is a bias too many")
+        if self.view.bias_numbered != self.wanted.bias_numbered:
+            raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
             found = bias.transpose(digits).reshape(shape)
             right = wanted.reshape((-1,) + (1,) * (len(shape) - 1))
@@ -332,7 +339,7 @@ class MapComparison:
             return
         if self.wanted.numbered:
             raise Unproved(f"{what} are other ones")
-        self.rounding = max(self.rounding, rounding(parts, wanted, what))
+        self.rounding = max(self.rounding, rounding(parts, wanted, self.halves, what))
 
 
 def _met(out: Axis, read: Read, residue: int, i: Expr, t: int) -> tuple[Size, list[Size]]:
@@ -354,17 +361,19 @@ def last(array: Array, places: Sequence[int]) -> Array:
 
 
 def _same_parameter(a: Any, b: Any) -> bool:
-    """Return whether two parameters are the same number, an attribute's in the other one's type."""
-    a, b = (np.asarray(v) for v in (a, b))
-    narrow = min(a.dtype, b.dtype, key=lambda t: t.itemsize)
-    return bool(a.astype(narrow) == b.astype(narrow))
+    """Return whether two parameters are the same; an attribute is rounded to the other's type."""
+    kinds = {p.dtype for p in (a, b) if isinstance(p, np.ndarray)}
+    if len(kinds) == 2:
+        return False
+    a, b = (np.asarray(p, *kinds) for p in (a, b))
+    return bool(a == b)
 
 
-def rounding(parts: list[Array], wanted: Array, what: str) -> float:
+def rounding(parts: list[Array], wanted: Array, halves: bool, what: str) -> float:
     """Return how far weights are relatively from the wanted ones where they differ by rounding.
 
-    A single weight may be the wanted one in f16; the sum of several may have been rounded to the
-    wanted one. Unproved for any other difference.
+    With `halves` a single weight may be the wanted one in f16; the sum of several may have been
+    rounded to the wanted one. Unproved for any other difference.
     """
     if wanted.dtype.kind != "f":
         raise Unproved(f"{what} are other ones")
@@ -377,7 +386,8 @@ def rounding(parts: list[Array], wanted: Array, what: str) -> float:
         total, right = sum(Fraction(float(p[at])) for p in parts), Fraction(float(wanted[at]))
         near = len(parts) > 1 and np.isfinite(low[at]) and np.isfinite(high[at])
         near = near and Fraction(float(low[at])) < total < Fraction(float(high[at]))
-        if total != right and not near and (len(parts) > 1 or parts[0][at] != half[at]):
+        is_half = halves and len(parts) == 1 and parts[0][at] == half[at]
+        if total != right and not near and not is_half:
             raise Unproved(f"{what} are other ones: {float(total)}, not {float(right)}")
         largest = max(largest, float(abs(total - right) / abs(right)) if right else 0.0)
     return largest

@@ -20,7 +20,7 @@ MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST_SIZE = 2**24  # open sizes go up to here
 
-Monomial = tuple[str, ...]
+Monomial = tuple[tuple[int, str], ...]  # symbols: a number of its own, and its name
 Size = Any  # int or Expr
 
 
@@ -75,6 +75,14 @@ class Expr:
     def __abs__(self) -> Size:
         return self if self >= 0 else -self
 
+    def __rfloordiv__(self, other: Any) -> Size:
+        raise Unproved(f"the division of {other} by {self} is not followed")
+
+    __rmod__ = __rfloordiv__
+
+    def __bool__(self) -> bool:
+        return not self.case.same(self)
+
     def __ge__(self, other: Any) -> bool:
         return self.case.decide(self - other)
 
@@ -96,7 +104,7 @@ class Expr:
         return hash((tuple(self.terms.items()), self.constant))
 
     def __str__(self) -> str:
-        parts = [f"{c:+d}*{'*'.join(m)}" for m, c in self.terms.items()]
+        parts = [f"{c:+d}*{'*'.join(name for _, name in m)}" for m, c in self.terms.items()]
         parts += [f"{self.constant:+d}"] * (self.constant != 0)
         return "".join(parts).replace("+1*", "+").replace("-1*", "-").removeprefix("+")
 
@@ -115,16 +123,13 @@ class Case:
 
     def __init__(self, answers: tuple[bool, ...] = ()) -> None:
         self.facts: list[Expr] = []
-        self.names: set[str] = set()
+        self.count = 0
         self.answers, self.asked = answers, 0
         self.others: list[tuple[bool, ...]] = []
-        self.quotients: dict[tuple[str, int], Expr] = {}
+        self.quotients: dict[Any, Expr] = {}
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
         """Return a new symbol for an integer from `low` to `high` (None: LARGEST_SIZE)."""
-        while name in self.names:  # layers may share a name
-            name += "'"
-        self.names.add(name)
         made = self.free(name)
         self.facts += [
             made - low,
@@ -133,8 +138,9 @@ class Case:
         return made
 
     def free(self, name: str) -> Expr:
-        """Return a symbol of which nothing is known."""
-        return Expr(self, {(name,): 1}, 0)
+        """Return a new symbol of which nothing is known; several may have the same name."""
+        self.count += 1
+        return Expr(self, {((self.count, name),): 1}, 0)
 
     def quotient(self, e: Expr, divisor: Any) -> Size:
         """Return floor(e / divisor) for a positive integer."""
@@ -145,7 +151,7 @@ class Case:
         rest = e - whole * c
         if not isinstance(rest, Expr):
             return whole  # 0 <= rest < c
-        key = (str(rest), c)
+        key = (tuple(rest.terms.items()), rest.constant, c)
         if key not in self.quotients:
             q = self.quotients[key] = self.free(f"floor(({rest})/{c})")
             self.facts += [rest - q * c, q * c + (c - 1) - rest]

@@ -5,13 +5,14 @@ Each function takes the case of the sizes, the layer, and its inputs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from irdeconv.proof.definition import define, ints
+from irdeconv.proof.definition import OPSET, define, ints
 from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, last
 from irdeconv.proof.model import Array, Layer, TypedArray
 from irdeconv.proof.sizes import Case, Expr
@@ -172,7 +173,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         rows = zip(biases, tables, strict=True)
         bias = np.concatenate([np.zeros(t.shape) if b is None else b for b, t in rows], digit)
     found = None if pattern.blocks is None else tuple(blocks)
-    return View(pattern.type, table, tuple(axes), found, bias, views[0].activation)
+    return View(pattern.type, table, tuple(axes), found, bias, activation=views[0].activation)
 
 
 def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
@@ -232,12 +233,13 @@ def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
         along = [i for i, n in enumerate(shape) if n != 1]
         plain = len(shape) == rank and along in ([], [at]) and c.size in (1, count)
         need(plain and x.bias is None and not x.activation, f"{layer} adds no bias")
-        return replace(x, bias=np.broadcast_to(c.reshape(-1), (count,)))
+        values = np.broadcast_to(c.reshape(-1), (count,))
+        return replace(x, bias=values, bias_numbered=is_numbered)
     bias = spread(layer, x, c)
     if not is_numbered and not c.any():
         return x
     need(x.bias is None and not x.activation and x.blocks is not None, f"{layer} adds no bias")
-    return replace(x, bias=bias)
+    return replace(x, bias=bias, bias_numbered=is_numbered)
 
 
 def _multiply(case: Case, layer: Layer, a: Any, b: Any) -> View:
@@ -256,12 +258,17 @@ def _same_type(case: Case, layer: Layer, x: View) -> View:
 
 
 def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
+    listed = ("min", "max") if layer.type == "Clamp" else ()
+    known = re.fullmatch(OPSET, layer.version) and set(layer.attributes) == set(listed)
+    need(known and not layer.rest, f"{layer} of version {layer.version} is not understood")
     need(not x.activation, f"{layer} is a second activation")
-    found = [elements(p) for p in parameters]
-    if layer.type == "Clamp":
-        found = [np.asarray(float(layer.attributes[k])) for k in ("min", "max")]
-    need(all(p.size == 1 for p in found), f"the parameters of {layer} are no scalars")
-    return replace(x, activation=(layer.type, *(p.reshape(()) for p in found)))
+    need(all(p.type == x.type for p in parameters), f"{layer} mixes element types")
+    found: list[Any] = [float(layer.attributes[name]) for name in listed]
+    found += [elements(p) for p in parameters]
+    need(all(np.size(p) == 1 for p in found), f"the parameters of {layer} are no scalars")
+    need(not any(isinstance(p, Numbers) for p in parameters), f"{layer}: a computed parameter")
+    found = [p if isinstance(p, float) else p.reshape(()) for p in found]
+    return replace(x, activation=(layer.type, *found))
 
 
 def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES
+from irdeconv.proof.call import MOVES, RULES
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
@@ -34,6 +34,7 @@ from irdeconv.proof.views import (
     vector,
 )
 
+MOST_LAYERS = 5000
 REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
@@ -69,16 +70,19 @@ def prove(ob: Obligation) -> Proof:
 def _compared(walk: RegionWalk) -> MapComparison:
     """Evaluate both sides, the one with the deconvolution first, and compare them."""
     ob, images = walk.ob, set(walk.ob.twins.values())
-    sides = [
+    sides: list[tuple[Model, Port, Callable[[Port], Port | None]]] = [
         (ob.source, ob.wanted, lambda p: p if p in images else None),
         (ob.lowered, ob.output, ob.twins.get),
     ]
     if not any(is_deconvolution(ob.source.layers[i]) for i in region(*sides[0])):
         sides.reverse()
+        walk.raised = True
     first, second = (walk.value(*side) for side in sides)
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one deconvolution against what took its place")
-    comparison = MapComparison(walk.case, first, second)
+    layers = [m.layers[i] for m, end, leaf in sides for i in region(m, end, leaf)]
+    halves = any(y.elements is not None and y.elements.type == "f16" for y in layers)
+    comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
 
@@ -95,6 +99,8 @@ def region(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> l
         if port.layer in found or (leaf(port) is not None and not is_constant(model, port)):
             continue
         found.add(port.layer)
+        if len(found) > MOST_LAYERS:
+            raise Unproved(f"what was rewritten has more than {MOST_LAYERS} layers")
         stack += model.of(port).inputs
     return sorted(found)
 
@@ -121,6 +127,7 @@ class RegionWalk:
     leaves: dict[Port, Leaf] = field(default_factory=dict)
     vectors: dict[Port, Array] = field(default_factory=dict)
     roles: dict[Port, Any] = field(default_factory=dict)
+    raised: bool = False  # whether the deconvolution is in the lowered model
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
         """Return what a value is, evaluating its region layer by layer."""
@@ -161,7 +168,7 @@ class RegionWalk:
             return leaf
         if leaf.port not in self.vectors:
             name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-            symbols = [self.case.symbol(f"{name}:{i}") for i in range(count)]
+            symbols = [self.case.symbol(f"{name}:{i}", -LARGEST_SIZE) for i in range(count)]
             self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
         return TypedArray(self.vectors[leaf.port], leaf.type)
 
@@ -171,6 +178,8 @@ class RegionWalk:
             return [layer.elements]
         if is_deconvolution(layer):
             return [self.deconvolution(layer, inputs)]
+        if layer.type in RULES:
+            language.need_listed(layer)
         if layer.type == "ShapeOf":
             x = inputs[0]
             if isinstance(x, Reference):
@@ -227,13 +236,17 @@ class RegionWalk:
             if d.pads is not None:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
-            if self.case.implies(-1 - out):
+            if self.raised:
+                self.need(self.case.implies(out), f"{layer} may have no output")
+            elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
             windows.append((begin, out))
-        bias = None if d.bias is None else elements(others[d.bias - 1]).reshape(-1)
+        given = None if d.bias is None else others[d.bias - 1]
+        bias = None if given is None else elements(given).reshape(-1)
         last = (d.activation[0], *d.activation[1]) if d.activation else ()
-        found = (weights, isinstance(filter, Numbers), tuple(windows), bias, last)
+        ends = (bias, isinstance(given, Numbers), last)
+        found = (weights, isinstance(filter, Numbers), tuple(windows), *ends)
         return Reference(layer, d, data.type, data.shape, *found)
 
     def need(self, holds: bool, text: str) -> None:

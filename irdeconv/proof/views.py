@@ -171,24 +171,26 @@ def taken(view: View, a: int, places: Array) -> View:
 def padded(case: Case, view: View, rows: Sequence[tuple[Size, Size]]) -> View:
     """Return a view with zeros before and behind each axis; negative numbers cut off."""
     need(len(rows) == len(view.axes), f"{len(rows)} pads for {len(view.axes)} axes")
-    for a, (begin, end) in enumerate(rows):
-        axis = view.axes[a]
+    for place, (begin, end) in enumerate(rows):
+        axis = view.axes[place]
         if type(begin) is type(end) is int and begin == end == 0:
             continue
         length = axis.length + begin + end
-        need(case.implies(length), f"more than there is may be cut off: {begin} and {end}")
+        parts = (length, axis.length + begin, axis.length + end)
+        cuts = f"more than there is may be cut off: {begin} and {end}"
+        need(all(map(case.implies, parts)), cuts)
         if axis.coordinate is None:
             need(type(begin) is type(end) is int, "pads of channels are open")
             need(max(abs(begin), abs(end)) <= MOST_IN_TABLE, f"pads of {begin} and {end}")
-            view = taken(view, a, np.arange(-begin, axis.length + end))
+            view = taken(view, place, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
         new = (axis.shift, axis.shift + axis.length)
-        known = str(new) in map(str, axis.bounds)
+        known = any(all(map(case.is_zero, (a - new[0], b - new[1]))) for a, b in axis.bounds)
         bounds = axis.bounds if shrinks or known else (*axis.bounds, new)
         axis = replace(axis, length=length, shift=axis.shift - begin, bounds=bounds)
-        view = with_axis(view, a, axis)
+        view = with_axis(view, place, axis)
     return view
 
 
