@@ -340,7 +340,7 @@ def _range(c: Call, *ends: TypedArray) -> Array:
 op("ShapeOf-1 | ShapeOf-3 output_type=i64", moves=False)(lambda c, x: np.array(x.shape, np.int64))
 
 
-def _call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
+def listed_call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
     """Return a layer with its attributes, its rule, and the ports of this."""
     number = re.fullmatch("opset([1-9]|1[0-6])|irdeconv_1", layer.version)
     opset = int(number[1] or 0) if number else -1
@@ -356,14 +356,9 @@ def _call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
     return c, run, ports
 
 
-def need_listed(layer: Layer) -> None:
-    """Raise Unproved unless type, version and attributes of a layer are in the list."""
-    _call(layer)
-
-
 def output_type(layer: Layer, types: Sequence[str]) -> str:
     """Return the element type of the outputs by those of the inputs; Unproved where they misfit."""
-    (c, _, ports), kind, plain = _call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
+    (c, _, ports), kind, plain = listed_call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
     shared = {t for p, t in enumerate(types) if p in ports or (kind == "Pad" and p == 3)}
     known = {*plain, *PACKED} if kind == "Convert" else plain
     c.need({*types} <= known and len(shared) <= 1, f"inputs of the types {', '.join(types)}")
@@ -388,7 +383,7 @@ def _run(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
 
 def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
     """Return the values of a layer's outputs; Unproved where they do not follow."""
-    types, (c, run, ports) = [x.type for x in inputs], _call(layer)
+    types, (c, run, ports) = [x.type for x in inputs], listed_call(layer)
     c = c._replace(types=types, type=output_type(layer, types))
     outs = _run(c, run, [x.array if p in ports else x for p, x in enumerate(inputs)])
     return [TypedArray(x, c.type) for x in outs]
@@ -399,7 +394,7 @@ def move(layer: Layer, index: Sequence[Array], rest: Sequence[TypedArray]) -> li
 
     `index` are those of the ports in MOVES, `rest` the values of the others; Unproved as above.
     """
-    (c, run, ports), numbers, others = _call(layer), iter(index), iter(rest)
+    (c, run, ports), numbers, others = listed_call(layer), iter(index), iter(rest)
     c.need(layer.type in MOVES, "it does not only move elements")
     inputs = [next(numbers if p in ports else others) for p in range(len(index) + len(rest))]
     return _run(c._replace(nothing=-1), run, inputs)

@@ -179,7 +179,7 @@ class RegionWalk:
         if is_deconvolution(layer):
             return [self.deconvolution(layer, inputs)]
         if layer.type in RULES:
-            language.need_listed(layer)
+            language.listed_call(layer)
         if layer.type == "ShapeOf":
             x = inputs[0]
             if isinstance(x, Reference):
