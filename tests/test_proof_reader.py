@@ -88,6 +88,11 @@ REFUSED = {
     "data_twice": ('<data auto_broadcast="numpy"/>', "<data/><data/>", "two <data>"),
     "doctype": ("<net ", '<!DOCTYPE net [<!ENTITY a "b">]><net ', "DOCTYPE"),
     "other_element": ("<layer id=", '<lair id="9"/><layer id=', "no <layer>"),
+    "no_precision": (' precision="FP32"/></output>', "/></output>", "is not read"),
+    "precision": ('precision="FP32"/></output>', 'precision="f32"/></output>', "is not read"),
+    "dim": ('<port id="3"/>', '<port id="3"><dim>-2</dim></port>', "is not read"),
+    "opset": ('type="Const" version="opset1"', 'type="Const" version="opset18"', "opset18"),
+    "parameter_type": ('element_type="f32"/>', 'element_type=" f32"/>', "no element type"),
     "other_port": ('<port id="7"/>', '<port id="7"/><foo id="9"/>', "no <port>"),
     "constant_by_another_name": ('type="Const"', 'type="Constant"', "weights file"),
     "weights_of_another": (
@@ -208,7 +213,8 @@ def body(of: str, ids: tuple[int, int], constant: str = "1") -> str:
         f'<layer id="2" name="{of}" type="TensorIterator" version="opset1"><port_map>'
         f'<input external_port_id="{port}" internal_layer_id="{number["x"]}"/>'
         f'<output external_port_id="{port + 1}" internal_layer_id="{number["r"]}"/></port_map>'
-        f'<input><port id="{port}"/></input><output><port id="{port + 1}"/></output>'
+        f'<input><port id="{port}"/></input>'
+        f'<output><port id="{port + 1}" precision="FP32"/></output>'
         f"<body><layers>{layers}</layers><edges>{edges}</edges></body></layer>"
     )
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from irdeconv.proof import explicit
+from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
@@ -83,7 +83,7 @@ def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
-    provers: Sequence[Prover] = (explicit.prove,),
+    provers: Sequence[Prover] = (symbolic.prove, explicit.prove),
 ) -> ProofVerdict:
     """Prove that two models compute the same; `fact` tells types and shapes in the source."""
     return _Pairing(source, lowered, fact, provers).verdict()
@@ -106,7 +106,8 @@ def rounded(exact: Array, stored: Array) -> float | None:
 
 def _pure(layer: Layer) -> bool:
     """Whether a layer computes the same of the same inputs, as OpenVINO's own do but these."""
-    return layer.version.startswith("opset") and layer.type not in _IMPURE and not layer.rest
+    known = layer.version.startswith("opset") and layer.type not in _IMPURE
+    return known and (layer.type == "Const" or not layer.rest)
 
 
 class _Pairing:
@@ -254,8 +255,8 @@ class _Pairing:
 
     def _stored(self, layer: Layer) -> list[int]:
         """Find the constants of the source that `layer`, a Convert, reads from numbers in f16."""
-        data = self._lowered.of(layer.inputs[0]).elements if layer.type == "Convert" else None
-        if data is None or data.type != "f16":
+        data = self._lowered.of(layer.inputs[0]).elements if len(layer.inputs) == 1 else None
+        if data is None or data.type != "f16" or layer.type != "Convert":
             return []
         if self._halves is None:
             self._halves = {}
@@ -379,4 +380,4 @@ def _seen(layer: Layer, known: set[str]) -> str:
         return str(layer.attributes.get("variable_id"))
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
     facts = [f"{fact.type} {fact.shape}" for fact in layer.outputs]
-    return " ".join([*facts, f"called {', '.join(names) or 'nothing'}", layer.rest]).strip()
+    return " ".join([*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")])

@@ -30,6 +30,10 @@ _BYTES = {name: (1, np.dtype(code).itemsize) for name, code in _NATIVE.items()}
 _BYTES |= {"bf16": (1, 2), "f8e4m3": (1, 1), "f8e5m2": (1, 1), "f8e8m0": (1, 1), "u6": (4, 3)}
 _BYTES |= {"i4": (2, 1), "u4": (2, 1), "nf4": (2, 1), "f4e2m1": (2, 1), "u3": (8, 3)}
 _BYTES |= {"u2": (4, 1), "u1": (8, 1)}
+# Element types as ports spell them.
+_SPELLED: dict[str, str | None] = {t.upper(): t for t in _BYTES if not re.match("f..$|b.*n", t)}
+_SPELLED |= {f"FP{bits}": f"f{bits}" for bits in (16, 32, 64)}
+_SPELLED |= {"BOOL": "boolean", "BIN": "u1", "STRING": "string", "dynamic": None}
 
 
 def read(xml: Path | str, bin: Path | str | None = None) -> Model:
@@ -143,13 +147,13 @@ def shape_of(text: str) -> Shape | None:
     return None if text.strip() == "..." else tuple(shape)
 
 
-def _declared(port: Element) -> Fact:
-    kind = port.get("precision", "").lower().replace("fp", "f").replace("bool", "boolean")
-    try:
-        dims = ",".join(d.text or "" for d in port.findall("dim"))
-        return Fact(kind if kind in _BYTES else None, shape_of(dims) if dims else None)
-    except Unproved:
-        return Fact(None, None)
+def _declared(port: Element, output: bool) -> Fact:
+    """Return what a port says of its value; OpenVINO reads no file that spells that otherwise."""
+    dims = [d.text or "" for d in port.findall("dim")]
+    kind = _SPELLED.get(port.get("precision", ""), "") if output else None
+    if kind == "" or any(not re.fullmatch(r"-1|[0-9]{1,18}(\.\.[0-9]{1,18})?", d) for d in dims):
+        raise Unproved(f'a port of type "{port.get("precision")}" and sizes {dims[:9]} is not read')
+    return Fact(kind, shape_of(",".join(dims)) if dims else None)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -164,6 +168,7 @@ class _LayerFile:
         self._blob = blob
         self._elements = _inside(root, "layers", "layer")
         self._ids: dict[int, int] = {}
+        self._facts: list[list[Fact]] = []
         self._ports = [self._enter(i, e) for i, e in enumerate(self._elements)]
         self._sources: list[list[Port | None]] = [[None] * len(p[0]) for p in self._ports]
         for edge in _inside(root, "edges", "edge"):
@@ -178,9 +183,12 @@ class _LayerFile:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
         odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE]
         odd += [k for k in ("id", "name", "type", "version") if k not in e.attrib]
+        if e.get("type") in ("Parameter", "Const", "Result"):  # these are in every opset
+            odd += [v for v in [e.get("version", "")] if not re.fullmatch("opset([1-9]|1[0-7])", v)]
         if odd or self._ids.setdefault(_number(e, "id"), index) != index:
             raise Unproved(f"{_label(e)}: {odd or 'its id'} is unknown, missing or there twice")
         sides = [_inside(e, side, "port") for side in ("input", "output")]
+        self._facts.append([[_declared(p, bool(i)) for p in sides[i]] for i in (0, 1)][1])
         ports = [{_number(p, "id"): i for i, p in enumerate(side)} for side in sides]
         counts = [len(p) for p in ports]
         if counts != [len(s) for s in sides] or counts not in _COUNTS.get(e.get("type"), [counts]):
@@ -234,19 +242,23 @@ class _LayerFile:
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             attributes = {k: tidy[k] for k in keys}
         inputs = tuple(Port(self._places[s.layer], s.port) for s in self._sources[index] if s)
-        outputs, elements, rest = [_declared(p) for p in ports], None, self._bodies(e, index)
+        outputs, elements, rest = self._facts[index], None, self._bodies(e, index)
         names = tuple(_names(p.get("names", "")) for p in ports)
         if kind == "Const":
-            elements = self._constant(e, attributes)
+            held = self._constant(e, attributes)
+            elements, rest = (None, held) if isinstance(held, str) else (held, "")
         if kind in ("Parameter", "Const"):
             outputs = [Fact(attributes.get("element_type"), shape_of(attributes.get("shape", "")))]
+            if outputs[0].type not in {*_BYTES, "string"}:
+                raise Unproved(f"{_label(e)}: {outputs[0].type!r} is no element type")
         if kind in ("Parameter", "Result"):
             info = [_canonical(a) for a in e.findall(".//rt_info/attribute")]
             rest = "\n".join(sorted(i for i in info if "'fused_names'" not in i))
             names = names or (_names(e.get("output_names", "")),)
         return Layer(name, kind, version, attributes, inputs, tuple(outputs), names, elements, rest)
 
-    def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray:
+    def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray | str:
+        """Return the elements, or of types that are only compared what stands for their bytes."""
         offset, size = _number(e.find("data"), "offset"), _number(e.find("data"), "size")
         del attributes["offset"], attributes["size"]
         kind, shape = attributes.get("element_type", ""), shape_of(attributes.get("shape", "?"))
@@ -260,9 +272,9 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: {size} bytes are not {count} elements of {kind}")
         if self._blob is None or end > len(self._blob):
             raise Unproved(f"{_label(e)}: bytes {offset}..{end} are not in the weights file")
-        array = raw = self._blob[offset:end]
+        raw = self._blob[offset:end]
         if kind == "boolean" and raw[:count].max(initial=0) > 1:
-            kind = "boolean, neither 0 nor 1"
+            kind = "none of 0 and 1"
         if kind in _NATIVE:
             array = raw[: count * width].view(_NATIVE[kind])
         elif kind == "bf16":
@@ -270,8 +282,10 @@ class _LayerFile:
         elif kind in ("u4", "i4"):
             array = np.stack([raw & 15, raw >> 4], 1).reshape(-1)[:count]
             array = array if kind == "u4" else (array ^ 8).astype("i1") - np.int8(8)
+        else:
+            return f"{kind} {hashlib.sha256(raw.data).hexdigest()}"
         try:
-            return TypedArray(array if array is raw else array.reshape(dims), kind)
+            return TypedArray(array.reshape(dims), kind)
         except ValueError as error:
             raise Unproved(f"{_label(e)}: {error}") from None
 
