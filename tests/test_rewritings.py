@@ -15,6 +15,8 @@ import pytest
 
 ov = pytest.importorskip("openvino")
 
+from openvino import opset13 as op  # noqa: E402
+
 from irdeconv.proof import pairing, reader  # noqa: E402
 from irdeconv.proof.model import Unproved  # noqa: E402
 from support import (  # noqa: E402, F401
@@ -25,7 +27,16 @@ from support import (  # noqa: E402, F401
     rewritings_sums,
     rewritings_zeros,
 )
-from support.rewritings import KINDS, Case, Kind  # noqa: E402
+from support.rewritings import (  # noqa: E402
+    KINDS,
+    OPEN,
+    Case,
+    Kind,
+    const,
+    deconvolution,
+    floats,
+    model,
+)
 
 pytestmark = pytest.mark.oracles
 
@@ -101,6 +112,45 @@ def test_all_pairs(name: str, tmp_path: Path) -> None:
         KINDS[name].cases, KINDS[name].variants(KINDS[name].cases[0])
     ):
         judge(KINDS[name], case, what, tmp_path)
+
+
+ODD = {
+    "another version": (
+        'type="Unsqueeze" version="opset1"',
+        'type="Unsqueeze" version="extension"',
+    ),
+    "a version to come": ('type="Reshape" version="opset1"', 'type="Reshape" version="opset17"'),
+    "an unknown attribute": (
+        'type="Unsqueeze" version="opset1">',
+        'type="Unsqueeze" version="opset1"><data colour="red"/>',
+    ),
+}
+
+
+@pytest.mark.parametrize("change", ODD)
+def test_layers_of_which_more_is_said_than_is_known(change: str, tmp_path: Path) -> None:
+    paths = KINDS["zeros: Unsqueeze, Pad, Reshape"].write(OPEN, OPEN, tmp_path)
+    text = paths[1].read_text("utf-8")
+    old, new = ODD[change]
+    assert old in text
+    paths[1].write_text(text.replace(old, new, 1), "utf-8")
+    assert answer(paths) == 1
+
+
+def test_inputs_of_one_name_have_sizes_of_their_own(tmp_path: Path) -> None:
+    """The output has the size of the second input; the lowered one takes it of the first."""
+    case = Case((1, 3, 4, 5), (1, 3, 2, 3, 3), (1, 1), (1, 1), (1, 1), open_axes=(2, 3))
+    paths = tmp_path / "a.xml", tmp_path / "b.xml"
+    for path in paths:
+        x, q = case.parameter(), case.parameter()
+        q.output(0).set_names({"q"})
+        shape = op.gather(op.shape_of(q), const([2, 3]), const(0))
+        y = deconvolution(case, x)
+        if path == paths[0]:
+            filter = floats(case.weights[0])
+            y = op.convolution_backprop_data(x, filter, [1, 1], shape, auto_pad="same_upper")
+        ov.save_model(model([x, q], y, op.relu(q)), path, compress_to_fp16=False)
+    assert answer(paths) == 1
 
 
 def truth(kind: Kind, cases: tuple[Case, ...], folder: Path) -> None:
