@@ -220,9 +220,8 @@ def _shuffle(c: Call, x: Array) -> Array:
 def _interpolate(c: Call, x: Array, *given: TypedArray) -> Array:
     """Enlarge by whole factors f; places are counted in halves of 1 / f of an input element."""
     old, ported = c.opset < 4, 4 <= c.opset < 11
-    plain = not (old and c.word("align_corners")) and not any(
-        map(c.ints, ("pads_begin", "pads_end"))
-    )
+    pads = c.ints("pads_begin") + c.ints("pads_end")
+    plain = not any(pads) and not (old and c.word("align_corners"))
     c.need(c.word("mode", "nearest") and plain, "pads or aligned corners")
     scales = not old and c.word("shape_calculation_mode", "sizes", "scales") == "scales"
     target, rest = given[1 if ported and scales else 0], given[2 if ported else 1 :]
