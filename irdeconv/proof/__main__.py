@@ -4,6 +4,7 @@ Exit code 0: proved for every size; 3: for the sizes that are named; 1: not prov
 """
 
 import sys
+import textwrap
 
 from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.model import Unproved
@@ -26,7 +27,9 @@ def main() -> int:
         except Exception as error:
             lines, code = [f"not proved: the proof itself failed ({error!r})"], 1
     # Names come from the files: what steers a terminal is not printed.
-    print("\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines))
+    for line in lines:
+        plain = "".join(c if c.isprintable() else "?" for c in line)
+        print(textwrap.fill(plain, 80, subsequent_indent="    ", break_on_hyphens=False))
     return code
 
 
