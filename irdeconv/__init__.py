@@ -51,11 +51,10 @@ if TYPE_CHECKING:
     from irdeconv.passes.raising.records import RaisingReport
     from irdeconv.passes.records import Lowered, LoweringReport
     from irdeconv.public.editing import extract, rename, simplify
+    from irdeconv.public.proving import certify, check_certificate
     from irdeconv.public.reading import convert, dump, infer, parse, read, validate
     from irdeconv.public.reducing import reduce
     from irdeconv.public.rewriting import (
-        certify,
-        check_certificate,
         lower,
         raise_,
         to_openvino,
@@ -99,7 +98,8 @@ _OFFERS = {
     "public.editing": "extract rename simplify",
     "public.reading": "convert dump infer parse read validate",
     "public.reducing": "reduce",
-    "public.rewriting": "certify check_certificate lower raise_ to_openvino write",
+    "public.proving": "certify check_certificate",
+    "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
     "public.showing": "compare explain inspect",
     "reducing.shrink": "Reduced",

@@ -113,6 +113,7 @@ def graph_of(
     shapes: Mapping[str, ShapeLike] | None = None,
     seed: int = 0,
     name: str = "<bytes>",
+    recognised: bool = True,
 ) -> Graph:
     """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
 
@@ -122,7 +123,8 @@ def graph_of(
     `weights` is the `.bin` of an IR (False: the structure alone is read), or an .npz or "random"
     (with `seed`) of a dump.
     `shapes` makes open input shapes of ONNX models and dumps exact while they are imported; in an
-    IR what is written for zero-insertions is recognised where it is one at these shapes.
+    IR what is written for zero-insertions is recognised where it is one at these shapes, and unless
+    `recognised` is false.
     Operations of an IR that irdeconv does not know stay as the file declares them.
     Raises InputError, UnsupportedError, InferenceError with everything that is wrong with the
     model, UsageError (also a TypeError) for what is no model and for arguments that it does not
@@ -139,7 +141,7 @@ def graph_of(
     loaded = _loaded(model, how)
     if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
-    if not isinstance(_held(model), Graph):
+    if recognised and not isinstance(_held(model), Graph):
         recognise(loaded.graph, _wanted(loaded.graph, how.shapes))
     return loaded.graph
 

@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +18,8 @@ from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
 from irdeconv.passes.form_names import CONDITIONS
 from irdeconv.passes.forms import FORMS
-from irdeconv.verify.proof.attributes import Attributes
-from irdeconv.verify.proof.certificate import Certificate, certify, check, probe_layers
-from irdeconv.verify.proof.evaluator import ARITHMETIC, FIRST_VECTOR, MOVEMENTS
-from irdeconv.verify.proof.walk import ACTIVATIONS, STEPS
+from irdeconv.verify.proof.certificate import Certificate
+from irdeconv.verify.proof.check import certify, check, probe_layers
 from support.deconv_chain import chain
 from support.layers import Layer, build, constant, parameter, random_layer, result
 from support.mutants import mutants
@@ -96,7 +93,7 @@ def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
             continue
         source = ird.infer(graph)
         claims += accepted(source, ird.lower(source, ALWAYS[(i + chunk) % len(ALWAYS)]).graph)
-    assert claims["every size ("] > 0
+    assert claims["every size"] > 0
 
 
 def test_the_proof_for_all_sizes_says_so() -> None:
@@ -114,7 +111,7 @@ def test_the_proof_for_all_sizes_says_so() -> None:
         data_shape=(None, 4, None, None), shape_source="input",
     )  # fmt: skip
     (made,) = certify(ird.infer(computed), ird.lower(computed).graph)
-    assert "representative sizes only" in (made.holds_for or "")
+    assert made.holds_for == "every size"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -125,7 +122,7 @@ def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
     a, b = (ird.infer(ird.read(tmp_path / f"{n}.xml")) for n in "ab")
     accepted(a, b)
     assert len(certify(a, b)) == 2
-    assert check(a, b).others == 2  # x and relu
+    assert check(a, b).others == 1  # relu
 
 
 def test_the_spelling_in_standard_operations_is_followed() -> None:
@@ -261,7 +258,7 @@ def verdicts() -> dict[str, tuple[bool, bool]]:
     for name, source, lowered in mutable():
         accepted(source, lowered)
         for text, mutant in mutants(lowered):
-            passed = check(source, mutant).passed, probe_layers(source, mutant, trials=1).passed
+            passed = check(source, mutant).passed, probe_layers(source, mutant).passed
             found[f"{name}: {text}"] = passed
     return found
 
@@ -291,32 +288,7 @@ def test_every_kind_of_fault_is_among_the_mutants() -> None:
         assert kinds[f"interleavings: {fault}"] > 1
 
 
-# Independence and cost ---------------------------------------------------------------------------
-
-
-def plain(hint: Any) -> set[type]:
-    """The classes of a type: of Literal["a"] str, of tuple[int, ...] | None tuple and NoneType."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {type(a) for a in args}
-    if origin in (Union, UnionType):
-        return {c for a in args for c in plain(a)}
-    return {origin or hint}
-
-
-@pytest.mark.parametrize("name", sorted(set(get_type_hints(Attributes)) - {"data"}))
-def test_the_attributes_that_it_reads_are_those_of_the_operations(name: str) -> None:
-    """The proof imports no operation, so that the type checker cannot tell."""
-    known = {*FIRST_VECTOR, *MOVEMENTS, *ARITHMETIC, *STEPS, *ACTIVATIONS, "Const", "Parameter"}
-    known |= {"ConvTranspose", "Deconvolution"}
-    classes = {c for c in REGISTRY.values() if c.type in known or "BackpropData" in c.type}
-    hints = [get_type_hints(c)[name] for c in classes if name in c.__dataclass_fields__]
-    said = plain(get_type_hints(Attributes)[name])
-    if name in ("version", "versions"):
-        assert all(isinstance(getattr(c, name), tuple(said)) for c in classes)
-    else:
-        assert hints
-        assert set().union(*map(plain, hints)) == said
+# Cost --------------------------------------------------------------------------------------------
 
 
 def test_large_layers_are_proved_without_computing_them() -> None:

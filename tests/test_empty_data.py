@@ -13,7 +13,7 @@ from irdeconv.graph import Graph
 from irdeconv.ops import core
 from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
-from irdeconv.verify.proof.certificate import certify
+from irdeconv.verify.proof.check import certify
 from support.layers import EMPTY_DATA, Layer, build, expected
 
 

@@ -13,7 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph
 from irdeconv.passes.forms import FORMS, Form
-from irdeconv.verify.proof.certificate import certify
+from irdeconv.verify.proof.check import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 

@@ -11,7 +11,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.passes.forms import FORMS
-from irdeconv.verify.proof.certificate import check
+from irdeconv.verify.proof.check import check
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, expected
 from support.layers import numbers as layer_numbers
@@ -187,6 +187,10 @@ def test_repeated_elements(
     graph = end(net, net.convolution(x, w, pads, dilations=dilations))
     raised = ird.raise_(graph)
     (layer,) = raised.report
+    if open_sizes:  # not proved for all of them, so it is left
+        assert layer.reason is not None
+        assert layer.reason.startswith("it is proved for the open sizes")
+        return
     assert (layer.pattern, layer.exact) == ("resize", True)
     assert "exactly" in (layer.note or "")
     assert left(raised.graph) == []
@@ -219,7 +223,8 @@ def test_coordinates_that_repeat_elements(rule: str, rounding: str, repeats: boo
     x = resize(net, source(net, (1, 1, 4, 5)), (3, 2), **given)
     graph = end(net, net.convolution(x, numbers(rng, 2, 1, 3, 3), ((1, 1), (1, 1))))
     raised = ird.raise_(graph)
-    assert bool(raised_types(raised.graph)) == repeats
+    # The language of the proof does not have the rounding "simple", so that is left.
+    assert bool(raised_types(raised.graph)) == (repeats and rounding != "simple")
     assert agrees(net, raised.graph, numbers(rng, 1, 1, 4, 5))
     alone = Net()
     end(alone, resize(alone, source(alone, (1, 1, 4, 5)), (3, 2), **given))

@@ -16,7 +16,7 @@ from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
-from irdeconv.verify.proof.certificate import check, probe_layers
+from irdeconv.verify.proof.check import check, probe_layers
 from support.layers import parameter, result
 from support.raising_graphs import (
     Net,

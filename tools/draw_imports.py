@@ -62,6 +62,7 @@ LEVELS = (
         "proving, comparing, showing, explaining, timing, conformance",
     ),
     ("models", "whatever is given becomes a graph"),
+    ("proving", "two models become the sides of a proof"),
     ("reducing", "what a failing model can do without"),
     ("public", "the public functions by what they are for"),
     ("irdeconv", "the public names"),

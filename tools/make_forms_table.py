@@ -21,7 +21,7 @@ from irdeconv.graph import Graph  # noqa: E402
 from irdeconv.passes.form_names import AUTO  # noqa: E402
 from irdeconv.passes.forms import FORMS  # noqa: E402
 from irdeconv.passes.profile import profile_names  # noqa: E402
-from irdeconv.verify.proof.certificate import check, probe_layers  # noqa: E402
+from irdeconv.verify.proof.check import check, probe_layers  # noqa: E402
 from support.layers import Layer, build, expected  # noqa: E402
 from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory  # noqa: E402
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,14 +12,17 @@ from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
+    from irdeconv.io.atomic import Files
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.records import Lowered
-    from irdeconv.verify.proof.certificate import Certificate
+    from irdeconv.proving import Given
+    from irdeconv.verify.proof.certified import Certificates
 
+SOME_SIZES = 7  # exit code: equal, but not for every size
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 
-def read_certificates(path: str) -> Sequence[Certificate]:
+def read_certificates(path: str) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
     from irdeconv.access import unreadable
     from irdeconv.errors import misused
@@ -33,33 +37,43 @@ def read_certificates(path: str) -> Sequence[Certificate]:
         raise misused(f"{path} holds no certificates: {e}", hint) from e
 
 
-def _write_proved(
-    graph: Graph,
+def write_proved(
     args: argparse.Namespace,
     console: Console,
-    prove: Callable[[Graph], list[Certificate]],
-) -> list[Certificate]:
-    """Write what -o and --certify name, all of it or nothing; return the certificates."""
-    from irdeconv.cli.model import read_file
+    stage: Callable[[Files], Given],
+    prove: Callable[[Given], Certificates],
+) -> Certificates:
+    """Write what -o and --certify name, all of it or nothing; return the certificates.
+
+    `stage` writes the model where it stands until all is done, and returns it as it is read back:
+    `prove` makes the certificates of that.
+    """
     from irdeconv.io.atomic import together
-    from irdeconv.io.xml_writer import stage_ir
-    from irdeconv.passes.standardize import standardize
     from irdeconv.verify.proof.certified import Certificates
 
-    made: list[Certificate] = []
-    wrote = [args.output] if args.output else []
+    made = Certificates(())
     with together() as files:
-        if args.output:
-            xml, weights = stage_ir(standardize(graph), Path(args.output), files)
+        written = stage(files)
         if args.certify:
-            made = prove(read_file(str(xml), str(weights)) if args.output else graph)
+            made = prove(written)
         if args.certify and args.certify != "-":
-            content = Certificates(tuple(made)).to_json()
-            files.write(Path(args.certify), content.encode("utf-8"))
-            wrote.append(args.certify)
-    for path in wrote:
-        console.log(f"wrote {path}")
+            files.write(Path(args.certify), made.to_json().encode("utf-8"))
+        targets = [one.target for one in files.opened]
+    for path in targets:
+        if path.suffix != ".bin":
+            console.log(f"wrote {path}")
     return made
+
+
+def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
+    from irdeconv.io.xml_writer import stage_ir
+    from irdeconv.passes.standardize import standardize
+    from irdeconv.proving import Given
+
+    if not args.output:
+        return Given(graph)
+    xml, weights = stage_ir(standardize(graph), Path(args.output), files)
+    return Given(str(xml), str(weights), staged=True)
 
 
 def finish_rewriting(
@@ -68,17 +82,17 @@ def finish_rewriting(
     rewritten: Rewritten,
     console: Console,
     *,
-    prove: Callable[[Graph], list[Certificate]],
+    prove: Callable[[Given], Certificates],
     show: Callable[[Rewritten], None],
-) -> bool:
+) -> int:
     """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
 
-    `prove` makes certificates of the graph as it is read back, `show` writes the report. Returns
-    whether all layers are proved.
+    `prove` makes certificates of the model as it is read back, `show` writes the report. Returns
+    0 where all layers are proved for every size, 7 for some sizes, 1 where one is not proved.
     """
     from irdeconv.text import dump
 
-    made = _write_proved(rewritten.graph, args, console, prove)
+    made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove)
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
         if args.certify:
@@ -88,6 +102,19 @@ def finish_rewriting(
         show(rewritten)
         if console.format == "ir":
             console.raw(dump(rewritten.graph, elide=0))
-        for c in made:
-            console.text(str(c))
-    return all(c.holds_for is not None for c in made)
+        show_certificates(made, console)
+    return proof_code(made)
+
+
+def show_certificates(made: Certificates, console: Console) -> None:
+    """Write a paragraph for each certificate."""
+    for c in made:
+        for line in str(c).split("\n"):
+            console.text(line)
+
+
+def proof_code(made: Certificates) -> int:
+    """Return the exit code that certificates stand for."""
+    if not all(c.proved for c in made):
+        return 1
+    return 0 if all(made) else SOME_SIZES

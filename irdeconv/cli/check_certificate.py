@@ -1,21 +1,27 @@
 """Prove every rewritten layer of a lowered IR equal to the layer of the original, for all data.
 
-All other layers must be the same in both. With --certificate the certificates of `lower --certify`
-must state what the two models contain. With --probe both are also evaluated modulo a prime on
-random data. Two ONNX models are compared as they are, node for node. Exit code 1 where anything is
-not proved, or there is nothing to prove.
+All other layers must be the same in both, and so must inputs and outputs. Declared shapes are not
+believed: both are read and inferred from their inputs first, and refused where that fails.
+With --certificate the certificates of `lower --certify` must state what the two models contain, and
+be of these files. With --probe both are also evaluated modulo random primes on random data. Two
+ONNX models are compared as they are, node for node.
+Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: equal for
+some sizes only, which are listed. 1: anything is not proved, or there is nothing to prove.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_seed, add_shapes
+from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
 
 if TYPE_CHECKING:
+    from irdeconv.spec import Shape
     from irdeconv.verify.proof.report import CheckReport
 
 
@@ -26,9 +32,21 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
     parser.add_argument("--certificate", metavar="FILE", help="certificates that must agree")
     parser.add_argument(
-        "--probe", action="store_true", help="also evaluate both modulo a prime on random data"
+        "--probe", action="store_true", help="also evaluate both modulo primes on random data"
     )
-    add_seed(parser, "the probe")
+    parser.add_argument(
+        "--seed",
+        type=whole(0),
+        metavar="N",
+        help="repeat the probe that printed this seed (default: a fresh one)",
+    )
+    parser.add_argument(
+        "--sizes",
+        metavar="NAME=DIMS",
+        action="append",
+        default=[],
+        help="prove for exactly this shape of an input (repeatable), such as x=1,3,64,64",
+    )
     add_shapes(parser)
     add_format(parser)
 
@@ -43,31 +61,71 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if Path(args.file).resolve() == Path(args.lowered).resolve():
         message = f"{args.lowered} is the original itself, where a lowered model is meant"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
+    if args.seed is not None and not args.probe:
+        raise misused("--seed is of the probe", "write --probe as well, or leave --seed out")
+    shapes = _shapes(args)
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
-    report, probed = check_files(args) if onnx else _check_graphs(args)
-    passed = report.passed and (probed is None or probed.passed)
+    report, probed = check_files(args, shapes) if onnx else _check_graphs(args, shapes)
+    code = exit_code(report, probed)
     if console.wants_json:
-        content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": passed}
+        content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": code == 0}
         content["proof"] = report.to_dict()
-        content["probe"] = None if probed is None else {"seed": args.seed, **probed.to_dict()}
+        content["probe"] = None if probed is None else probed.to_dict()
         console.json("check-certificate", content)
     else:
         _text(report, probed, console)
         if not report.layers and not report.problems:
             console.text((_nothing(args, report), "red"))
-    return 0 if passed else 1
+        elif code == SOME_SIZES:
+            console.text((_some_sizes(report), "yellow"))
+    return code
 
 
-def _check_graphs(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | None]:
-    from irdeconv.cli.certificates import read_certificates
-    from irdeconv.cli.model import inferred, read, read_file
-    from irdeconv.verify.proof.certificate import check, probe_layers
+def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
+    """Return 0 for every size, 7 for some, 1 for no; what a probe cannot tell is no difference."""
+    if not report.equal or (probed is not None and probed.differs):
+        return 1
+    return 0 if report.passed else SOME_SIZES
+
+
+def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
+    """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
+    from irdeconv.cli.model import parse_shapes
+    from irdeconv.errors import misused
+    from irdeconv.spec import is_static
+
+    texts = []
+    for text in args.sizes:
+        name, equals, dims = text.rpartition("=")
+        if "[" in text or (not equals and "," not in text):
+            raise misused(f"--sizes {text} is not NAME=DIMS", "such as --sizes x=1,3,64,64")
+        texts.append(f"{name}[{dims}]")
+    asked = parse_shapes(texts)
+    for name, shape in asked.items():
+        if not is_static(shape):
+            raise misused(f"--sizes {name}: sizes are exact", "--shape takes open ones: 'x[1,3,?]'")
+    shapes = parse_shapes(args.shape)
+    both = sorted(set(asked) & set(shapes))
+    if both:
+        raise misused(f'--sizes and --shape both name "{both[0]}"', "leave one out")
+    return {**shapes, **asked}
+
+
+def _check_graphs(
+    args: argparse.Namespace, shapes: Mapping[str, Shape | None]
+) -> tuple[CheckReport, CheckReport | None]:
+    from irdeconv.cli.model import given
+    from irdeconv.proving import both_sides
+    from irdeconv.verify.proof.check import checked, probed
 
     certificates = None if args.certificate is None else read_certificates(args.certificate)
-    source = inferred(read(args), args.shape)
-    lowered = read_file(args.lowered, args.lowered_weights, args.semantics)
-    probed = probe_layers(source, lowered, seed=args.seed) if args.probe else None
-    return check(source, lowered, certificates), probed
+    sides = both_sides(
+        given(args.file, args.weights, args.semantics),
+        given(args.lowered, args.lowered_weights, args.semantics),
+        shapes,
+    )
+    report = checked(*sides, certificates)
+    return report, probed(*sides, seed=args.seed) if args.probe else None
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
@@ -78,6 +136,12 @@ def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
     return f"FAIL nothing to prove: {what}; LOWERED is what lower -o writes"
 
 
+def _some_sizes(report: CheckReport) -> str:
+    few = next(r for r in report.layers if not r.every)
+    which = f'"{few.layer}" is proved for some sizes only'
+    return f"NOT proved for every size: {which}; --sizes NAME=DIMS asks for exact ones"
+
+
 def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:
     for line in str(report).split("\n"):
         console.text((line, "red" if line.startswith("FAIL") else ""))
@@ -85,6 +149,18 @@ def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> 
         return
     for layer in probed.layers:
         done = f"ok   {layer.layer}: the same at {layer.proved}"
-        console.text(f"probe {done}" if layer.passed else (f"probe {layer}", "red"))
+        failed = f"{'    ' if layer.unclear else 'FAIL'} {layer.layer}: {layer.reason}"
+        console.text((f"probe {done}" if layer.passed else f"probe {failed}", _colour(layer)))
     bound = probed.error_probability
-    console.text(f"probe: a layer that differs passes with a probability of at most {bound:.1e}")
+    again = f"--seed {probed.seed} repeats it"
+    if bound is None:
+        console.text(f"probe: nothing was evaluated to the end; {again}")
+        return
+    console.text(
+        f"probe: a layer that differs at these sizes passes with a probability of at most "
+        f"{bound:.1e}; other sizes were not evaluated; {again}"
+    )
+
+
+def _colour(layer: Any) -> str:
+    return "" if layer.passed or layer.unclear else "red"

@@ -6,7 +6,8 @@ as well), and the report goes to stderr. With --certify every rewritten layer is
 its source, in the file that -o has written.
 In an ONNX model only the ConvTranspose nodes are replaced, by standard operations of its operation
 set (11 or later); -o names the new .onnx, or an .xml for the lowered IR of the model.
-Exit code 4 where a deconvolution stays, 1 where one is not proved.
+Exit code 4 where a deconvolution stays, 1 where one is not proved, 7 where one is for some sizes
+only.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.passes.records import Lowered, LoweringReport
+    from irdeconv.proving import Given
+    from irdeconv.verify.proof.certified import Certificates
 
 
 def configure(parser: OptionParser) -> None:
@@ -40,8 +43,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
-    from irdeconv.cli.model import inferred, protect_proved, read
-    from irdeconv.verify.proof.certificate import certify
+    from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
+    from irdeconv.proving import both_sides
+    from irdeconv.verify.proof.check import certified
 
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
@@ -50,15 +54,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
         model = read(args)
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form or FALLBACK, args.target, explain_costs=args.explain_costs)
-    prove = partial(certify, source)
+
+    def prove(written: Given) -> Certificates:
+        shapes = shapes_for(source, args.shape)
+        return certified(*both_sides(original(args, source), written, shapes))
 
     def show(low: Lowered) -> None:
         _text(low.report, count(len(low.graph), "layer"), args=args, console=console)
 
-    proved = finish_rewriting("lower", args, low, console, prove=prove, show=show)
-    if any(r.form is None for r in low.report):
-        return 4
-    return 0 if proved else 1
+    code = finish_rewriting("lower", args, low, console, prove=prove, show=show)
+    return 4 if any(r.form is None for r in low.report) else code
 
 
 @contextmanager

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from irdeconv.onnx_files.container import OnnxFile
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.passes.records import LoweringReport
     from irdeconv.spec import Shape
-    from irdeconv.verify.proof.certificate import Certificate
+    from irdeconv.verify.proof.certified import Certificates, Stamp
     from irdeconv.verify.proof.report import CheckReport
 
 ONNX = ".onnx"
@@ -62,6 +63,7 @@ def lower_file(
     show: Callable[[LoweringReport, str], None],
 ) -> int:
     """Lower, write, prove, report; returns the exit code."""
+    from irdeconv.cli.certificates import proof_code, show_certificates
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_lowering.rewrite import lower_model
     from irdeconv.passes.form_names import FALLBACK
@@ -86,21 +88,23 @@ def lower_file(
         console.json("lower", content)
     else:
         show(low.report, count(len(model.proto.graph.node), "node"))
-        for c in made:
-            console.text(str(c))
-    if any(r.form is None for r in low.report):
-        return 4
-    return 0 if all(c.holds_for is not None for c in made) else 1
+        show_certificates(made, console)
+    return 4 if any(r.form is None for r in low.report) else proof_code(made)
 
 
 def _shapes(args: argparse.Namespace, model: OnnxFile) -> dict[str, Shape | None]:
-    """Return --shape by input name; an unnamed shape belongs to a single input."""
+    """Return --shape by input name."""
     from irdeconv.cli.model import parse_shapes
+
+    return _named(parse_shapes(args.shape), model)
+
+
+def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
+    """Return shapes by input name; an unnamed shape belongs to a single input."""
     from irdeconv.errors import misused
 
     constants = {t.name for t in model.proto.graph.initializer}
     inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
-    shapes = parse_shapes(args.shape)
     if "" in shapes and len(inputs) != 1:
         raise misused(f"--shape needs a name: the model's inputs are {', '.join(inputs)}")
     return {name or inputs[0]: shape for name, shape in shapes.items()}
@@ -125,36 +129,48 @@ def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
 
 def _write(
     args: argparse.Namespace, console: Console, low: LoweredOnnx, source: str | bytes
-) -> list[Certificate]:
+) -> Certificates:
     """Write what -o and --certify name, all of it or nothing; return the certificates."""
     from irdeconv.io.atomic import together
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_files.types import set_shapes
     from irdeconv.onnx_lowering.files import stage_onnx
+    from irdeconv.proving import stamp_of
     from irdeconv.verify.onnx_models.check import certify_models, compare_models
     from irdeconv.verify.proof.certified import Certificates
 
-    made: list[Certificate] = []
+    made, stamps = Certificates(()), [stamp(args.file), None]
     written = low.model
     with together() as files:
         if args.output:
             written = stage_onnx(low, Path(args.output), files, force=args.force)
+            staged = next(f for f in files.opened if f.target == Path(args.output))
+            stamps[1] = stamp_of(staged.name, "onnx")
         if args.certify:
             original = load_file(source)
             set_shapes(original, _shapes(args, original))
             proof = compare_models(original, written, args.semantics)
-            made = certify_models(proof)
+            made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
             if proof.pairs.problems:
                 raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
         if args.certify not in (None, "-"):
-            files.write(Path(args.certify), Certificates(tuple(made)).to_json().encode("utf-8"))
+            files.write(Path(args.certify), made.to_json().encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         console.log(f"wrote {path}")
     return made
 
 
-def check_files(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | None]:
+def stamp(file: str) -> Stamp | None:
+    """Return what a certificate says of an ONNX file; None for stdin."""
+    from irdeconv.proving import stamp_of
+
+    return None if file == "-" else stamp_of(Path(file), "onnx")
+
+
+def check_files(
+    args: argparse.Namespace, shapes: Mapping[str, Shape | None]
+) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
     from irdeconv.cli.certificates import read_certificates
     from irdeconv.onnx_files.container import load_file
@@ -164,7 +180,8 @@ def check_files(args: argparse.Namespace) -> tuple[CheckReport, CheckReport | No
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
-        set_shapes(model, _shapes(args, model))
+        set_shapes(model, _named(shapes, model))
     proof = compare_models(models[0], models[1], args.semantics)
     probed = probe_models(proof, seed=args.seed) if args.probe else None
-    return check_models(proof, certificates), probed
+    stamps = stamp(args.file), stamp(args.lowered)
+    return check_models(proof, certificates, stamps), probed

@@ -19,6 +19,7 @@ from irdeconv.io.limits import Limits
 from irdeconv.io.xml_writer import require_model_path
 from irdeconv.models import SUFFIXES, graph_of
 from irdeconv.plural import count
+from irdeconv.proving import Given
 from irdeconv.spec import Shape, parse_shape
 from irdeconv.suggest import did_you_mean
 
@@ -73,6 +74,18 @@ def read_file(
 ) -> Graph:
     """Read one model; `-` is stdin."""
     return graph_of(_source(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
+
+
+def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
+    """Return a file as a side of a proof takes it; `-` is stdin."""
+    return Given(_source(file), weights, semantics, STDIN, seed)
+
+
+def original(args: argparse.Namespace, graph: Graph) -> Given:
+    """Return the model of FILE as a side of a proof: the file where it is an IR, else its graph."""
+    if args.file != "-" and Path(args.file).suffix == ".xml":
+        return given(args.file, args.weights, args.semantics)
+    return Given(graph)
 
 
 def _source(file: str) -> str | bytes:

@@ -4,7 +4,7 @@ Found are inserted zeros, several or one convolution with channels interleaved i
 enlarged by repetition. What is none stays, with the reason. With -o the raised IR is written as
 .xml and .bin. With --format ir the raised graph is printed in its text form, and the report goes to
 stderr. With --certify every raised layer is proved equal to what it replaces; exit code 1 where
-one is not.
+one is not, 7 where one is for some sizes only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from irdeconv.cli.options import OptionParser, add_model, add_rewriting
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
     from irdeconv.passes.raising import Raised
-    from irdeconv.verify.proof.certificate import Certificate
+    from irdeconv.proving import Given
+    from irdeconv.verify.proof.certified import Certificates
 
 
 def configure(parser: OptionParser) -> None:
@@ -40,18 +40,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting
-    from irdeconv.cli.model import inferred, protect_proved, read
-    from irdeconv.verify.proof.certificate import certify
+    from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
+    from irdeconv.proving import both_sides
+    from irdeconv.verify.proof.check import certified
 
     protect_proved(args)
     source = inferred(read(args), args.shape)
     raised = ird.raise_(source, args.only)
     show = partial(_text, args=args, console=console)
 
-    def prove(written: Graph) -> list[Certificate]:
-        return certify(ird.infer(written), source)
+    def prove(written: Given) -> Certificates:
+        shapes = shapes_for(source, args.shape)
+        return certified(*both_sides(written, original(args, source), shapes))
 
-    return 0 if finish_rewriting("raise", args, raised, console, prove=prove, show=show) else 1
+    return finish_rewriting("raise", args, raised, console, prove=prove, show=show)
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

@@ -78,8 +78,8 @@ def piece(
 ) -> Any:
     """Return a ModelProto of some nodes of a scope, in their order.
 
-    Tensors of `known` are its inputs; whatever else the nodes read has to be a constant, which goes
-    along, or it becomes an input without a type.
+    Tensors of `known` are its first inputs, read or not; whatever else the nodes read has to be a
+    constant, which goes along, or it becomes an input without a type.
     """
     onnx = onnx_module()
     out = onnx.ModelProto(ir_version=max(model.proto.ir_version, 4))
@@ -89,7 +89,8 @@ def piece(
     made = {o for n in nodes for o in n.output}
     tensors: dict[str, Any] = {}
     steps: list[Any] = []
-    for name in dict.fromkeys(i for n in nodes for i in n.input if i and i not in made):
+    read = (i for n in nodes for i in n.input if i and i not in made)
+    for name in dict.fromkeys((*known, *read)):
         found = None if name in known else scope.constant(name)
         if found is None:
             item = out.graph.input.add(name=name)

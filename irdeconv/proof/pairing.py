@@ -43,12 +43,14 @@ class LayerProof:
 class ProofVerdict:
     """What was proved of two models.
 
-    `kept` are deconvolutions that both models have, `others` counts all other equal layers.
+    `unequal` are outputs that are not proved, `problems` says what else differs. `kept` are
+    deconvolutions that both models have, `others` counts all other equal layers but constants.
     `rounding` is the largest relative difference of a weight.
     """
 
     layers: tuple[LayerProof, ...]
     problems: tuple[str, ...]
+    unequal: tuple[str, ...]
     kept: tuple[str, ...]
     others: int
     twins: dict[Port, Port]
@@ -58,13 +60,13 @@ class ProofVerdict:
     @property
     def passed(self) -> bool:
         """Whether all is proved, for every size or those that the proofs name."""
-        return not self.problems
+        return not self.problems and not self.unequal
 
     @property
     def exit_code(self) -> int:
         """0: for every size; 3: for the sizes that the proofs name; 1: not proved."""
         every = all(y.proof.every for y in self.layers if y.proof is not None)
-        return 1 if self.problems else 0 if every else 3
+        return 1 if not self.passed else 0 if every else 3
 
     def lines(self) -> list[str]:
         """Return the verdict and what it rests on."""
@@ -76,7 +78,11 @@ class ProofVerdict:
         if self.rounding:
             lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
         ends = {0: "equal for every size", 3: "equal for the sizes above", 1: "not proved"}
-        return [*lines, *(f"problem: {p}" for p in self.problems), ends[self.exit_code]]
+        return [
+            *lines,
+            *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
+            ends[self.exit_code],
+        ]
 
 
 def check(
@@ -159,14 +165,15 @@ class _Pairing:
             y for y in self._failed if y.output not in self._twins and y.wanted not in self._images
         ]
         why = f": {failed[0].reason}" if failed else ""
-        problems += [f"{label} is not proved to be equal{why}" for _, _, label in left]
-        kept = [(a, is_deconvolution(self._source.layers[a])) for a in self._hits.values()]
+        same = [self._source.layers[a] for a in self._hits.values()]
+        kept = tuple(y.name for y in same if is_deconvolution(y))
         proofs = [y.proof for y in self._proved if y.proof is not None]
         return ProofVerdict(
             layers=(*self._proved, *(failed if left else ())),
             problems=tuple(problems),
-            kept=tuple(self._source.layers[a].name for a, deconvolution in kept if deconvolution),
-            others=sum(not deconvolution for _, deconvolution in kept),
+            unequal=tuple(f"{label} is not proved to be equal{why}" for _, _, label in left),
+            kept=kept,
+            others=sum(y.elements is None for y in same) - len(kept),
             twins=self._twins,
             assumed=tuple(dict.fromkeys([*self._assumed, *(a for p in proofs for a in p.assumed)])),
             rounding=max([self._rounding, *(p.rounding for p in proofs)]),

@@ -104,6 +104,12 @@ def _named(layers: list[Layer], old: bool) -> list[Layer]:
     return layers
 
 
+def _foreign(layer: Element, child: Element) -> bool:
+    """Whether a child is of an extension's layer; it is compared as text, so it may lie nowhere."""
+    own = not layer.get("version", "opset").startswith("opset")
+    return own and not any("offset" in c.attrib for c in child.iter("*"))
+
+
 def _canonical(element: Element) -> str:
     return repr([(e.tag, sorted(e.attrib.items()), e.text) for e in element.iter(etree.Element)])
 
@@ -181,7 +187,7 @@ class _LayerFile:
 
     def _enter(self, index: int, e: Element) -> list[dict[int, int]]:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
-        odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE]
+        odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE and not _foreign(e, c)]
         odd += [k for k in ("id", "name", "type", "version") if k not in e.attrib]
         if e.get("type") in ("Parameter", "Const", "Result"):  # these are in every opset
             odd += [v for v in [e.get("version", "")] if not re.fullmatch("opset([1-9]|1[0-7])", v)]
@@ -251,6 +257,7 @@ class _LayerFile:
             outputs = [Fact(attributes.get("element_type"), shape_of(attributes.get("shape", "")))]
             if outputs[0].type not in {*_BYTES, "string"}:
                 raise Unproved(f"{_label(e)}: {outputs[0].type!r} is no element type")
+        rest += "".join(_canonical(c) for c in e.iterchildren("*") if c.tag not in _INSIDE)
         if kind in ("Parameter", "Result"):
             info = [_canonical(a) for a in e.findall(".//rt_info/attribute")]
             rest = "\n".join(sorted(i for i in info if "'fused_names'" not in i))

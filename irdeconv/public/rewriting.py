@@ -1,4 +1,4 @@
-"""Lower, raise, prove, write."""
+"""Lower, raise, write."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from typing import Any
 from irdeconv.io.xml_writer import write_ir
 from irdeconv.models import ModelLike, graph_of, openvino_model
 from irdeconv.passes.form_names import FALLBACK
-from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.lower_deconv import lower as _lower
 from irdeconv.passes.profile import Profile
 from irdeconv.passes.raising import Raised
 from irdeconv.passes.records import Lowered
 from irdeconv.passes.standardize import standardize
-from irdeconv.verify.proof.certificate import Certificate, check, probe_layers
-from irdeconv.verify.proof.certificate import certify as _certify
-from irdeconv.verify.proof.certified import Certificates
-from irdeconv.verify.proof.report import CheckReport
 from irdeconv.verify.raising.proved import raise_proved
 
 
@@ -61,54 +56,6 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     up2: zero-insertion -> GroupConvolutionBackpropData
     """
     return raise_proved(graph_of(model), only)
-
-
-def certify(model: ModelLike, lowered: ModelLike) -> Certificates:
-    """Prove every layer that a lowering rewrote equal to the original, and write down what was.
-
-    `model` is the one with deconvolutions. A certificate is true where its layer is proved;
-    otherwise it has the `reason`. All together are true where something was rewritten and every
-    layer of it is proved; `to_json` keeps them. `check_certificate` says whether all else is the
-    same, too. Raises what `read` and `infer` do.
-
-    >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
-    >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
-    >>> bool(proofs), len(proofs), [(c.layer, c.form, c.holds_for) for c in proofs][0]
-    (True, 2, ('up1', 'stacked', 'the size [1, 16, 8, 8]'))
-    """
-    return Certificates(tuple(_certify(inferred(graph_of(model)), graph_of(lowered))))
-
-
-def check_certificate(
-    model: ModelLike,
-    lowered: ModelLike,
-    certificates: Sequence[Certificate] | str | PathLike[str] | None = None,
-    *,
-    probe: bool = False,
-    seed: int = 0,
-) -> CheckReport:
-    """Prove every rewritten layer equal to the original, and all others to be unchanged.
-
-    The report is true where at least one layer was rewritten and everything is proved. With
-    `certificates` (or the file that `lower --certify` wrote) there must be exactly one for each
-    rewritten layer, and it must state what the two models contain. `probe` evaluates both sides
-    instead of proving: modulo a prime, at random points that `seed` chooses.
-
-    >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
-    >>> report = ird.check_certificate("ir_samples/openvino/segmentation_head.xml", low)
-    >>> print(report)
-    ok   up1: ConvolutionBackpropData = zero-insertion for the size [1, 16, 8, 8]
-    ok   up2: GroupConvolutionBackpropData = zero-insertion for the size [1, 16, 16, 16]
-    2 of 2 rewritten layers equal, 11 others unchanged
-    >>> bool(report)
-    True
-    """
-    source, other = inferred(graph_of(model)), graph_of(lowered)
-    if probe:
-        return probe_layers(source, other, seed=seed)
-    if isinstance(certificates, str | PathLike):
-        certificates = Certificates.from_json(Path(certificates).read_text("utf-8"))
-    return check(source, other, certificates)
 
 
 def write(model: ModelLike, path: str | PathLike[str]) -> None:

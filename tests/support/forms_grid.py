@@ -13,7 +13,7 @@ from irdeconv.graph import Graph, Value
 from irdeconv.passes.form_names import AUTO
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.profile import profile_names
-from irdeconv.verify.proof.certificate import certify, check
+from irdeconv.verify.proof.check import certify, check
 from support.layers import (
     Layer,
     build,

@@ -11,7 +11,7 @@ import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.verify.proof.certificate import check, probe_layers
+from irdeconv.verify.proof.check import check, probe_layers
 from support.layers import constant, parameter, result
 
 Ints = tuple[int, ...]

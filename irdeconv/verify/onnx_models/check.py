@@ -18,14 +18,12 @@ from irdeconv.onnx_files.pieces import graph_of, inputs_of, piece
 from irdeconv.onnx_files.scopes import scopes, title_of
 from irdeconv.onnx_files.types import Types, infer_types
 from irdeconv.verify.onnx_models.pairs import Pairs, RewrittenNode, pair
-from irdeconv.verify.proof.certificate import (
-    Certificate,
-    certify,
-    check,
-    judged,
-    probe_layers,
-)
+from irdeconv.verify.proof import probe
+from irdeconv.verify.proof.certificate import Certificate
+from irdeconv.verify.proof.certified import Certificates, Stamp
+from irdeconv.verify.proof.check import contradicted, examined, judged, probed
 from irdeconv.verify.proof.report import CheckReport, LayerCheck
+from irdeconv.verify.proof.sides import side_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def _graphs(
     return graph_of(a, source, semantics), graph_of(b, lowered, semantics)
 
 
-def certify_models(proof: OnnxProof) -> list[Certificate]:
+def certify_models(proof: OnnxProof) -> Certificates:
     """Return a certificate for every rewritten layer; one that is not proved has a reason."""
     out = []
     with progress.stage("certifying", total=len(proof.layers)) as step:
@@ -79,34 +77,35 @@ def certify_models(proof: OnnxProof) -> list[Certificate]:
                 made = _certificate(made, source, lowered)
             where = f" ({region.scope.title})" if region.scope.title else ""
             out.append(replace(made, layer=f"{title}{where}"))
-    return out
+    return Certificates(tuple(out))
 
 
 def _certificate(blank: Certificate, source: Graph, lowered: Graph) -> Certificate:
     """Certify one layer; its two graphs have nothing else that may differ."""
-    made = certify(source, lowered)
-    others = check(source, lowered).problems
+    made, report = examined(side_of(source), side_of(lowered))
     if len(made) != 1:
         return replace(blank, reason="it is not one deconvolution of the original")
-    if others:
-        return replace(made[0], holds_for=None, reason=others[0])
+    if report.problems:
+        return replace(made[0], holds_for=None, every=False, reason=report.problems[0])
     return made[0]
 
 
 def check_models(
-    proof: OnnxProof, certificates: Sequence[Certificate] | None = None
+    proof: OnnxProof,
+    certificates: Sequence[Certificate] | None = None,
+    stamps: tuple[Stamp | None, Stamp | None] = (None, None),
 ) -> CheckReport:
     """Return the verdict on a lowered model: each rewritten layer proved, all else the same.
 
     With `certificates` there must be exactly one for each rewritten layer, which states what the
-    two models contain.
+    two models contain; `stamps` are those of the files.
     """
-    made = certify_models(proof)
+    made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
     rest = proof.rest
     if rest.problems and not made and not rest.kept:
         hint = "the first model has no deconvolution; the original comes first: are they swapped?"
         rest = replace(rest, problems=(hint, *rest.problems))
-    return judged(made, certificates, rest)
+    return judged(made, certificates, contradicted(rest, made, certificates))
 
 
 def check_onnx(
@@ -137,16 +136,19 @@ def check_onnx(
     )
 
 
-def probe_models(proof: OnnxProof, *, seed: int = 0) -> CheckReport:
-    """Evaluate every rewritten layer of both models modulo a prime on random data and compare."""
+def probe_models(proof: OnnxProof, *, seed: int | None = None) -> CheckReport:
+    """Evaluate every rewritten layer of both models modulo primes on random data and compare."""
     layers, bounds = [], [0.0]
+    chosen = probe.fresh_seed() if seed is None else seed
     for region, source, lowered, failed in proof.layers:
         if source is None or lowered is None:
             title, type = title_of(region.node), region.node.op_type
             made = LayerCheck(layer=title, type=type, form="probe", proved=None, reason=failed)
             layers.append(made)
             continue
-        probed = probe_layers(source, lowered, seed=seed)
-        layers += probed.layers
-        bounds.append(probed.error_probability or 0.0)
-    return replace(proof.rest, layers=tuple(layers), error_probability=max(bounds))
+        found = probed(side_of(source), side_of(lowered), seed=chosen)
+        layers += found.layers
+        bounds.append(found.error_probability or 0.0)
+    return replace(
+        proof.rest, layers=tuple(layers), error_probability=max(bounds) or None, seed=chosen
+    )

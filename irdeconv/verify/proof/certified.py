@@ -1,24 +1,35 @@
-"""The certificates of a rewritten graph together: what they prove, and the file of them."""
+"""The certificates of a rewritten model together, the files that they are of, their own file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from irdeconv.markup import html_table
 from irdeconv.plural import count
-from irdeconv.verify.proof.certificate import Certificate
+from irdeconv.verify.proof.certificate import Certificate, require_schema, unlike
 
-CERTIFICATES_SCHEMA = "irdeconv/certificates/1"
+CERTIFICATES_SCHEMA = "irdeconv/certificates/2"
+Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size in bytes
 
 
 @dataclass(frozen=True)
 class Certificates(Sequence[Certificate]):
-    """One certificate per rewritten layer; true where there is one and all are proved."""
+    """One certificate per rewritten layer; true where there is one and all are proved.
+
+    `source` and `lowered` have hash and size of the files, None for models in memory; `tool` is the
+    version that made it, `sizes` the input shapes that were asked for. `values` pairs each value
+    that both models have, the lowered one first.
+    """
 
     all: tuple[Certificate, ...]
+    source: Stamp | None = None
+    lowered: Stamp | None = None
+    tool: str | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[tuple[str, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.all)
@@ -26,16 +37,16 @@ class Certificates(Sequence[Certificate]):
     @overload
     def __getitem__(self, at: int) -> Certificate: ...
     @overload
-    def __getitem__(self, at: slice) -> Certificates: ...
-    def __getitem__(self, at: int | slice) -> Certificate | Certificates:
-        return Certificates(self.all[at]) if isinstance(at, slice) else self.all[at]
+    def __getitem__(self, at: slice) -> Sequence[Certificate]: ...
+    def __getitem__(self, at: int | slice) -> Certificate | Sequence[Certificate]:
+        return self.all[at]
 
     def __iter__(self) -> Iterator[Certificate]:
         return iter(self.all)
 
     @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten and every such layer is proved."""
+        """Whether a layer was rewritten and every such layer is proved for every size."""
         return bool(self.all) and all(self.all)
 
     def __bool__(self) -> bool:
@@ -46,7 +57,7 @@ class Certificates(Sequence[Certificate]):
 
     def _repr_html_(self) -> str:
         rows = [
-            (c.layer, c.type, c.form if c else "", c.holds_for if c else f"not proved: {c.reason}")
+            (c.layer, c.type, c.form if c.proved else "", c.holds_for or f"not proved: {c.reason}")
             for c in self.all
         ]
         return html_table(self.verdict, ("layer", "type", "form", "proved for"), rows)
@@ -56,14 +67,22 @@ class Certificates(Sequence[Certificate]):
         """One line: how many layers are proved."""
         if not self.all:
             return "no layer was rewritten, nothing is proved"
-        return f"{sum(map(bool, self.all))} of {count(len(self.all), 'layer')} proved"
+        few = sum(c.proved and not c for c in self.all)
+        some = f", {few} for some sizes only" if few else ""
+        return f"{sum(c.proved for c in self.all)} of {count(len(self.all), 'layer')} proved{some}"
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.all)) or self.verdict
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/certificates/1`)."""
-        return {"schema": CERTIFICATES_SCHEMA, "certificates": [c.to_dict() for c in self.all]}
+        """Return the JSON form (`irdeconv/certificates/2`)."""
+        return {"schema": CERTIFICATES_SCHEMA, "tool": self.tool, **self._stated()}
+
+    def _stated(self) -> dict[str, Any]:
+        stamps = {"source": _plain(self.source), "lowered": _plain(self.lowered)}
+        certificates = [c.to_dict() for c in self.all]
+        values = [list(v) for v in self.values]
+        return {**stamps, "sizes": dict(self.sizes), "values": values, "certificates": certificates}
 
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
@@ -74,9 +93,52 @@ class Certificates(Sequence[Certificate]):
         """Read what `to_json` returned; ValueError where it is something else."""
         try:
             content = json.loads(text)
-            found = content["certificates"] if isinstance(content, dict) else content
-            return Certificates(tuple(Certificate.from_dict(c) for c in found))
+            require_schema(content, CERTIFICATES_SCHEMA)
+            return Certificates(
+                tuple(Certificate.from_dict(c) for c in content["certificates"]),
+                source=content["source"],
+                lowered=content["lowered"],
+                tool=content["tool"],
+                sizes=dict(content["sizes"]),
+                values=tuple((str(a), str(b)) for a, b in content["values"]),
+            )
         except KeyError as e:
             raise ValueError(f"{e} is missing") from None
         except (TypeError, RecursionError) as e:
             raise ValueError(str(e)) from None
+
+    def contradictions(self, made: Certificates) -> list[str]:
+        """Return what these state of the models as a whole that those just made do not."""
+        out = [
+            text
+            for side in ("source", "lowered")
+            for text in _other_files(side, getattr(self, side), getattr(made, side))
+        ]
+        whole = [{k: c._stated()[k] for k in ("sizes", "values")} for c in (self, made)]
+        found = None if out else unlike("the file of certificates", *whole)
+        return out + ([found] if found else [])
+
+
+def _plain(stamp: Stamp | None) -> dict[str, Any] | None:
+    return None if stamp is None else {kind: dict(said) for kind, said in stamp.items()}
+
+
+def _other_files(side: str, stated: Stamp | None, made: Stamp | None) -> list[str]:
+    """Say which file is not the one that a certificate was made of."""
+    if stated is None:
+        return []
+    if made is None:
+        return [f"the certificate is of files, the {side} model is none"]
+    out = []
+    for kind in dict.fromkeys([*stated, *made]):
+        a, b = stated.get(kind), made.get(kind)
+        if a != b:
+            sizes = " and ".join(_size(s) for s in (a, b))
+            out.append(f"the .{kind} of the {side} model is another file than certified: {sizes}")
+    return out
+
+
+def _size(stamp: Mapping[str, Any] | None) -> str:
+    if stamp is None:
+        return "none"
+    return f"{stamp.get('size')} bytes, sha256 {str(stamp.get('sha256'))[:12]}..."

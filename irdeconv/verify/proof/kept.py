@@ -45,3 +45,8 @@ def _digest(data: ElementTree.Element, weights: Any) -> str:
         return data.attrib["offset"]
     offset, size = int(data.attrib["offset"]), int(data.attrib["size"])
     return hashlib.blake2b(memoryview(weights.raw())[offset : offset + size]).hexdigest()
+
+
+def kept_text(node: Node) -> str:
+    """Return the children of an unknown layer as text."""
+    return repr(kept_parts(node)[1:]) if kept_parts(node) else ""

@@ -1,277 +1,223 @@
-"""Evaluate a source layer and its lowered nodes exactly, modulo a prime, on random data.
+"""Evaluate a source layer and what stands for it exactly, modulo random primes, on random data.
 
-Both sides are linear in the data, a sum of products of a data element and a weight, plus a bias.
-The data are an outer product of random vectors, one for each of the N, C and spatial axes
-(product.py): different elements are different monomials of these vectors, so two sides that differ
-as polynomials still do, of degree axes + 3 at most, and both cost little more than their filter and
-output. Constants become random numbers too, one for each distinct value (0 stays 0), since a
-lowering only moves them; an activation becomes a random function. A random point shows that two
-polynomials differ but for a probability of degree/p (Schwartz and Zippel), and a random function
-hides a difference with probability 1/p. The draws of several trials are independent.
+Both sides are polynomials in the data. The data are an outer product of random vectors, one for
+each axis: different elements are different monomials, so two sides that differ as polynomials still
+do, and channels and axes are summed one after the other. Constants are what they are, modulo the
+prime. Two sides that differ are equal at a random point with a probability of at most degree/p
+(Schwartz and Zippel), and where the prime divides every difference of coefficients: of all primes
+of 31 bits at most bits/30 do. The draws of several trials are independent.
 
-The convolutions are evaluated here, in integers; neither the walk of the proof nor a kernel of the
-runtime has a part in it. Shared with the proof are the definition of the source layer and the
-movements of evaluator.py.
+That bounds what is missed at the sizes that were evaluated, and says nothing of others.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
-from typing import cast
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.graph import Graph, Node, Value
-from irdeconv.spec import Array
-from irdeconv.verify.proof.attributes import Attributes, Ints
-from irdeconv.verify.proof.definition import Definition, Unproved
-from irdeconv.verify.proof.evaluator import Constants, Evaluator
-from irdeconv.verify.proof.layer import LayerPlace, SourceLayer, needed, region
-from irdeconv.verify.proof.places import gathered, resized, same_pads, window
-from irdeconv.verify.proof.product import (
-    PRIME,
-    Product,
-    contract,
-    dense,
-    matmul,
-    product_aware,
-    reduced,
-    scattered,
-    windows_of,
+from irdeconv.plural import count
+from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
+from irdeconv.proof.model import Ints, Layer, Obligation, Port, Shape, TypedArray, Unproved
+from irdeconv.verify.proof.evaluation import (
+    Draw,
+    Evaluation,
+    Known,
+    NoOutput,
+    Residues,
+    room,
 )
-from irdeconv.verify.proof.sizes import ExactSizes
+from irdeconv.verify.proof.region import originals, read_by, region
+from irdeconv.verify.proof.residues import LEAST_PRIME, PRIMES
 
 RANDOM_POINTS = 2
-REPEATING = ("Interpolate", "Tile")  # behind them filter elements add up
-MIXED_AT_ONCE = 2**15  # elements that are mixed at once, so that they stay in the cache
-CONVOLUTIONS = ("Convolution", "GroupConvolution")
+PROBED_SIZES = (1, 2, 3, 5, 8, 0)
+RANDOM_SPAN = 100  # from the lower end of an interval, where a random size is drawn
+MOST_PROBED = 10
+SMALL = 2  # an open dimension of no meaning
 
 
-def error_probability(axes: int, trials: int = RANDOM_POINTS) -> float:
-    """Return a bound of the probability that a layer that differs passes.
-
-    It is ((axes + 4)/p) to the trials: N, C, the spatial axes and the weight make the degree, one
-    more is the activation's.
-    """
-    return float(((axes + 4) / PRIME) ** trials)
+class Differs(Exception):
+    """Both sides were evaluated and are not equal."""
 
 
-class Draw:
-    """One random draw: numbers for data, values of constants and results of activations."""
+@dataclass(frozen=True)
+class Probed:
+    """What was evaluated: the sizes, and how likely a difference at them stays unseen."""
 
-    def __init__(self, seed: Sequence[int], *, exact: bool = False) -> None:
-        self.exact = exact
-        self.rng = np.random.default_rng(list(seed))
-        self.key = np.uint64(self.rng.integers(1, 2**63))
+    sizes: tuple[str, ...]
+    probability: float
 
-    def data(self, shape: Ints) -> Array:
-        """Return random elements."""
-        return self.rng.integers(0, PRIME, shape)
-
-    def product(self, shape: Ints) -> Product:
-        """Return random data that are an outer product."""
-        return Product(tuple(self.data((n,)) for n in shape))
-
-    def mix(self, bits: Array) -> Array:
-        """Return a pseudo-random number in 0..p-1 for every 64-bit one."""
-        flat = bits.astype(np.uint64).reshape(-1)
-        for at in range(0, flat.size, MIXED_AT_ONCE):
-            z = flat[at : at + MIXED_AT_ONCE]
-            z ^= self.key
-            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-                z ^= z >> np.uint64(shift)
-                z *= np.uint64(factor)
-            z ^= z >> np.uint64(31)
-            z[...] = reduced(z)
-        return flat.astype(np.int64).reshape(bits.shape)
-
-    def constant(self, array: Array) -> Array:
-        """Return one random number for each distinct value; 0 and -0 stay 0.
-
-        With `exact` return the values themselves, as residues, so that sums of them stay sums.
-        """
-        if self.exact:
-            return residues(array)
-        integral = array.dtype.kind in "iub"
-        wide = array.astype(np.int64 if integral else np.float64)
-        return np.where(wide == 0, 0, self.mix(np.ascontiguousarray(wide).view(np.uint64)))
-
-    def activation(self, kind: str, x: Array, parameters: Sequence[Array]) -> Array:
-        """Return a random function of x that kind and parameters choose."""
-        chosen = int.from_bytes(kind.encode()[:7], "little")
-        for p in parameters:
-            chosen = int(self.mix(np.array([chosen + int(p.reshape(())[()])], np.uint64))[0])
-        return self.mix(x * 2**31 + chosen % 2**31)
+    def __str__(self) -> str:
+        points = count(RANDOM_POINTS, "random point")
+        return f"{points} at {count(len(self.sizes), 'size')}: {', '.join(self.sizes)}"
 
 
-class Field(Evaluator):
-    """Evaluates a lowered layer modulo the prime; `bound` are its inputs' elements."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        draw: Draw,
-        bound: dict[Value, Array | Product],
-        vectors: dict[Value, Ints],
-    ) -> None:
-        super().__init__(graph)
-        self.draw = draw
-        self.bound = bound
-        self.vectors = vectors
-        self.constants = Constants(graph)
-        for kind in ("ReLU", "Tanh", "Sigmoid", "PReLU", "HardSigmoid"):
-            self.rules[kind] = self._activation(kind)
-        self.rules["Clamp"] = self._clamp
-        self.rules["Interpolate"] = _interpolate
-        self.rules["Add"] = lambda op, a, b: reduced(a + b)
-        self.rules = {name: product_aware(name, rule) for name, rule in self.rules.items()}
-        self.rules["Convolution"] = lambda op, x, w: _convolve(op, x, dense(w)[None])
-        self.rules["GroupConvolution"] = lambda op, x, w: _convolve(op, x, dense(w))
-
-    def leaf(self, value: Value, role: str) -> Array | None:
-        """Return an input of the layer, or a converted constant."""
-        if role == "vector":
-            vector = self.vectors.get(value)
-            return None if vector is None else np.array(vector, np.int64)
-        if value in self.bound:
-            return cast(Array, self.bound[value])  # a Product moves like an array
-        if self.graph.node(value.node).type == "Convert":
-            converted = self.constants.get(value)
-            return None if converted is None else self.draw.constant(converted)
-        return None
-
-    def constant(self, array: Array, role: str) -> Array:
-        """Return random numbers for elements, vectors as they are."""
-        return array if role == "vector" else self.draw.constant(array)
-
-    def _compute(self, value: Value, role: str) -> Array:
-        node = self.graph.node(value.node)
-        if node.type in CONVOLUTIONS and self._behind_convolution(node):
-            # The degree of the polynomials would be higher than error_probability says.
-            raise Unproved(f'{node.type} "{node.name}" is not the first one')
-        return super()._compute(value, role)
-
-    def _behind_convolution(self, node: Node) -> bool:
-        """Whether a layer's convolution reads what another one of it computes."""
-        graph = self.graph
-        before = needed(graph.inputs_of(node.id), graph.inputs_of, self.bound.__contains__)
-        return any(graph.node(i).type in CONVOLUTIONS for i in before)
-
-    def _activation(self, kind: str) -> Callable[..., Array]:
-        return lambda op, x, *parameters: self.draw.activation(kind, x, parameters)
-
-    def _clamp(self, op: Attributes, x: Array) -> Array:
-        bounds = [self.draw.constant(np.array(v, np.float64)) for v in (op.min, op.max)]
-        return self.draw.activation("Clamp", x, bounds)
+def fresh_seed() -> int:
+    """Return a seed that nobody knows beforehand."""
+    return secrets.randbits(48)
 
 
-def residues(array: Array) -> Array:
-    """Return m * 2**e modulo the prime for every number m * 2**e."""
-    if array.dtype.kind in "iub":
-        return np.asarray(array.astype(np.int64) % PRIME)
-    wide = array.astype(np.float64)
-    if not np.isfinite(wide).all():
-        raise Unproved("numbers that are not finite have no residues")
-    fraction, exponent = np.frexp(wide)
-    powers = np.array([pow(2, e % (PRIME - 1), PRIME) for e in range(-1200, 1100)], np.int64)
-    whole = (fraction * 2.0**53).astype(np.int64) % PRIME
-    return np.asarray(whole * powers[exponent - 53 + 1200] % PRIME)
+def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
+    """Compare both sides at some sizes; Differs where they are not equal, Unproved if unknown."""
+    layer = _Probe(ob)
+    done, chance = [], 0.0
+    for number, data in enumerate(layer.choices(np.random.default_rng([*seed, 0]))):
+        try:
+            trials = [layer.trial(data, (*seed, 1, number, t)) for t in range(RANDOM_POINTS)]
+        except NoOutput:
+            continue
+        done.append(str(list(data)))
+        chance = max(chance, float(np.prod(trials)))
+    if not done:
+        raise Unproved("no size was found for which the layer has an output")
+    return Probed(tuple(done), chance)
 
 
-def _interpolate(op: Attributes, x: Array, *rest: Array) -> Array:
-    return gathered(x, resized(op, x.shape, 1 + len(rest), lambda port: rest[port - 1]))
+class _Probe:
+    """An obligation with a single deconvolution that reads data from outside."""
+
+    def __init__(self, ob: Obligation) -> None:
+        self.ob = ob
+        given = frozenset(ob.twins.values())
+        places = originals(ob)
+        found = [ob.source.layers[i] for i in places if is_deconvolution(ob.source.layers[i])]
+        if len(found) != 1 or found[0].inputs[0] not in given:
+            raise Unproved("it is no single deconvolution of data from outside")
+        self.layer: Layer = found[0]
+        read = read_by(ob.source, places, given)
+        inside = region(ob.lowered, ob.output, ob.twins.keys())
+        read += [ob.twins[p] for p in read_by(ob.lowered, inside, ob.twins.keys())]
+        self.given = list(dict.fromkeys(read))
+        self.facts = {p: ob.fact(p) for p in self.given}
+        shape = self.facts[self.layer.inputs[0]].shape
+        if shape is None:
+            raise Unproved("the rank of the data is unknown")
+        self.shape: Shape = shape
+        self.definition: LayerDefinition = define(self.layer, len(shape))
+        self.filter = self._filter()
+
+    def _filter(self) -> Ints:
+        """Return the filter's shape, open dimensions being small."""
+        port, d = self.layer.inputs[1], self.definition
+        shape = self.facts[port].shape if port in self.facts else None
+        if shape is None:
+            known = Evaluation(self.ob.source, {}, Draw.of((0,))).value(port)
+            return tuple(known.array.shape)
+        spatial = d.filter_axes[-len(d.strides) :]
+        return tuple(
+            n if isinstance(n, int) else _inside(n, 3 if a in spatial else SMALL)
+            for a, n in enumerate(shape)
+        )
+
+    @property
+    def channels(self) -> Ints:
+        """The numbers of channels of the data and of the output."""
+        d = self.definition
+        ordered = [self.filter[a] for a in d.filter_axes]
+        if d.groups is None:
+            return ordered[0] * ordered[1], ordered[0] * ordered[2]
+        return ordered[0], ordered[1] * d.groups
+
+    def choices(self, rng: np.random.Generator) -> Iterator[Ints]:
+        """Yield shapes of the data: all open axes alike, one longer than the others, random."""
+        axis = self.definition.data_axes[1]
+        free = [a for a, n in enumerate(self.shape) if not isinstance(n, int) and a != axis]
+        wishes = [dict.fromkeys(free, n) for n in PROBED_SIZES]
+        wishes += [{a: 5 + (a == longer) for a in free} for longer in free]
+        wishes += [{a: _random(rng, self.shape[a]) for a in free}]
+        seen: set[Ints] = set()
+        for wish in wishes:
+            chosen = [_inside(n, wish.get(a, 0)) for a, n in enumerate(self.shape)]
+            if not isinstance(self.shape[axis], int):
+                chosen[axis] = self.channels[0]
+            if tuple(chosen) not in seen and len(seen) < MOST_PROBED:
+                seen.add(tuple(chosen))
+                yield tuple(chosen)
+
+    def trial(self, data: Ints, seed: Sequence[int]) -> float:
+        """Compare once; return how likely a difference stays unseen."""
+        draw, ob = Draw.of(seed), self.ob
+        bound = self._bound(data, draw)
+        wanted = _residues(Evaluation(ob.source, bound, draw), ob.wanted)
+        theirs = {p: bound[s] for p, s in ob.twins.items() if s in bound}
+        try:
+            got = _residues(Evaluation(ob.lowered, theirs, draw), ob.output)
+        except NoOutput as e:
+            raise Differs(f"{e} (data {list(data)})") from None
+        if got.array.shape != wanted.array.shape:
+            shapes = f"{list(got.array.shape)}, not {list(wanted.array.shape)}"
+            raise Differs(f"the output is {shapes} (data {list(data)})")
+        if not np.array_equal(got.array, wanted.array):
+            at = [int(v) for v in np.argwhere(got.array != wanted.array)[0]]
+            raise Differs(f"the outputs differ on random data, first at {at} (data {list(data)})")
+        degree, bits = max(got.degree, wanted.degree), max(got.bits, wanted.bits) + 1
+        return degree / LEAST_PRIME + bits / 30 / PRIMES
+
+    def _bound(self, data: Ints, draw: Draw) -> dict[Port, Known]:
+        """Return what is read from outside: the data, then tensors, then vectors of sizes."""
+        layer, out = self.layer, dict[Port, Known]()
+        out[layer.inputs[0]] = draw.data(data, self.facts[layer.inputs[0]].type)
+        for port in self.given:
+            if port not in out and not self._is_vector(port):
+                out[port] = self._tensor(port, draw)
+        for port in self.given:
+            if port not in out:
+                out[port] = self._vector(port, data, out, draw)
+        return out
+
+    def _is_vector(self, port: Port) -> bool:
+        fact, sizes = self.facts[port], self.definition.output_shape
+        short = fact.shape is not None and len(fact.shape) <= 1
+        asked = sizes is not None and port == self.layer.inputs[sizes]
+        return asked or (short and fact.type in ("i64", "i32"))
+
+    def _tensor(self, port: Port, draw: Draw) -> Residues:
+        """Return random elements: of a filter of its shape, of others one for each channel."""
+        fact = self.facts[port]
+        if port == self.layer.inputs[1]:
+            shape = self.filter
+        elif fact.shape is None:
+            raise Unproved("the rank of a value that is read is unknown")
+        else:
+            open_size = self.channels[1] if len(fact.shape) == 1 else SMALL
+            shape = tuple(n if isinstance(n, int) else _inside(n, open_size) for n in fact.shape)
+        room(shape)
+        return Residues(draw.data((int(np.prod(shape)),), None).array.reshape(shape), fact.type, 1)
+
+    def _vector(self, port: Port, data: Ints, out: dict[Port, Known], draw: Draw) -> Known:
+        """Return sizes: as the source computes them, or what a caller may ask for."""
+        try:
+            found = Evaluation(self.ob.source, out, draw).value(port)
+            if isinstance(found, TypedArray):
+                return found
+        except Unproved:
+            pass
+        d = self.definition
+        if d.output_shape is None or port != self.layer.inputs[d.output_shape]:
+            raise Unproved(f"what {self.ob.source.of(port)} computes is not evaluated by the probe")
+        sizes = []
+        for a, axis in enumerate(d.data_axes[2:]):
+            taps = self.filter[d.filter_axes[-len(d.strides) :][a]]
+            full = (data[axis] - 1) * d.strides[a] + d.dilations[a] * (taps - 1) + 1
+            sizes.append(max(full - int(draw.rng.integers(-1, 4)), 1))
+        return TypedArray(np.array(sizes, np.int64), self.facts[port].type or "i64")
 
 
-def _convolve(op: Attributes, x: Array | Product, w: Array) -> Array:
-    """Return the convolution of x (N, C, *I) with w (g, M/g, C/g, *K)."""
-    groups, _, inner, *kernel = w.shape
-    n = len(kernel)
-    if x.ndim != n + 2 or x.shape[1] != groups * inner:
-        raise ValueError(f"data {x.shape}, filter {w.shape}")
-    strides, dilations = ((v or (1,) * n) for v in (op.strides, op.dilations))
-    spans = (d * (k - 1) for d, k in zip(dilations, kernel, strict=True))
-    pads = [same_pads(op, a, r) for a, r in enumerate(spans)]
-    if not isinstance(x, Product):
-        return _tap_by_tap(x, w, strides, dilations, pads)
-    rows = zip(x.factors[2:], strides, dilations, kernel, pads, strict=True)
-    return contract(x, w, [windows_of(*row) for row in rows])
+def _residues(evaluation: Evaluation, port: Port) -> Residues:
+    return evaluation.residues(evaluation.value(port))
 
 
-def _tap_by_tap(
-    x: Array, w: Array, strides: Ints, dilations: Ints, pads: Sequence[tuple[int, int]]
-) -> Array:
-    """Return the convolution of data that are no product."""
-    groups, outputs, inner, *kernel = w.shape
-    rows = zip(x.shape, ((0, 0), (0, 0), *pads), strict=True)
-    wide = gathered(x, [window(n, *around) for n, around in rows])
-    sizes = [
-        max((p - d * (k - 1) - 1) // s + 1, 0)
-        for p, d, k, s in zip(wide.shape[2:], dilations, kernel, strides, strict=True)
-    ]
-    y = np.zeros((x.shape[0], groups, outputs, math.prod(sizes)), np.int64)
-    for taps in itertools.product(*map(range, kernel)):
-        part = wide
-        for a, (t, d, s, o) in enumerate(zip(taps, dilations, strides, sizes, strict=True), 2):
-            part = part.take(t * d + s * np.arange(o), a)
-        columns = part.reshape(x.shape[0], groups, inner, math.prod(sizes))
-        y = reduced(y + matmul(w[(slice(None),) * 3 + taps], columns))
-    return y.reshape(x.shape[0], groups * outputs, *sizes)
+def _inside(size: int | tuple[int, int | None], wish: int) -> int:
+    if isinstance(size, int):
+        return size
+    low, high = size
+    return max(low, wish) if high is None else min(max(low, wish), high)
 
 
-def scatter(d: Definition, x: Product, w: Array, windows: Sequence[tuple[int, int]]) -> Array:
-    """Return the definition's result (N, M, *O) for x (N, C, *I), w (g, C/g, M/g, *K)."""
-    rows = zip(x.factors[2:], d.strides, d.dilations, w.shape[3:], windows, strict=True)
-    return contract(x, w.swapaxes(1, 2), [scattered(*row) for row in rows])
-
-
-def probe(
-    layer: SourceLayer, graph: Graph, place: LayerPlace, sizes: ExactSizes, seed: Sequence[int]
-) -> None:
-    """Compare once at exact sizes; Unproved where source and lowered layer differ."""
-    repeats = any(n.type in REPEATING for n in region(graph, place))
-    draw, d = Draw(seed, exact=repeats), layer.definition
-    x = draw.product(sizes.data)
-    bound: dict[Value, Array | Product] = {place.data: x}
-    vectors = {}
-    if layer.filter is not None:
-        w = draw.constant(layer.filter)
-    else:
-        w = draw.data(sizes.filter)
-        if place.filter is not None:
-            bound[place.filter] = w
-    canonical = d.canonical_filter(w)
-    bias = _bias(layer, draw, canonical.shape[0] * canonical.shape[2])
-    if bias is not None and place.bias is not None:
-        bound[place.bias] = bias
-    if place.output_shape is not None and sizes.output_shape is not None:
-        vectors[place.output_shape] = sizes.output_shape
-    wanted = sizes.output_shape or layer.output_shape
-    windows = d.windows(sizes.data, canonical.shape, wanted)
-    y = scatter(d, x.transposed(d.data_axes), canonical, windows)
-    if bias is not None:
-        y = reduced(y + bias.reshape(-1, *(1,) * d.axes))
-    if d.activation is not None:
-        y = draw.activation(d.activation[0], y, _parameters(layer, draw))
-    y = y.transpose(np.argsort(d.data_axes))
-    lowered = dense(Field(graph, draw, bound, vectors).value(place.output, "tensor"))
-    if lowered.shape != y.shape:
-        raise Unproved(f"the output is {list(lowered.shape)}, not {list(y.shape)}")
-    if not np.array_equal(lowered, y):
-        at = [int(v) for v in np.argwhere(lowered != y)[0]]
-        perhaps = ", perhaps because sums of filter elements are rounded" if repeats else ""
-        raise Unproved(f"the outputs differ on random data, first at {at}{perhaps}")
-
-
-def _bias(layer: SourceLayer, draw: Draw, channels: int) -> Array | None:
-    if not layer.has_bias:
-        return None
-    return draw.data((channels,)) if layer.bias is None else draw.constant(layer.bias)
-
-
-def _parameters(layer: SourceLayer, draw: Draw) -> list[Array]:
-    """Return the activation's parameters as the lowered graph holds them."""
-    kind, values = layer.definition.activation or ("", ())
-    dtype = np.dtype(np.float64) if kind == "Clamp" else layer.container
-    return [draw.constant(np.array(v, dtype)) for v in values]
+def _random(rng: np.random.Generator, size: int | tuple[int, int | None]) -> int:
+    low, high = (size, size) if isinstance(size, int) else size
+    most = low + RANDOM_SPAN
+    return int(rng.integers(low, (most if high is None else min(high, most)) + 1))

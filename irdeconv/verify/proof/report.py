@@ -1,4 +1,4 @@
-"""The verdict on a rewritten graph and on each of its layers."""
+"""The verdict on a rewritten model and on each of its layers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from typing import Any
 
 from irdeconv.markup import html_table
 from irdeconv.plural import count
+from irdeconv.verify.proof.certificate import remarks
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCheck:
-    """The verdict on one layer: `proved` says for which sizes, `reason` why it is not."""
+    """The verdict on one layer: `proved` says for which sizes, `reason` why it is not.
+
+    `every` says that these are all sizes that the model allows, `partly` why not. `rounding` is the
+    largest relative change of a weight, `assumed` what was taken for granted. A probe has `unclear`
+    where it cannot tell, which is not the same as a difference.
+    """
 
     layer: str
     type: str
     form: str
     proved: str | None
     reason: str | None = None
+    every: bool = True
+    partly: str | None = None
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    unclear: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether the layer was proved equal."""
-        return self.reason is None
+        """Whether the layer was proved equal for every size."""
+        return self.reason is None and self.every
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -32,6 +43,11 @@ class LayerCheck:
             "form": self.form,
             "passed": self.passed,
             "proved": self.proved,
+            "every": self.every and self.reason is None,
+            "partly": self.partly,
+            "rounding": self.rounding,
+            "assumed": list(self.assumed),
+            "unclear": self.unclear,
             "reason": self.reason,
         }
 
@@ -39,35 +55,54 @@ class LayerCheck:
         return self.passed
 
     def __str__(self) -> str:
-        if not self.passed:
-            return f"FAIL {self.layer}: {self.reason}"
-        return f"ok   {self.layer}: {self.type} = {self.form} for {self.proved}"
+        if self.reason is not None:
+            return f"{'not ' if self.unclear else 'FAIL'} {self.layer}: {self.reason}"
+        title = "ok  " if self.every else "part"
+        first = f"{title} {self.layer}: {self.type} = {self.form} for {self.proved}"
+        return "\n".join([first, *remarks(self)])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CheckReport:
-    """The verdict on a lowered graph.
+    """The verdict on a lowered model.
 
-    `layers` are the rewritten ones, `problems` what else is not as in the source graph, `kept`
-    deconvolutions that were not rewritten, `others` the number of equal layers.
+    `layers` are the rewritten ones, `problems` what else is not as in the source, `kept`
+    deconvolutions that were not rewritten, `others` the number of equal layers. `sizes` are the
+    shapes of inputs that were asked for. A probe has its `seed` and the `error_probability`: how
+    likely a layer that differs at the sizes evaluated passes all the same.
     """
 
     layers: tuple[LayerCheck, ...]
     problems: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     others: int = 0
+    sizes: tuple[tuple[str, str], ...] = ()
+    seed: int | None = None
     error_probability: float | None = None
 
     @property
+    def equal(self) -> bool:
+        """Whether a layer was rewritten and all are equal, be it for some sizes only."""
+        return (
+            bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
+        )
+
+    @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten, all such are proved, and all others are the same."""
-        return bool(self.layers) and not self.problems and all(r.passed for r in self.layers)
+        """Whether a layer was rewritten, all are proved for every size, all others are the same."""
+        return self.equal and all(self.layers)
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything was found that is not equal, or not proved to be."""
+        return bool(self.problems) or any(r.reason and not r.unclear for r in self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         layers = [r.to_dict() for r in self.layers]
         changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
-        return {"passed": self.passed, **vars(self), **changed}
+        verdict = {"passed": self.passed, "equal": self.equal}
+        return {**verdict, **vars(self), **changed, "sizes": dict(self.sizes)}
 
     def __bool__(self) -> bool:
         return self.passed
@@ -77,7 +112,7 @@ class CheckReport:
 
     def _repr_html_(self) -> str:
         rows = [
-            (r.layer, r.type, r.form if r.passed else "", r.proved if r.passed else r.reason)
+            (r.layer, r.type, r.form if r.reason is None else "", r.reason or r.proved)
             for r in self.layers
         ]
         rows += [(name, "", "", "not rewritten") for name in self.kept]
@@ -87,11 +122,16 @@ class CheckReport:
     @property
     def verdict(self) -> str:
         """One line: how many layers are equal."""
-        done, others = sum(r.passed for r in self.layers), count(self.others, "other")
-        return f"{done} of {len(self.layers)} rewritten layers equal, {others} unchanged"
+        done, few = 0, 0
+        for r in self.layers:
+            done, few = done + (r.reason is None), few + (r.reason is None and not r.every)
+        some = f", {few} for some sizes only" if few else ""
+        others = count(self.others, "other")
+        return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
     def __str__(self) -> str:
         lines = [str(r) for r in self.layers]
         lines += [f"kept {name}: not rewritten" for name in self.kept]
         lines += [f"FAIL {p}" for p in self.problems]
+        lines += [f"with the inputs {', '.join(n + s for n, s in self.sizes)}"] * bool(self.sizes)
         return "\n".join([*lines, self.verdict])

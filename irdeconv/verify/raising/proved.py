@@ -10,8 +10,7 @@ from collections.abc import Collection
 
 from irdeconv.graph import Graph
 from irdeconv.passes.raising import Raised, raise_deconvolutions
-from irdeconv.spec import is_static
-from irdeconv.verify.proof.certificate import check
+from irdeconv.verify.proof.check import check
 
 
 def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
@@ -38,14 +37,8 @@ def unproved(raised: Graph, source: Graph) -> dict[str, str]:
         proof = done.get(node.name)
         if proof is None:
             out[node.name] = "it is not proved: the proof does not find it"
-        elif not proof.passed:
+        elif proof.reason is not None:
             out[node.name] = f"it is not proved: {proof.reason}"
-        elif not _holds(raised, node.id, proof.proved or ""):
+        elif not proof.every:
             out[node.name] = f"it is proved for {proof.proved}"
     return out
-
-
-def _holds(raised: Graph, node: int, proved: str) -> bool:
-    """Whether a proof covers every size that the layer's data may have."""
-    data = raised.spec(raised.inputs_of(node)[0])
-    return is_static(data.shape) or proved.startswith("every size")

@@ -1,0 +1,152 @@
+"""Two models become the sides of a proof: read, validated, inferred, then read by the core itself.
+
+What a file declares of its shapes is not believed: they are inferred from the inputs. A file that
+cannot be read or inferred is refused with its diagnostics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from irdeconv.geometry import Semantics
+from irdeconv.graph import Graph
+from irdeconv.models import ModelLike, Weights, graph_of
+from irdeconv.ops.basic import Parameter
+from irdeconv.passes.infer_specs import inferred
+from irdeconv.passes.overrides import ShapeLike, input_shapes
+from irdeconv.proof import reader
+from irdeconv.proof.model import Fact, Model, Unproved
+from irdeconv.spec import Shape, format_shape
+from irdeconv.verify.proof.adapter import facts, meant, paired, reshaped
+from irdeconv.verify.proof.certified import Stamp
+from irdeconv.verify.proof.sides import ProofSide, side_of
+
+NOTHING = ProofSide(Model((), (), ()), lambda port: Fact(None, None))
+HASHED_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model as it was given, and how it is read.
+
+    `staged` says that an IR was written to `model` and `weights`, whose names do not show it yet.
+    """
+
+    model: ModelLike
+    weights: Weights | None = None
+    semantics: Semantics = "runtime"
+    name: str = "<bytes>"
+    seed: int = 0
+    staged: bool = False
+
+    @property
+    def is_ir(self) -> bool:
+        """Whether it is the path of an IR, which the core can read itself."""
+        path = self.path
+        own = self.weights is None or isinstance(self.weights, str | PathLike)
+        return path is not None and own and (self.staged or path.suffix == ".xml")
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the model is read from; None in memory."""
+        if not isinstance(self.model, str | PathLike):
+            return None
+        return Path(os.fspath(self.model))
+
+
+def sides(
+    model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
+) -> tuple[ProofSide, ProofSide]:
+    """Return two models as the sides of a proof; `shapes` as for `infer`, for the inputs of both.
+
+    Raises what `read` and `infer` raise, and UsageError for shapes that do not fit.
+    """
+    return both_sides(Given(model), Given(lowered), shapes)
+
+
+def both_sides(
+    a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
+) -> tuple[ProofSide, ProofSide]:
+    """Return two models as sides; two IRs are read by the core, whatever else by irdeconv."""
+    own = a.is_ir and b.is_ir
+    source = _graph(a, shapes or {}, spelled=own)
+    wanted = input_shapes(source, shapes or {})
+    numbers = {n.id: i for i, n in enumerate(source.parameters)}
+    chosen = {numbers[i]: shape for i, shape in wanted.items()}
+    names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
+    pair = [
+        _side(a, source, chosen, own=own),
+        _side(b, _graph(b, {}, spelled=own), chosen, own=own),
+    ]
+    return tuple(replace(s, sizes=names) for s in pair)  # type: ignore[return-value]
+
+
+def _graph(given: Given, shapes: Mapping[str, ShapeLike], *, spelled: bool) -> Graph:
+    return graph_of(
+        given.model,
+        given.weights,
+        given.semantics,
+        shapes=shapes,
+        seed=given.seed,
+        name=given.name,
+        recognised=not spelled,
+    )
+
+
+def _side(
+    given: Given, graph: Graph, shapes: Mapping[int, Shape | None], *, own: bool
+) -> ProofSide:
+    graph = graph.copy()
+    parameters = graph.parameters
+    for number, shape in shapes.items():
+        if number < len(parameters):
+            old: Any = parameters[number].op
+            graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
+    graph, stamp = inferred(graph), _stamp(given)
+    if not own:
+        return replace(side_of(graph), stamp=stamp)
+    try:
+        model = meant(_read(given), document=given.semantics == "document")
+    except Unproved as e:
+        return replace(NOTHING, stamp=stamp, refused=str(e))
+    inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
+    return ProofSide(reshaped(model, inside), facts(graph, paired(graph, model)), stamp)
+
+
+def _read(given: Given) -> Model:
+    weights = given.weights
+    assert given.path is not None
+    return reader.read(given.path, weights if isinstance(weights, str | Path) else None)
+
+
+def _stamp(given: Given) -> Stamp | None:
+    path, weights = given.path, given.weights
+    if path is None:
+        return None
+    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
+    return stamp_of(path, "xml" if given.staged else None, beside)
+
+
+def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -> Stamp:
+    """Return hash and size of a file, called after its suffix or `kind`, and of an IR's weights."""
+    kind = kind or path.suffix.removeprefix(".") or "file"
+    out = {kind: _hashed(path)}
+    beside = weights or path.with_suffix(".bin")
+    if kind == "xml" and beside.is_file():
+        out["bin"] = _hashed(beside)
+    return out
+
+
+def _hashed(path: Path) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        while part := file.read(HASHED_AT_ONCE):
+            digest.update(part)
+            size += len(part)
+    return {"sha256": digest.hexdigest(), "size": size}

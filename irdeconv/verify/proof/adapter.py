@@ -1,0 +1,160 @@
+"""A Graph as a Model of the trusted core: for graphs in memory, and files that are no IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray
+from irdeconv.spec import Dim, Interval, Spec
+from irdeconv.spec import Shape as SpecShape
+from irdeconv.verify.proof.kept import kept_text
+
+FactOf = Callable[[Port], Fact]
+DOCUMENT = "/document"  # behind the version of a deconvolution that means what its document says
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A graph's model, and which node each of its layers is."""
+
+    model: Model
+    nodes: Mapping[int, int]
+
+
+def adapted(graph: Graph) -> Adapted:
+    """Return the model of a graph: its inputs and what outputs and states need.
+
+    Constants are views of the graph's.
+    """
+    live, parameters = graph.live(), graph.parameters
+    inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
+    order = [*parameters, *inside]
+    places = {node.id: i for i, node in enumerate(order)}
+    layers = tuple(_layer(graph, node, places) for node in order)
+    results = tuple(places[n.id] for n in graph.results)
+    model = Model(layers, tuple(range(len(parameters))), results)
+    return Adapted(model, {place: node for node, place in places.items()})
+
+
+def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
+    op: Any = node.op
+    elements = None
+    if node.type == "Const" and op.data.available:
+        elements = TypedArray(_elements(op), op.element_type.name)
+    ports = range(max(node.outputs, _used(graph, node)))
+    names = [node.names_of(port) for port in ports]
+    outputs = [fact_of(node.spec(port)) for port in ports]
+    if node.type == "Parameter" and node.specs is None:
+        outputs = [fact_of(Spec(op.element_type, op.shape))]
+    if node.type == "Result":
+        outputs.clear()
+        source = graph.inputs_of(node.id)[0]
+        said = next((text for key, text in node.extra if key == "output_names" and text), None)
+        names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
+    document = getattr(op, "semantics", "runtime") == "document"
+    return Layer(
+        name=node.name,
+        type=node.type,
+        version=op.version + DOCUMENT * document,
+        attributes=op.to_attributes() | dict(node.extra_data),
+        inputs=tuple(Port(places[v.node], v.port) for v in graph.inputs_of(node.id)),
+        outputs=tuple(outputs),
+        names=tuple(tuple(sorted(n)) for n in names),
+        elements=elements,
+        rest=kept_text(node),
+    )
+
+
+def _used(graph: Graph, node: Node) -> int:
+    """Return how many outputs of a node are used, those before them included."""
+    values = (v for i in graph.successors(node.id) for v in graph.inputs_of(i))
+    return max((v.port + 1 for v in values if v.node == node.id), default=0)
+
+
+def _elements(op: Any) -> Array:
+    """Return a constant's elements: types that NumPy lacks as float32, strings as their bytes."""
+    if op.element_type.name == "string":
+        return np.frombuffer(op.data.raw(), np.uint8)
+    array: Array = op.data.array()
+    return array if array.dtype.kind in "fiub" else array.astype(np.float32)
+
+
+def fact_of(spec: Spec) -> Fact:
+    """Return what is known of a value."""
+    shape = None if spec.shape is None else tuple(map(_dim, spec.shape))
+    return Fact(spec.dtype.name if spec.dtype else None, shape)
+
+
+def _dim(dim: Dim) -> int | tuple[int, int | None]:
+    return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
+
+
+def facts(graph: Graph, nodes: Mapping[int, int]) -> FactOf:
+    """Return what inference knows of the values of a model; `nodes` has the node of each layer."""
+
+    def fact(port: Port) -> Fact:
+        node = nodes.get(port.layer)
+        if node is None:
+            return Fact(None, None)
+        op: Any = graph.node(node).op
+        if op.type == "Parameter" and graph.node(node).specs is None:
+            return fact_of(Spec(op.element_type, op.shape))
+        return fact_of(graph.spec(Value(node, port.port)))
+
+    return fact
+
+
+def reshaped(model: Model, shapes: Mapping[int, SpecShape | None]) -> Model:
+    """Return a model whose inputs have other shapes, by their number."""
+    layers = list(model.layers)
+    for number, shape in shapes.items():
+        at = model.parameters[number]
+        old = layers[at]
+        text = "..." if shape is None else ",".join(map(_text, shape))
+        fact = Fact(old.outputs[0].type, fact_of(Spec(None, shape)).shape)
+        said = {**old.attributes, "shape": text}
+        layers[at] = replace(old, attributes=said, outputs=(fact,))
+    return replace(model, layers=tuple(layers))
+
+
+def _text(dim: Dim) -> str:
+    if not isinstance(dim, Interval):
+        return str(dim)
+    high = "" if dim.hi is None else str(dim.hi)
+    return f"{dim.lo}..{high}" if dim.lo or high else "?"
+
+
+def meant(model: Model, *, document: bool) -> Model:
+    """Return a model whose deconvolutions mean what their document says, if that is wanted."""
+    if not document:
+        return model
+    layers = (
+        replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in model.layers
+    )
+    return replace(model, layers=tuple(layers))
+
+
+def paired(graph: Graph, model: Model) -> dict[int, int]:
+    """Return which node of a graph a layer of a model is, both read from one file.
+
+    They are walked side by side from the outputs; what one of them has and the other has not is
+    left out.
+    """
+    found = dict(zip(model.parameters, (n.id for n in graph.parameters), strict=False))
+    todo = list(zip(model.results, (n.id for n in graph.results), strict=False))
+    while todo:
+        place, node = todo.pop()
+        layer, inputs = model.layers[place], graph.inputs_of(node)
+        alike = graph.node(node).type == layer.type and len(inputs) == len(layer.inputs)
+        if place in found or not alike:
+            continue
+        found[place] = node
+        pairs = zip(layer.inputs, inputs, strict=True)
+        todo += [(p.layer, v.node) for p, v in pairs if p.port == v.port]
+    return found

@@ -1,0 +1,346 @@
+"""Run the core on two models, write down what it proved, and hold certificates against it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from irdeconv import progress
+from irdeconv.graph import Graph
+from irdeconv.plural import count
+from irdeconv.proof import explicit, pairing, symbolic
+from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.model import Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.reader import signature
+from irdeconv.verify.proof import probe
+from irdeconv.verify.proof.certificate import Certificate
+from irdeconv.verify.proof.certified import Certificates
+from irdeconv.verify.proof.region import form_of, originals, read_by, rewritten, subject
+from irdeconv.verify.proof.report import CheckReport, LayerCheck
+from irdeconv.verify.proof.sides import ProofSide, side_of
+
+Prover = Callable[[Obligation], Proof]
+PROVERS: tuple[Prover, ...] = (symbolic.prove, explicit.prove)
+LISTED = 64  # longer vectors are given by their hash
+
+
+def certify(source: Graph, lowered: Graph) -> Certificates:
+    """Return a certificate for every deconvolution of an inferred graph that was rewritten."""
+    return certified(side_of(source), side_of(lowered))
+
+
+def check(
+    source: Graph, lowered: Graph, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Prove every rewritten layer of `lowered` equal, and the rest unchanged; both are inferred."""
+    return checked(side_of(source), side_of(lowered), certificates)
+
+
+def probe_layers(source: Graph, lowered: Graph, *, seed: int | None = None) -> CheckReport:
+    """Evaluate every rewritten layer of two inferred graphs modulo primes and compare."""
+    return probed(side_of(source), side_of(lowered), seed=seed)
+
+
+@dataclass
+class Compared:
+    """What the core says of two models, and the obligations that it met or did not meet."""
+
+    verdict: pairing.ProofVerdict
+    other: tuple[str, ...]  # layers that are not rewritten and not the same
+    tasks: list[tuple[Obligation, Proof | str]]
+    unproved: Mapping[tuple[Port, Port], str]  # what the first prover said
+
+
+class _AskedProver:
+    """A prover that remembers what it was asked, with what was known then."""
+
+    def __init__(self, prover: Prover) -> None:
+        self._prover = prover
+        self.asked: dict[tuple[Port, Port], Obligation] = {}
+        self.unproved: dict[tuple[Port, Port], str] = {}
+
+    def __call__(self, task: Obligation) -> Proof:
+        key = task.wanted, task.output
+        self.asked[key] = replace(task, twins=dict(task.twins))
+        try:
+            return self._prover(task)
+        except Unproved as e:
+            self.unproved[key] = str(e)
+            fewer = _needed_twins(task)
+            if fewer == task.twins:
+                raise
+            # What both models compute may be read by one of them only.
+            self.asked[key] = replace(task, twins=fewer)
+            return self._prover(self.asked[key])
+
+
+def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
+    """Return the twins of what the source's layers themselves read."""
+    read = read_by(task.source, originals(task), frozenset(task.twins.values()))
+    return {output: wanted for output, wanted in task.twins.items() if wanted in read}
+
+
+def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
+    provers = [_AskedProver(p) for p in PROVERS]
+    with progress.stage("proving"):
+        verdict = pairing.check(source.model, lowered.model, source.fact, provers)
+    asked = {key: task for p in provers for key, task in p.asked.items()}
+    tasks: list[tuple[Obligation, Proof | str]] = []
+    for layer in verdict.layers:
+        task = asked[layer.wanted, layer.output]
+        # What failed for one value may have been tried for others of the same layer.
+        told = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
+        if not told and (layer.proof or is_deconvolution(subject(task))):
+            tasks.append((task, layer.proof or _reason(task, layer.reason)))
+    return Compared(verdict, _other(source, lowered, verdict), tasks, provers[0].unproved)
+
+
+def _other(source: ProofSide, lowered: ProofSide, verdict: pairing.ProofVerdict) -> tuple[str, ...]:
+    """Return what is told of layers that have another version, other attributes or children."""
+    out = []
+    for layer in verdict.layers:
+        a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
+        if layer.proof is None and a.type == b.type and signature(a) != signature(b):
+            out.append(layer.reason or f"{b} is not the same")
+    return tuple(dict.fromkeys(out))
+
+
+def _reason(task: Obligation, said: str | None) -> str:
+    """Return why a layer is not proved; one that follows from another's failure says so."""
+    layers = (task.source.layers[i] for i in originals(task))
+    before = [y.name for y in layers if is_deconvolution(y)][:-1]
+    if before:
+        return f'what it reads is not proved to be equal, because of "{before[-1]}"'
+    return said or "it is not proved"
+
+
+def certified(source: ProofSide, lowered: ProofSide) -> Certificates:
+    """Prove every rewritten layer; a certificate has the reason where one is not proved."""
+    return examined(source, lowered)[0]
+
+
+def checked(
+    source: ProofSide, lowered: ProofSide, certificates: Sequence[Certificate] | None = None
+) -> CheckReport:
+    """Prove every rewritten layer equal, and that all else is the same.
+
+    With `certificates` there must be exactly one for each rewritten layer, which states what the
+    two models contain; `Certificates` must also be of their files.
+    """
+    made, report = examined(source, lowered)
+    if certificates is None:
+        return report
+    return judged(made, certificates, contradicted(replace(report, layers=()), made, certificates))
+
+
+def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, CheckReport]:
+    """Return the certificates of two models, and the verdict on these."""
+    refused = _refused(source, lowered) or _swapped(source, lowered)
+    if refused:
+        return Certificates(()), CheckReport(layers=(), problems=refused)
+    found = _compared(source, lowered)
+    made = _certificates(source, lowered, found)
+    return made, judged(made, None, _rest(source, found))
+
+
+def contradicted(
+    report: CheckReport, made: Certificates, certificates: Sequence[Certificate] | None
+) -> CheckReport:
+    """Return a report with what given certificates say of the models and files that is not so."""
+    more = certificates.contradictions(made) if isinstance(certificates, Certificates) else []
+    return replace(report, problems=(*report.problems, *more))
+
+
+def judged(
+    made: Sequence[Certificate], certificates: Sequence[Certificate] | None, rest: CheckReport
+) -> CheckReport:
+    """Return the verdict on certificates just made, beside given ones; `rest` is all else."""
+    given = () if certificates is None else tuple(certificates)
+    by_layer: dict[str, list[Certificate]] = {c.layer: [] for c in (*made, *given)}
+    for c in given:
+        by_layer[c.layer].append(c)
+    layers = []
+    for c in made:
+        reason, stated = c.reason, by_layer[c.layer]
+        if certificates is not None:
+            differs = stated.pop(0).differs(c) if stated else "it has no certificate"
+            reason = reason or differs
+        layers.append(_check_of(c, reason))
+    more = [name for name, left in by_layer.items() if left]
+    problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
+    return replace(rest, layers=tuple(layers), problems=tuple(problems))
+
+
+def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
+    return LayerCheck(
+        layer=c.layer,
+        type=c.type,
+        form=c.form,
+        proved=c.holds_for,
+        reason=reason,
+        every=c.every,
+        partly=c.partly,
+        rounding=c.rounding,
+        assumed=c.assumed,
+    )
+
+
+def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) -> CheckReport:
+    """Evaluate every rewritten layer of both models at random points and compare.
+
+    Without a `seed` a fresh one is drawn. The report's `error_probability` bounds how likely a
+    layer that differs at the sizes evaluated passes unseen.
+    """
+    refused = _refused(source, lowered) or _swapped(source, lowered)
+    if refused:
+        return CheckReport(layers=(), problems=refused)
+    found, chosen = _compared(source, lowered), probe.fresh_seed() if seed is None else seed
+    layers, chance = [], 0.0
+    with progress.stage("probing", total=len(found.tasks)) as step:
+        for number, (ob, proof) in enumerate(found.tasks):
+            step(detail=subject(ob).name)
+            made, unseen = _probed(ob, proof, (chosen, number))
+            layers.append(made)
+            chance = max(chance, unseen)
+    return replace(
+        _rest(source, found),
+        layers=tuple(layers),
+        seed=chosen,
+        error_probability=chance if any(r.passed for r in layers) else None,
+    )
+
+
+def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[LayerCheck, float]:
+    """Probe one layer; returns the verdict, and how likely it is wrong."""
+    layer, done, reason, unclear, chance = subject(ob), None, None, False, 0.0
+    try:
+        if isinstance(proof, Proof) and proof.rounding:
+            raise Unproved("its weights are rounded, which residues cannot tell from other weights")
+        found = probe.probe(ob, seed)
+        done, chance = str(found), found.probability
+    except probe.Differs as e:
+        reason = str(e)
+    except Unproved as e:
+        reason, unclear = f"not probed: {e}", True
+    made = LayerCheck(
+        layer=layer.name,
+        type=layer.type,
+        form="probe",
+        proved=done,
+        reason=reason,
+        unclear=unclear,
+    )
+    return made, chance
+
+
+def _rest(source: ProofSide, found: Compared) -> CheckReport:
+    """Return what is the same besides the rewritten layers, and what is not."""
+    verdict = found.verdict
+    told = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
+    unequal = () if told else verdict.unequal  # else they follow from the layers
+    return CheckReport(
+        layers=(),
+        problems=(*verdict.problems, *found.other, *unequal),
+        kept=verdict.kept,
+        others=verdict.others,
+        sizes=tuple(source.sizes.items()),
+    )
+
+
+def _refused(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:
+    return tuple(side.refused for side in (source, lowered) if side.refused)
+
+
+def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Certificates:
+    from irdeconv import __version__
+
+    return Certificates(
+        tuple(
+            _certificate(ob, proof, found.unproved.get((ob.wanted, ob.output)))
+            for ob, proof in found.tasks
+        ),
+        source=source.stamp,
+        lowered=lowered.stamp,
+        tool=__version__,
+        sizes=source.sizes,
+        values=_values(source.model, lowered.model, found.verdict.twins),
+    )
+
+
+def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> Certificate:
+    layer = subject(ob)
+    made = Certificate(
+        layer=layer.name,
+        type=layer.type,
+        form=form_of(ob, "unknown" if isinstance(proof, str) else proof.form),
+        source=_parameters(ob),
+        nodes=tuple({"name": y.name, "type": y.type} for y in rewritten(ob)),
+    )
+    if isinstance(proof, str):
+        return replace(made, reason=proof)
+    return replace(
+        made,
+        holds_for=_sizes(ob) if proof.every else proof.sizes,
+        every=proof.every,
+        partly=None if proof.every else open_sizes,
+        maps=proof.maps,
+        rounding=proof.rounding,
+        assumed=proof.assumed,
+    )
+
+
+def _sizes(ob: Obligation) -> str:
+    """Say which sizes all sizes of a layer are."""
+    layer, given = subject(ob), set(ob.twins.values())
+    shape = ob.fact(layer.inputs[0]).shape if is_deconvolution(layer) else None
+    asked = any(p in given for p in layer.inputs[2:])  # sizes, or a bias
+    if shape is None or asked or not all(isinstance(n, int) for n in shape):
+        return "every size"
+    return f"the size {list(shape)}"
+
+
+def _parameters(ob: Obligation) -> dict[str, Any]:
+    """Return version, attributes and constants of the source's layers, by their names."""
+    out = {}
+    for place in originals(ob):
+        layer = ob.source.layers[place]
+        if layer.type == "Const":
+            continue
+        read = (ob.source.of(p).elements for p in layer.inputs)
+        constants = {str(i): _described(e) for i, e in enumerate(read) if e is not None}
+        said = {"version": layer.version, "attributes": dict(layer.attributes)}
+        out[layer.name] = {"type": layer.type, **said, "constants": constants}
+    return out
+
+
+def _described(elements: TypedArray) -> dict[str, Any]:
+    """Return type and shape of a constant, short vectors of integers themselves, else a hash."""
+    array = np.ascontiguousarray(elements.array)
+    out: dict[str, Any] = {"type": elements.type, "shape": list(array.shape)}
+    if array.size <= LISTED and array.dtype.kind in "iu":
+        return out | {"values": array.tolist()}
+    data = array.data if array.dtype != object else repr(array.tolist()).encode()
+    return out | {"sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _values(source: Model, lowered: Model, twins: Any) -> tuple[tuple[str, str], ...]:
+    pairs = sorted((a, b) for a, b in twins.items() if lowered.of(a).type != "Const")
+    return tuple((_named(lowered, a), _named(source, b)) for a, b in pairs)
+
+
+def _named(model: Model, port: Port) -> str:
+    return f"{model.of(port).name}:{port.port}"
+
+
+def _swapped(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:
+    """Tell that the second model is the one with deconvolutions, which the first has none of."""
+    here, there = (sum(map(is_deconvolution, s.model.layers)) for s in (source, lowered))
+    if here or not there:
+        return ()
+    what = count(there, "deconvolution")
+    order = "the original comes first, then the lowered one; are they swapped?"
+    return (f"the first model has no deconvolution, the second has {what}: {order}",)

@@ -1,0 +1,32 @@
+"""The two sides of a proof: each a model of the core, and what is known of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from irdeconv.graph import Graph
+from irdeconv.proof.model import Model
+from irdeconv.verify.proof.adapter import FactOf, adapted, facts
+from irdeconv.verify.proof.certified import Stamp
+
+
+@dataclass(frozen=True)
+class ProofSide:
+    """A model and the facts of its values; `stamp` has the hashes of its files, if it has any.
+
+    `sizes` are the shapes that were asked for, by the names of inputs; `refused` says why the core
+    does not read the files, whose model is then empty.
+    """
+
+    model: Model
+    fact: FactOf
+    stamp: Stamp | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    refused: str | None = None
+
+
+def side_of(graph: Graph) -> ProofSide:
+    """Return an inferred graph as a side."""
+    made = adapted(graph)
+    return ProofSide(made.model, facts(graph, made.nodes))
