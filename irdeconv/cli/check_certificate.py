@@ -4,7 +4,8 @@ All other layers must be the same in both, and so must inputs and outputs. Decla
 believed: both are read and inferred from their inputs first, and refused where that fails.
 With --certificate the certificates of `lower --certify` must state what the two models contain, and
 be of these files. With --probe both are also evaluated modulo random primes on random data. Two
-ONNX models are compared as they are, node for node.
+ONNX models are compared as they are, node for node. With --smt z3 proves every layer as well, by
+formulas that --smt-write writes for any solver.
 Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: equal for
 some sizes only, which are listed. 1: anything is not proved, or there is nothing to prove.
 """
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv.cli import second_proof
 from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
@@ -47,6 +49,7 @@ def configure(parser: OptionParser) -> None:
         default=[],
         help="prove for exactly this shape of an input (repeatable), such as x=1,3,64,64",
     )
+    second_proof.configure(parser)
     add_shapes(parser)
     add_format(parser)
 
@@ -63,17 +66,23 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
     if args.seed is not None and not args.probe:
         raise misused("--seed is of the probe", "write --probe as well, or leave --seed out")
+    second_proof.refuse(args)
     shapes = _shapes(args)
     onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
     report, probed = check_files(args, shapes) if onnx else _check_graphs(args, shapes)
+    second = second_proof.run(args, shapes, onnx=onnx)
     code = exit_code(report, probed)
+    if any(s.contradicts for s in second or ()):
+        code = 1
     if console.wants_json:
         content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": code == 0}
         content["proof"] = report.to_dict()
         content["probe"] = None if probed is None else probed.to_dict()
+        content["smt"] = None if second is None else [s.to_dict() for s in second]
         console.json("check-certificate", content)
     else:
         _text(report, probed, console)
+        second_proof.show(args, second, console)
         if not report.layers and not report.problems:
             console.text((_nothing(args, report), "red"))
         elif code == SOME_SIZES:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.passes.records import LoweringReport
     from irdeconv.spec import Shape
+    from irdeconv.verify.onnx_models.check import OnnxProof
     from irdeconv.verify.proof.certified import Certificates, Stamp
     from irdeconv.verify.proof.report import CheckReport
 
@@ -173,15 +174,22 @@ def check_files(
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
     from irdeconv.cli.certificates import read_certificates
-    from irdeconv.onnx_files.container import load_file
-    from irdeconv.onnx_files.types import set_shapes
-    from irdeconv.verify.onnx_models.check import check_models, compare_models, probe_models
+    from irdeconv.verify.onnx_models.check import check_models, probe_models
 
     certificates = None if args.certificate is None else read_certificates(args.certificate)
-    models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
-    for model in models:
-        set_shapes(model, _named(shapes, model))
-    proof = compare_models(models[0], models[1], args.semantics)
+    proof = compared(args, shapes)
     probed = probe_models(proof, seed=args.seed) if args.probe else None
     stamps = stamp(args.file), stamp(args.lowered)
     return check_models(proof, certificates, stamps), probed
+
+
+def compared(args: argparse.Namespace, shapes: Mapping[str, Shape | None]) -> OnnxProof:
+    """Compare the two ONNX files of `check-certificate`."""
+    from irdeconv.onnx_files.container import load_file
+    from irdeconv.onnx_files.types import set_shapes
+    from irdeconv.verify.onnx_models.check import compare_models
+
+    models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
+    for model in models:
+        set_shapes(model, _named(shapes, model))
+    return compare_models(models[0], models[1], args.semantics)

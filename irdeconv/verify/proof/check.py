@@ -189,6 +189,19 @@ def _check_of(c: Certificate, reason: str | None) -> LayerCheck:
     )
 
 
+def obligations(
+    source: ProofSide, lowered: ProofSide
+) -> list[tuple[str, Obligation, Proof | None]]:
+    """Return the rewritten layers with what is to be shown of each, and its proof if there is one.
+
+    None where a model is refused.
+    """
+    if _refused(source, lowered) or _swapped(source, lowered):
+        return []
+    tasks = _compared(source, lowered).tasks
+    return [(subject(t).name, t, p if isinstance(p, Proof) else None) for t, p in tasks]
+
+
 def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) -> CheckReport:
     """Evaluate every rewritten layer of both models at random points and compare.
 
