@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from fractions import Fraction
 from typing import Any
 
@@ -147,3 +149,38 @@ def test_symbols_pass_through_the_operations_on_vectors() -> None:
 def test_refused(head: str, inputs: list[TypedArray], text: str) -> None:
     with pytest.raises(Unproved, match=text):
         evaluate(layer(head), inputs)
+
+
+ODD: list[Any] = [
+    ints(),
+    ints(-1, 2**63 - 1, -(2**63)),
+    scalar(2**40),
+    counted(0, 3),
+    TypedArray(np.array([[1, 2]]), "i64"),
+    TypedArray(np.array([np.nan, np.inf], np.float32), "f32"),
+    TypedArray(np.array([Fraction(1, 2), 3], object), "i64"),
+    TypedArray(np.array(True), "boolean"),
+    TypedArray(np.array([7], np.uint8), "u4"),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_odd_is_unproved_and_nothing_else(seed: int) -> None:
+    rng = random.Random(seed)
+    for head, inputs, _ in BY_HAND:
+        for _ in range(6):
+            given = [rng.choice(ODD) if rng.random() < 0.4 else x for x in inputs]
+            given = given[: rng.randint(0, 5)] + [rng.choice(ODD)] * (rng.random() < 0.2)
+            made = layer(head)
+            for name in made.attributes:
+                if rng.random() < 0.2:
+                    odd = rng.choice(("", "-1", "99999", "1,,2", "x", "true", "9" * 30))
+                    made = layer(head, **{name: odd})
+            ports = [p for p in range(len(given)) if p in MOVES.get(made.type, ())]
+            with contextlib.suppress(Unproved):
+                evaluate(made, given)
+            with contextlib.suppress(Unproved):
+                index = [
+                    np.arange(given[p].array.size).reshape(given[p].array.shape) for p in ports
+                ]
+                move(made, index, [x for p, x in enumerate(given) if p not in ports])

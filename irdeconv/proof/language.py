@@ -68,9 +68,11 @@ def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None
 @op("StridedSlice-1 begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
 def _strided_slice(c: Call, x: Array, begin: Any, end: Any, step: Any = None) -> Array:
     names = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
-    masks, first, parts = [c.ints(f"{n}_mask") for n in names], c.vector(begin), list[Any]()
+    masks, first = [c.ints(f"{n}_mask") for n in names], c.vector(begin, least=1)
     alike = len(masks[0]) == len(masks[1]) and {*map(len, masks)} <= {0, len(masks[0])}
-    c.need(alike and {*sum(masks, ())} <= {0, 1}, f"masks {masks}")
+    alike = alike and {*sum(masks, ())} <= {0, 1} and len(masks[0]) <= len(first)
+    c.need(alike, f"masks {masks} of {len(first)} bounds")
+    parts: list[Any] = []
     steps = [1] * len(first) if step is None else c.vector(step)
     for i, (b, e, s) in enumerate(zip(first, c.vector(end), steps, strict=True)):
         open_0, open_1, new, shrink, rest = (i < len(m) and m[i] for m in masks)
@@ -113,6 +115,7 @@ def _concat(c: Call, *x: Array) -> Array:
 @op("Split-1 num_splits | VariadicSplit-1")
 def _split(c: Call, x: Array, axis: TypedArray, *lengths: TypedArray) -> list[Array]:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
+    c.need(len(lengths) == ("num_splits" not in c.said), "its inputs are too few or too many")
     if not lengths:
         return list(np.split(x, c.ints("num_splits")[0], a))
     (parts,) = map(c.vector, lengths)
@@ -175,7 +178,7 @@ def _regroup(x: Array, apart: Iterable[int], order: Any, shape: Iterable[int]) -
     return x.reshape(tuple(apart)).transpose(tuple(order)).reshape(tuple(shape))
 
 
-@op("DepthToSpace-1 mode block_size=1 | SpaceToDepth-1 mode block_size=1")
+@op("DepthToSpace-1 mode block_size | SpaceToDepth-1 mode block_size")
 def _blocks(c: Call, x: Array) -> Array:
     (n, depth, *space), (b,), k = x.shape, c.ints("block_size"), x.ndim - 2
     times, deep = b**k, c.layer.type == "DepthToSpace"
@@ -220,19 +223,19 @@ def _shuffle(c: Call, x: Array) -> Array:
 def _interpolate(c: Call, x: Array, *given: TypedArray) -> Array:
     """Enlarge by whole factors f; places are counted in halves of 1 / f of an input element."""
     old, ported = c.opset < 4, 4 <= c.opset < 11
-    pads = c.ints("pads_begin") + c.ints("pads_end")
-    plain = not any(pads) and not (old and c.word("align_corners"))
-    c.need(c.word("mode", "nearest") and plain, "pads or aligned corners")
+    odd = (old and c.word("align_corners")) or any(c.ints("pads_begin") + c.ints("pads_end"))
+    c.need(c.word("mode", "nearest") and not odd, "pads or aligned corners")
     scales = not old and c.word("shape_calculation_mode", "sizes", "scales") == "scales"
     target, rest = given[1 if ported and scales else 0], given[2 if ported else 1 :]
     chosen = sorted(c.ints("axes")) if old else c.vector(rest[0]) if rest else range(x.ndim)
     values = target.array.tolist() if scales else c.vector(target)
-    c.need((target.type == "f32") == scales and min(chosen) >= 0, f"a target of {target.type}")
+    fits = (target.type == "f32") == scales and min(chosen) >= 0 and len(rest) <= (not old)
+    c.need(fits, "its inputs")
     for a, v in zip(axes_of(tuple(chosen), x.ndim), values, strict=True):
         f, n = int(v) if scales else v // x.shape[a], x.shape[a]
         c.need(f >= 1 and f * (1 if scales else n) == v and f * n < 1 << 19, f"{n} to {v}")
-        where = {"half_pixel": 1 - f, "asymmetric": 0, "tf_half_pixel_for_nn": 1}
-        where["pytorch_half_pixel"] = 1 - f
+        where = dict.fromkeys(("half_pixel", "pytorch_half_pixel"), 1 - f)
+        where |= {"asymmetric": 0, "tf_half_pixel_for_nn": 1}
         up = {"floor": 0, "simple": 0, "ceil": 2 * f - 1, "round_prefer_ceil": f}
         up["round_prefer_floor"] = f - 1
         at = 2 * np.arange(f * n) + (0 if old else up[c.word("nearest_mode", *up)])
@@ -253,38 +256,34 @@ op("Identity-16")(lambda c, x: x)
 op("Roll-7")(lambda c, x, n, a: np.roll(x, c.vector(n, None, 1), axes_of(c.vector(a), x.ndim)))
 op("Unsqueeze-1")(lambda c, x, axes: np.expand_dims(x, c.vector(axes, least=1)))
 op("Reverse-1 mode | Reverse-2 gone")(
-    lambda c, x, axes: np.flip(x, c.vector(axes)) if c.word("mode", "index") else x
+    lambda c, x, axes: c.word("mode", "index") and np.flip(x, c.vector(axes))
 )
 
 
 @op("Convert-1 destination_type | ConvertLike-1", moves=False)
 def _convert(c: Call, x: Array, *like: Any) -> Array:
     source, target = c.types[0], c.type
+    c.need(len(like) == (c.layer.type == "ConvertLike"), "its inputs are too few or too many")
     if source == target or (source in FLOATS and target in FLOATS):
         return x if source == target else c.exact(x, target)
     if source in FLOATS:
         usual = (x == 0) | (abs(c.real(x, source)) >= 2.0**-126)
-        sure = x.dtype == FLOATS[source] and source != "f64" and usual.all()
-        c.need(sure, "its input may be rounded, or is tiny")
+        c.need(x.dtype == FLOATS[source] != np.float64 and usual.all(), "a rounded or tiny input")
     else:
         x = c.whole(x, source)
     if target in FLOATS:
         out = np.asarray(x, np.float16 if target == "f16" else np.float32)  # f64 becomes f32
         c.need((out == x).all() and target != "bf16", f"{target} rounds its input")
         return out.astype(FLOATS[target])
-    if target == "boolean":
-        return np.asarray(x != 0, bool)
-    return c.whole(np.trunc(x) if source in FLOATS else x, target)
+    x = np.trunc(x) if source in FLOATS and target != "boolean" else x
+    return np.asarray(x != 0, bool) if target == "boolean" else c.whole(x, target)
 
 
 _SAME = "Add Subtract Multiply Maximum Minimum Negative Abs"  # as NumPy's, which are spelled a_b
 _COMPARE = "Equal NotEqual Less LessEqual Greater GreaterEqual"
-_PAIRS = f"{_SAME} {_COMPARE} FloorMod".split()
+_PAIRS = f"{_SAME} {_COMPARE}".split()
 _FUNCTIONS: dict[str, Run] = {
-    **{
-        t: getattr(np, re.sub("(?<=[a-z])(?=[A-Z])", "_", t).lower())
-        for t in f"{_SAME} {_COMPARE}".split()
-    },
+    **{t: getattr(np, re.sub("(?<=[a-z])(?=[A-Z])", "_", t).lower()) for t in _PAIRS},
     "Divide": lambda a, b: a / b if a.dtype == np.float64 else a // b,
     "FloorMod": np.remainder,
     "Abs": lambda a: np.maximum(a, -a),
@@ -293,10 +292,11 @@ _FUNCTIONS: dict[str, Run] = {
 
 
 @op("Abs-1 | Negative-1 | ReLU-1 | Divide-1 auto_broadcast=numpy m_pythondiv=true", ALL, False)
-@op(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in _PAIRS), ALL, moves=False)
+@op(" | ".join(f"{t}-1 auto_broadcast=numpy" for t in [*_PAIRS, "FloorMod"]), ALL, False)
 def _compute(c: Call, *x: Array) -> Array:
     kind, source = c.layer.type, c.types[0]
     c.together(*x)
+    c.need(len(x) == 1 + ("auto_broadcast" in c.said), f"it has {len(x)} inputs")
     c.need(source in ("i32", "i64") or (source in FLOATS and c.type == source), f"of {source}")
     check = c.real if source in FLOATS else c.whole
     summed = kind in ("Add", "Subtract") and source in FLOATS
@@ -307,17 +307,16 @@ def _compute(c: Call, *x: Array) -> Array:
     if kind in ("Divide", "FloorMod"):
         c.need((y[1] != 0).all(), "it divides by zero")
         c.need(kind == "Divide" or (source not in FLOATS and (y[1] > 0).all()), "odd divisors")
-    if kind == "Divide" and source not in FLOATS:
-        even = ((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)
-        c.need(even.all(), "the quotient of a negative number is rounded in two ways")
-    out = _FUNCTIONS[kind](*y)
-    return np.asarray(out, bool) if c.type == "boolean" else check(out, source)
+    if kind == "Divide" and source not in FLOATS:  # a negative quotient is rounded in two ways
+        c.need((((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)).all(), "a negative quotient")
+    out = np.asarray(_FUNCTIONS[kind](*y))
+    return out.astype(bool) if c.type == "boolean" else check(out, source)
 
 
 @op("Clamp-1 min max", moves=False)
 def _clamp(c: Call, x: Array) -> Array:
     (low,), (high,) = c.ints("min"), c.ints("max")
-    c.need(c.type in ("i32", "i64"), f"of {c.type}")
+    c.need(c.type in ("i32", "i64") and low <= high, f"{low} .. {high} of {c.type}")
     return np.asarray(np.minimum(np.maximum(c.whole(x, c.type), low), high), x.dtype)
 
 
@@ -326,7 +325,9 @@ def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
     c.need(c.type in ("i32", "i64") and x.size in ALL, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
     terms = c.whole(x, c.type).astype(object)
-    return c.whole(run.reduce(terms, c.vector(axes), keepdims=bool(c.word("keep_dims"))), c.type)
+    return c.whole(
+        run.reduce(terms, c.vector(axes, least=1), keepdims=bool(c.word("keep_dims"))), c.type
+    )
 
 
 @op("Range-4 output_type", (), moves=False)
@@ -336,7 +337,7 @@ def _range(c: Call, *ends: TypedArray) -> Array:
     return c.whole(np.array(values, np.int64), c.type)
 
 
-op("ShapeOf-1 | ShapeOf-3 output_type=i64", moves=False)(lambda c, x: np.array(x.shape, np.int64))
+op("ShapeOf-1 | ShapeOf-3 output_type", moves=False)(lambda c, x: np.array(x.shape, np.int64))
 
 
 def listed_call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
