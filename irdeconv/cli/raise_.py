@@ -1,10 +1,11 @@
 """Turn decompositions of a deconvolution back into one deconvolution, and report each.
 
 Found are inserted zeros, several or one convolution with channels interleaved in space, and data
-enlarged by repetition. What is none stays, with the reason. With -o the raised IR is written as
-.xml and .bin. With --format ir the raised graph is printed in its text form, and the report goes to
-stderr. With --certify every raised layer is proved equal to what it replaces; exit code 1 where
-one is not, 7 where one is for some sizes only.
+enlarged by repetition; with --only upsample also a resize alone. What is none or is not proved
+stays, with the reason. With -o the raised IR is written as .xml and .bin. With --format ir the
+raised graph is printed in its text form, and the report goes to stderr. With --certify every raised
+layer is proved equal to what it replaces; exit code 1 where one is not, 7 where one is for some
+sizes only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def configure(parser: OptionParser) -> None:
         metavar="PATTERN",
         action="append",
         help="look for this pattern only (repeatable): zero-insertion, phases, depth-to-space, "
-        "resize",
+        "resize, upsample (the last one only if it is named)",
     )
     add_rewriting(parser, "raised", "raised")
 

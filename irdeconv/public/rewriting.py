@@ -44,10 +44,10 @@ def lower(
 def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 
-    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize. Filters
-    must be finite constants. What is not proved equal for every size of the data stays, and the
-    report says why. Raises UsageError for an unknown pattern, InferenceError where the graph does
-    not fit together.
+    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize;
+    upsample, a resize alone, only where it is named. Filters must be finite constants. What is not
+    proved equal for every size of the data stays, and the report says why. Raises UsageError for an
+    unknown pattern, InferenceError where the graph does not fit together.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
     >>> graph, report = ird.raise_(low)

@@ -115,7 +115,7 @@ def compose(blocks: Sequence[ChannelBlock], behind: Behind) -> Raising:
         if interleaved:
             others = tuple(i for i in range(filter.ndim) if i != 3 + a)
             used = np.flatnonzero((filter != 0).any(others))
-        rows.append(_spelled(used if used.size else np.array(line.places), line))
+        rows.append(spelled(used if used.size else np.array(line.places), line))
     for a, row in enumerate(rows):
         filter = _taken(filter, 3 + a, row[0])
     _, dilations, begin, end, extra = zip(*rows, strict=True)
@@ -246,7 +246,7 @@ def _gather(
         sums.add(rows, at, part[(slice(None), slice(None), *taps)])
 
 
-def _spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
+def spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
     """Return an axis as OpenVINO spells it: taps (-1: a zero), dilation, pads, output_padding.
 
     `used` are the taps that are needed: the sub-pixel forms pad theirs with zeros. A begin below 0

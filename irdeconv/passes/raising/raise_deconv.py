@@ -18,10 +18,12 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.infer_specs import infer_specs, inferred
 from irdeconv.passes.raising.compose import Raising
-from irdeconv.passes.raising.records import PATTERNS, Raised, RaisedLayer, RaisingReport
+from irdeconv.passes.raising.records import PATTERNS, USUAL, Raised, RaisedLayer, RaisingReport
 from irdeconv.passes.raising.site import CONVOLVING, Decomposition, RaisingSite
+from irdeconv.passes.raising.size import Unreadable
+from irdeconv.passes.raising.upsample import upsampling
 from irdeconv.passes.rewrite import Skip, products, remove_dead, replace_node, unique_names
-from irdeconv.spec import Array, compatible
+from irdeconv.spec import Array, Spec, compatible
 from irdeconv.suggest import did_you_mean
 
 CORES = (*CONVOLVING, "Concat")
@@ -35,15 +37,15 @@ def raise_deconvolutions(
 ) -> Raised:
     """Return a copy of the graph in which decompositions are deconvolutions again.
 
-    `only` names the patterns to look for. `prove(raised, source)` returns the deconvolutions that
-    are not proved, with the reason; their decompositions stay. Raises UsageError for an unknown
-    pattern, InferenceError where the graph does not fit together.
+    `only` names the patterns to look for, by default all but upsample. `prove(raised, source)`
+    returns the deconvolutions that are not proved, with the reason; their decompositions stay.
+    Raises UsageError for an unknown pattern, InferenceError where the graph does not fit together.
     """
     for name in only or ():
         if name not in PATTERNS:
             hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
             raise misused(f'there is no pattern "{name}"', hint)
-    wanted = frozenset(PATTERNS if only is None else only)
+    wanted = frozenset(USUAL if only is None else only)
     source = inferred(graph)
     kept: dict[int, str] = {}
     while True:
@@ -65,11 +67,10 @@ class _RaisingAttempt:
         self._dead = self._named - self.graph.live()
         # What unknown operations declare is no ground to stand on.
         infer_specs(self.graph, believe=False)
-        cores = [n for n in source.topological() if n.type in CORES and n.id not in self._dead]
-        # Joined convolutions come before single ones.
-        for core in progress.each(
-            "raising", sorted(cores, key=lambda n: n.type != "Concat"), name=attrgetter("name")
-        ):
+        types = (*CORES, "Interpolate") if "upsample" in wanted else CORES
+        cores = [n for n in source.topological() if n.type in types and n.id not in self._dead]
+        # Joined convolutions come before single ones, which may take a resize with them.
+        for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
             if core.id in kept:
                 self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
             else:
@@ -117,6 +118,8 @@ def _raise_one(
     There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
     over a name.
     """
+    if core.type == "Interpolate":
+        return _raise_resize(graph, core, named)
     site = RaisingSite(graph, core)
     if not site.is_complete:
         return None, None
@@ -129,11 +132,25 @@ def _raise_one(
     pattern = _pattern(core, decomposition)
     if pattern not in wanted:
         return None, None
+    before = products(graph, site.convolutions)
     try:
-        return _replace(graph, site, decomposition, pattern, named)
+        return _replace(graph, core, decomposition, pattern, named, before, site.compressed)
     except OpError as e:
         reason = f"the deconvolution would be wrong: {e}"
         return RaisedLayer(core.name, core.type, None, reason), None
+
+
+def _turn(core: Node) -> int:
+    return {"Concat": 0, "Interpolate": 2}.get(core.type, 1)
+
+
+def _raise_resize(
+    graph: Graph, core: Node, named: set[int]
+) -> tuple[RaisedLayer | None, int | None]:
+    try:
+        return _replace(graph, core, upsampling(graph, core), "upsample", named)
+    except (Unreadable, OpError) as e:
+        return RaisedLayer(core.name, core.type, None, str(e)), None
 
 
 def _pattern(core: Node, decomposition: Decomposition) -> str:
@@ -145,26 +162,23 @@ def _pattern(core: Node, decomposition: Decomposition) -> str:
 
 
 def _replace(
-    graph: Graph, site: RaisingSite, decomposition: Decomposition, pattern: str, named: set[int]
+    graph: Graph,
+    core: Node,
+    decomposition: Decomposition,
+    pattern: str,
+    named: set[int],
+    before: int | None = 0,
+    compressed: ElementType | None = None,
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
+    `before` are the products of what is replaced, `compressed` is the element type of its filter.
     OpError where it would not be a valid one.
     """
-    core, end, made = site.core, graph.node(decomposition.end), decomposition.raising
-    before = products(graph, site.convolutions)
+    end, made = graph.node(decomposition.end), decomposition.raising
     op = _operation(made)
 
-    def build(_: Any, b: GraphBuilder, *__: Any) -> Any:
-        filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
-        y = b.add(op, decomposition.data, _constant(b, filter, site.compressed))
-        if not compatible(b.spec(y).shape, end.spec().shape):
-            return Skip(f"the output would be {b.spec(y)} in the place of {end.spec()}")
-        if decomposition.bias is None:
-            return y
-        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
-        return b.add(Add(), y, b.const(bias))
-
+    build = _building(decomposition, op, end.spec(), compressed)
     change = replace_node(graph, end, build)
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped), None
@@ -183,6 +197,25 @@ def _replace(
         note=_note(made),
     )
     return record, new.id
+
+
+def _building(
+    decomposition: Decomposition, op: BackpropData, wanted: Spec, compressed: ElementType | None
+) -> Callable[..., Value | Skip]:
+    """Return what adds the deconvolution and its bias in the place of a value of spec `wanted`."""
+    made = decomposition.raising
+
+    def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
+        filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
+        y = b.add(op, decomposition.data, _constant(b, filter, compressed))
+        if not compatible(b.spec(y).shape, wanted.shape):
+            return Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
+        if decomposition.bias is None:
+            return y
+        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
+        return b.add(Add(), y, b.const(bias))
+
+    return build
 
 
 def _operation(made: Raising) -> BackpropData:

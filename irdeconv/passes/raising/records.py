@@ -15,7 +15,10 @@ PATTERNS = {
     "phases": "several convolutions joined along the channels, then interleaved in space",
     "depth-to-space": "a convolution, its channels then interleaved in space",
     "resize": "data enlarged by repeating elements, then a convolution",
+    "upsample": "data enlarged by repeating or weighing neighbours, alone",
 }
+# A resize alone multiplies nothing: it becomes a deconvolution only for who asks for it.
+USUAL = tuple(name for name in PATTERNS if name != "upsample")
 
 
 @dataclass(frozen=True, repr=False)

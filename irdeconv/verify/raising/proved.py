@@ -11,6 +11,7 @@ from collections.abc import Collection
 from irdeconv.graph import Graph
 from irdeconv.passes.raising import Raised, raise_deconvolutions
 from irdeconv.verify.proof.check import check
+from irdeconv.verify.raising.resized import resize_unproved
 
 
 def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
@@ -32,8 +33,12 @@ def unproved(raised: Graph, source: Graph) -> dict[str, str]:
     if report.problems:
         return {n.name: f"it is not proved: {report.problems[0]}" for n in new}
     done = {c.layer: c for c in report.layers}
-    out = {}
+    out: dict[str, str] = {}
     for node in new:
+        if any(n.type == "Interpolate" for n in source.find(node.name)):
+            why = resize_unproved(raised, node, source)
+            out |= {} if why is None else {node.name: f"it is not proved: {why}"}
+            continue
         proof = done.get(node.name)
         if proof is None:
             out[node.name] = "it is not proved: the proof does not find it"
