@@ -2,22 +2,107 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("openvino")
 
+from support import unsound_resources
+from support.mutation import REFUSED, answer, core_answer
 from support.pair_truth import SAME, difference
 from support.unsound_pairs import CAUSES, of
+from support.unsound_resources import CASES
+
+HEAVY = (
+    "deep",
+    "deep_backwards",
+    "many_edges",
+    "wide_concat",
+    "doubling",
+    "doubling_additions",
+    "long_list",
+)
+MEMORY, SECONDS = 2 << 30, 30
+
+
+def pairs(cause: str, folder: Path) -> list[tuple[str, Path]]:
+    """Write the pairs of a cause; return their names and folders."""
+    out = []
+    for pair in of(cause):
+        at = folder / pair.name
+        at.mkdir()
+        pair.write(at)
+        out.append((pair.name, at))
+    return out
 
 
 @pytest.mark.oracles
 @pytest.mark.parametrize("cause", CAUSES)
 def test_openvino_says_that_they_differ(cause: str, tmp_path: Path) -> None:
     assert len(of(cause)) > 4
-    for pair in of(cause):
-        folder = tmp_path / pair.name
-        folder.mkdir()
-        pair.write(folder)
-        assert difference(pair, folder) != SAME, pair.name
+    for pair, (_, at) in zip(of(cause), pairs(cause, tmp_path), strict=True):
+        assert difference(pair, at) != SAME, pair.name
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cause", CAUSES)
+def test_none_is_called_equal(cause: str, tmp_path: Path) -> None:
+    for name, at in pairs(cause, tmp_path):
+        verdict, reason = core_answer(at / "original.xml", at / "lowered.xml")
+        assert verdict == REFUSED, (name, reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--probe",)], ids=["proof", "probe"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_none_passes_the_command(cause: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    for name, at in pairs(cause, tmp_path):
+        verdict, reason = answer(at / "original.xml", at / "lowered.xml", *more)
+        assert verdict == REFUSED, (name, reason)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_core_alone(cause: str, tmp_path: Path) -> None:
+    """The first pair of each cause, through `python -m irdeconv.proof`."""
+    of(cause)[0].write(tmp_path)
+    done = alone(tmp_path)
+    assert done.returncode in (1, 3), done.stdout + done.stderr
+    assert not done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [n for n in CASES if n not in HEAVY])
+def test_files_that_ask_for_too_much(name: str, tmp_path: Path) -> None:
+    unsound_resources.write(CASES[name], tmp_path)
+    verdict, reason = core_answer(tmp_path / "original.xml", tmp_path / "lowered.xml")
+    assert verdict == REFUSED, reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HEAVY)
+def test_large_files_take_little(name: str, tmp_path: Path) -> None:
+    unsound_resources.write(CASES[name], tmp_path)
+    done = alone(tmp_path)
+    assert done.returncode in (1, 3), done.stdout[:300] + done.stderr[-300:]
+    assert "MemoryError" not in done.stdout
+
+
+def alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check with the core in a process of little memory and time."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+    command = [sys.executable, "-m", "irdeconv.proof"]
+    files = [str(folder / f"{n}.xml") for n in ("original", "lowered")]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *files], capture_output=True, text=True, preexec_fn=limit, env=environment
+    )

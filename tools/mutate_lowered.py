@@ -48,12 +48,12 @@ MOST_MEMORY = 6 << 30  # bytes of a process
 MOST_REFUSED = 2.0  # percent of the equal ones
 
 
-def work(send: Connection, seed: int, models: range, first: int) -> None:
+def work(send: Connection, seed: int, models: range, first: int, core: bool) -> None:
     """Judge the mutants of some models, telling each before and behind what may kill."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     for number in models:
         send.send((number, first, None))
-        judged = mutants(seed, number, PER_MODEL, first)
+        judged = mutants(seed, number, PER_MODEL, first, core=core)
         for i in range(first, PER_MODEL):
             send.send((number, i, next(judged)))
             send.send((number, i + 1, next(judged)))
@@ -64,12 +64,12 @@ def work(send: Connection, seed: int, models: range, first: int) -> None:
 class Worker:
     """A process on some models, from mutant `first` of the first one on."""
 
-    def __init__(self, seed: int, models: range, first: int = 0) -> None:
-        self.seed, self.models, self.first = seed, models, first
+    def __init__(self, seed: int, core: bool, models: range, first: int = 0) -> None:
+        self.seed, self.core, self.models, self.first = seed, core, models, first
         self.number, self.i = models[0], first
         self.half: Outcome | None = None
         self.receive, send = SPAWN.Pipe(duplex=False)
-        self.process = SPAWN.Process(target=work, args=(send, seed, models, first))
+        self.process = SPAWN.Process(target=work, args=(send, seed, models, first, core))
         self.process.start()
         send.close()
 
@@ -83,20 +83,20 @@ class Worker:
             return None, None
         left = range(self.number, self.models.stop)
         if (self.number, self.i) != (self.models[0], self.first):
-            return Worker(self.seed, left, self.i), None
+            return Worker(self.seed, self.core, left, self.i), None
         where = f"--seed {self.seed} {self.number}:{self.i}"
         outcome = self.half or Outcome("process", where, DEADLY, CRASHED, "the checker died")
         if self.i + 1 < PER_MODEL:
-            return Worker(self.seed, left, self.i + 1), outcome
-        return Worker(self.seed, left[1:]) if left[1:] else None, outcome
+            return Worker(self.seed, self.core, left, self.i + 1), outcome
+        return Worker(self.seed, self.core, left[1:]) if left[1:] else None, outcome
 
 
-def outcomes(count: int, seed: int, jobs: int) -> Iterator[Outcome]:
+def outcomes(count: int, seed: int, jobs: int, *, core: bool = False) -> Iterator[Outcome]:
     """Judge `count` mutants on some processes."""
     models = -(-count // PER_MODEL)
     size = min(PER_PROCESS, -(-models // jobs))
     waiting = iter([range(n, min(n + size, models)) for n in range(0, models, size)])
-    running = [Worker(seed, chunk) for _, chunk in zip(range(jobs), waiting, strict=False)]
+    running = [Worker(seed, core, chunk) for _, chunk in zip(range(jobs), waiting, strict=False)]
     while running:
         for receive in wait([w.receive for w in running]):
             (worker,) = (w for w in running if w.receive is receive)
@@ -107,7 +107,7 @@ def outcomes(count: int, seed: int, jobs: int) -> Iterator[Outcome]:
                 after, outcome = worker.heir()
                 chunk = next(waiting, range(0)) if after is None else range(0)
                 if after or chunk:
-                    running.append(after or Worker(seed, chunk))
+                    running.append(after or Worker(seed, core, chunk))
             else:
                 worker.half = outcome if outcome and outcome.truth == DEADLY else None
                 outcome = None if worker.half else outcome
@@ -166,9 +166,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--core", action="store_true", help="ask irdeconv.proof alone")
     args = parser.parse_args(arguments)
     start = time.perf_counter()
-    found = list(outcomes(args.count, args.seed, args.jobs))
+    found = list(outcomes(args.count, args.seed, args.jobs, core=args.core))
     failed = report(found)
     print(f"{len(found)} mutants in {time.perf_counter() - start:.0f} s")
     return failed

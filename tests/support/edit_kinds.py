@@ -32,6 +32,20 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "rounding_type": ("floor", "ceil"),
     "keep_dims": ("true", "false"),
 }
+# Attributes that files may leave out.
+LEFT_OUT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum"), ("auto_broadcast",)
+    ),
+    **dict.fromkeys(("Convolution", "GroupConvolution"), ("auto_pad", "output_padding")),
+    "Concat": ("axis",),
+    "Divide": ("auto_broadcast", "m_pythondiv"),
+    "Gather": ("batch_dims", "axis"),
+    "Pad": ("pad_mode", "pad_value"),
+    "Reshape": ("special_zero",),
+    "ShapeOf": ("output_type",),
+    "Unsqueeze": ("axis",),
+}
 # Layers of the same ports that compute something else, or the same.
 SIBLINGS: tuple[tuple[str, ...], ...] = (
     ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference", "Mod",
@@ -95,16 +109,27 @@ def attribute_dropped(ir: Ir, rng: np.random.Generator) -> str | None:
 
 
 def attribute_new(ir: Ir, rng: np.random.Generator) -> str | None:
-    """An attribute that the layer's type has or has not, with some value."""
-    layer = pick(rng, ir.not_of_type("Const", "Result"))
+    """An attribute that the layer's type has and the file leaves out; seldom one unheard of."""
+    if rng.random() < 0.1:
+        layer, name, value = pick(rng, ir.not_of_type("Const", "Result")), "unheard_of", "1"
+    else:
+        found = [
+            (layer, name)
+            for layer in ir.layers
+            for name in LEFT_OUT.get(layer.get("type"), ())
+            if layer.find("data") is None or name not in layer.find("data").attrib
+        ]
+        at = pick(rng, found)
+        if at is None:
+            return None
+        layer, name = at
+        value = pick(rng, CHOICES.get(name, ("0", "1", "-1")))
     data = layer.find("data")
     if data is None:
         data = etree.Element("data")
         layer.insert(0, data)
-    names = [n for n in (*CHOICES, "axis", "batch_dims", "unheard_of") if n not in data.attrib]
-    name = pick(rng, names)
-    data.set(name, pick(rng, CHOICES.get(name, ("0", "1", "-1"))))
-    return f"{said(layer)} with {name}={data.get(name)}"
+    data.set(name, value)
+    return f"{said(layer)} with {name}={value}"
 
 
 def attribute_text(ir: Ir, rng: np.random.Generator) -> str | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from irdeconv.cli.main import main
+from irdeconv.proof.__main__ import main as proof
 from support import edit_kinds, edit_parts, edit_wiring
 from support.edit_kinds import Edit
 from support.ir_edit import Ir
@@ -43,11 +46,13 @@ class Outcome:
         return self.verdict == CRASHED or (self.verdict == ACCEPTED and self.truth != EQUAL)
 
 
-def mutants(seed: int, number: int, count: int, first: int = 0) -> Iterator[Outcome]:
+def mutants(
+    seed: int, number: int, count: int, first: int = 0, *, core: bool = False
+) -> Iterator[Outcome]:
     """Judge `count` mutants of the random model `number`, from `first` on.
 
-    Each comes twice: with what the checker says, then also with what the runtime says, which some
-    files kill.
+    Each comes twice: with what the checker says (the trusted core alone, if asked for), then also
+    with what the runtime says, which some files kill.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -57,7 +62,7 @@ def mutants(seed: int, number: int, count: int, first: int = 0) -> Iterator[Outc
             # A name of its own: the runtime maps files, and may still hold the last one.
             path = folder / f"mutant{i}.xml"
             kind, text = edited(base, rng, number * count + i, path)
-            verdict, reason = answer(base.original, path)
+            verdict, reason = (core_answer if core else answer)(base.original, path)
             where = f"--seed {seed} {number}:{i} {text}; {base.text}"
             outcome = Outcome(kind, where, DEADLY, verdict, reason)
             yield outcome
@@ -97,10 +102,24 @@ def judged(base: Base, path: Path) -> str:
 
 def answer(original: Path, lowered: Path, *more: str) -> tuple[str, str]:
     """Return the verdict of `check-certificate` and the first line that says why."""
+    return _verdict(lambda: main(["check-certificate", str(original), str(lowered), "-q", *more]))
+
+
+def core_answer(original: Path, lowered: Path) -> tuple[str, str]:
+    """Return the verdict of the trusted core alone, and why."""
+
+    def run() -> int:
+        with mock.patch.object(sys, "argv", ["proof", str(original), str(lowered)]):
+            return proof()
+
+    return _verdict(run)
+
+
+def _verdict(run: Callable[[], int]) -> tuple[str, str]:
     out, start = io.StringIO(), time.perf_counter()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            code = main(["check-certificate", str(original), str(lowered), "-q", *more])
+            code = run()
     except BaseException as e:
         if isinstance(e, KeyboardInterrupt):
             raise
@@ -109,9 +128,9 @@ def answer(original: Path, lowered: Path, *more: str) -> tuple[str, str]:
     if code == 0:
         return ACCEPTED, ""
     lines = [s.strip() for s in out.getvalue().splitlines() if s.strip()]
-    said = [s for s in lines if "FAIL" in s or "error" in s] or lines or [""]
+    said = [s for s in lines if "FAIL" in s or "error" in s or "not proved" in s] or lines or [""]
     reason = f"exit {code}: {said[0]}"
-    if code == 70 or code < 0 or spent > PATIENCE:
+    if code == 70 or code < 0 or spent > PATIENCE or "the proof itself failed" in reason:
         return CRASHED, f"{reason} ({spent:.1f} s)"
     return REFUSED, reason
 
