@@ -23,7 +23,7 @@ from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.proof import reader
 from irdeconv.proof.model import Fact, Model, Unproved
 from irdeconv.spec import Shape, format_shape
-from irdeconv.verify.proof.adapter import facts, meant, paired, reshaped
+from irdeconv.verify.proof.adapter import facts, fitting, meant, paired, reshaped
 from irdeconv.verify.proof.certified import Stamp
 from irdeconv.verify.proof.sides import ProofSide, side_of
 
@@ -116,7 +116,8 @@ def _side(
     except Unproved as e:
         return replace(NOTHING, stamp=stamp, refused=str(e))
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
-    return ProofSide(reshaped(model, inside), facts(graph, paired(graph, model)), stamp)
+    fact = fitting(model, facts(graph, paired(graph, model)))
+    return ProofSide(reshaped(model, inside), fact, stamp)
 
 
 def _read(given: Given) -> Model:

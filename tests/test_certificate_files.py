@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Graph, Value
+from irdeconv.op import REGISTRY
 from support.deconv_chain import chain
+from support.layers import constant, parameter, result
 
 
 def command(*args: object) -> int:
@@ -211,3 +216,98 @@ def test_swapped_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None
     ird.write(ird.lower(ird.read(a), "phases").graph, files / "other.xml")
     assert command("check-certificate", b, files / "other.xml") == 0  # neither has any
     assert "ok   first: Convolution = " in capsys.readouterr().out
+
+
+# Files, sizes, seeds ------------------------------------------------------------------------------
+
+
+def test_another_file_than_certified_is_named(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = json.loads((files / "c.json").read_text())
+    for side, name in (("source", "a"), ("lowered", "b")):
+        for kind in ("xml", "bin"):
+            data = (files / f"{name}.{kind}").read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            assert held[side][kind] == {"sha256": digest, "size": len(data)}
+    text = (files / "b.xml").read_text()
+    (files / "b.xml").write_text(text.replace("<net ", "<net  "))
+    given = ("--certificate", files / "c.json")
+    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 1
+    found = " ".join(capsys.readouterr().out.split())
+    assert "the .xml of the lowered model is another file than certified" in found
+    assert f"{len(text)} bytes" in found
+
+
+def test_an_older_schema_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "c.json").write_text('{"schema": "irdeconv/certificates/1", "certificates": []}')
+    given = ("--certificate", files / "c.json")
+    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
+    found = " ".join(capsys.readouterr().err.split())
+    assert "it is of the schema irdeconv/certificates/1; make it anew" in found
+
+
+@pytest.fixture
+def stepped(tmp_path: Path) -> Path:
+    """A layer of open size, and one that differs from it where a Slice of step 64 has 2 elements.
+
+    Of up to 64 columns it takes one, the last output column being multiplied by their number.
+    """
+    g = Graph()
+    x = parameter(g, (1, 2, 3, None), np.float32, "x")
+    w = constant(g, np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) - 9, "w")
+    up = g.add(REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2)), [x, w], name="up")
+    result(g, Value(up.id), "y")
+    source = ird.infer(g)
+    ird.write(source, tmp_path / "a.xml")
+    low = ird.lower(source).graph
+    (up,) = low.find("up")
+    size = Value(low.add(REGISTRY["ShapeOf", "opset3"](), [low_x(low)], name="size").id)
+    at = [constant(low, np.array([v], np.int64), f"at{v}") for v in (3, 0)]
+    columns = low.add(REGISTRY["Gather", "opset8"](), [size, at[0], at[1]], name="columns")
+    sixty = constant(low, np.array([64], np.int64), "sixty")
+    more = low.add(REGISTRY["Divide", "opset1"](), [Value(columns.id), sixty], name="more")
+    real = REGISTRY["Convert", "opset1"](ELEMENT_TYPES["f32"])
+    added = low.add(real, [Value(more.id)], name="added")
+    users = low.users(Value(up.id))
+    end = low.add(REGISTRY["Add", "opset1"](), [Value(up.id), Value(added.id)], name="end")
+    for user, port in users:
+        low.set_input(user, port, Value(end.id))
+    up.name, end.name = end.name, up.name
+    up.tensor_names, end.tensor_names = (), up.tensor_names
+    ird.write(ird.infer(low), tmp_path / "b.xml")
+    return tmp_path
+
+
+def low_x(graph: Graph) -> Value:
+    return Value(graph.parameters[0].id)
+
+
+def test_equal_for_some_sizes_has_a_code_of_its_own(
+    stepped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("check-certificate", stepped / "a.xml", stepped / "b.xml")
+    assert command(*given) == 7
+    assert "NOT proved for every size" in capsys.readouterr().out
+    assert command(*given, "--sizes", "x=1,2,3,40") == 0
+    out = capsys.readouterr().out
+    assert "for the size [1, 2, 3, 40]" in out
+    assert "with the inputs x[1,2,3,40]" in out
+    assert command(*given, "--sizes", "x=1,2,3,64") == 1
+    for wrong, reason in (
+        ("x", "is not NAME=DIMS"),
+        ("x=1,2,3,?", "sizes are exact"),
+        ("z=1,2,3,4", 'no input "z"'),
+        ("x=1,2", "ranks 4 and 2"),
+    ):
+        assert command(*given, "--sizes", wrong) == 2, wrong
+        assert reason in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_seed_of_a_probe_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("check-certificate", files / "a.xml", files / "b.xml")
+    assert command(*given, "--probe", "--format", "json") == 0
+    seed = json.loads(capsys.readouterr().out)["probe"]["seed"]
+    assert command(*given, "--probe", "--seed", seed) == 0
+    assert f"--seed {seed} repeats it" in " ".join(capsys.readouterr().out.split())
+    assert command(*given, "--seed", "3") == 2

@@ -223,8 +223,7 @@ def test_coordinates_that_repeat_elements(rule: str, rounding: str, repeats: boo
     x = resize(net, source(net, (1, 1, 4, 5)), (3, 2), **given)
     graph = end(net, net.convolution(x, numbers(rng, 2, 1, 3, 3), ((1, 1), (1, 1))))
     raised = ird.raise_(graph)
-    # The language of the proof does not have the rounding "simple", so that is left.
-    assert bool(raised_types(raised.graph)) == (repeats and rounding != "simple")
+    assert bool(raised_types(raised.graph)) == repeats
     assert agrees(net, raised.graph, numbers(rng, 1, 1, 4, 5))
     alone = Net()
     end(alone, resize(alone, source(alone, (1, 1, 4, 5)), (3, 2), **given))

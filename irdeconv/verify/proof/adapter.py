@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.proof.definition import is_deconvolution
-from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray
+from irdeconv.proof.definition import define, is_deconvolution
+from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray, Unproved
 from irdeconv.spec import Dim, Interval, Spec
 from irdeconv.spec import Shape as SpecShape
 from irdeconv.verify.proof.kept import kept_text
@@ -108,6 +109,29 @@ def facts(graph: Graph, nodes: Mapping[int, int]) -> FactOf:
         return fact_of(graph.spec(Value(node, port.port)))
 
     return fact
+
+
+def fitting(model: Model, fact: FactOf) -> FactOf:
+    """Return facts in which the data of deconvolutions have as many channels as their filters.
+
+    With any other number of channels the model computes nothing.
+    """
+    known: dict[Port, Fact] = {}
+    for layer in filter(is_deconvolution, model.layers):
+        data, weights = fact(layer.inputs[0]), fact(layer.inputs[1])
+        if data.shape is None or weights.shape is None:
+            continue
+        try:
+            d = define(layer, len(data.shape))
+        except Unproved:
+            continue
+        axis, parts = d.data_axes[1], d.filter_axes[: 1 if d.groups else 2]
+        sizes = [weights.shape[a] for a in parts if a < len(weights.shape)]
+        exact = [n for n in sizes if isinstance(n, int)]
+        if len(exact) == len(parts) and not isinstance(data.shape[axis], int):
+            channels = (*data.shape[:axis], math.prod(exact), *data.shape[axis + 1 :])
+            known.setdefault(layer.inputs[0], Fact(data.type, channels))
+    return lambda port: known[port] if port in known else fact(port)
 
 
 def reshaped(model: Model, shapes: Mapping[int, SpecShape | None]) -> Model:

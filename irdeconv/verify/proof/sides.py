@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from irdeconv.graph import Graph
 from irdeconv.proof.model import Model
-from irdeconv.verify.proof.adapter import FactOf, adapted, facts
+from irdeconv.verify.proof.adapter import FactOf, adapted, facts, fitting
 from irdeconv.verify.proof.certified import Stamp
 
 
@@ -29,4 +29,4 @@ class ProofSide:
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
     made = adapted(graph)
-    return ProofSide(made.model, facts(graph, made.nodes))
+    return ProofSide(made.model, fitting(made.model, facts(graph, made.nodes)))
