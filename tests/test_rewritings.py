@@ -30,6 +30,7 @@ from support import (  # noqa: E402, F401
 from support.rewritings import (  # noqa: E402
     KINDS,
     OPEN,
+    S2,
     Case,
     Kind,
     const,
@@ -185,6 +186,20 @@ def test_inputs_of_one_name_have_sizes_of_their_own(tmp_path: Path) -> None:
             filter = floats(case.weights[0])
             y = op.convolution_backprop_data(x, filter, [1, 1], shape, auto_pad="same_upper")
         ov.save_model(model([x, q], y, op.relu(q)), path, compress_to_fp16=False)
+    assert answer(paths) == 1
+
+
+def test_numbers_that_decide_a_size_are_not_rounded(tmp_path: Path) -> None:
+    """1.6 in f16 is a little less: 15 times that is 23, not 24."""
+    paths = tmp_path / "a.xml", tmp_path / "b.xml"
+    for path, kind in zip(paths, (np.float32, np.float16), strict=True):
+        x = S2.parameter()
+        y = op.unsqueeze(deconvolution(S2, x), const([3]))
+        scales = const([1.6], kind)
+        scales = op.convert(scales, np.float32) if kind == np.float16 else scales
+        rules = ("nearest", "scales", None, None, "asymmetric", "floor", False, -0.75)
+        y = op.interpolate(y, scales, *rules, const([2]))
+        ov.save_model(model([x], y), path, compress_to_fp16=False)
     assert answer(paths) == 1
 
 

@@ -150,9 +150,13 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     why = None
     for axis in (1, max(ranks, default=0) - 1, None):
         try:
-            return leaves.bases.equal(output, wanted, axis)
+            rounding = leaves.bases.equal(output, wanted, axis)
         except Different:
             raise
         except Unproved as e:
             why = why or e
+            continue
+        if rounding and not ranks:  # no weights: it may decide a size or an index
+            raise Unproved("a constant that meets no data is rounded")
+        return rounding
     raise why or Unproved("nothing was compared")

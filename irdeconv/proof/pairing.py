@@ -13,6 +13,7 @@ import numpy as np
 
 from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.definition import is_deconvolution
+from irdeconv.proof.halves import weighs
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
 
@@ -250,7 +251,7 @@ class _Pairing:
         same = self._table.get((self._signatures[1][place], inputs), [])
         if not _pure(layer):
             same = [i for i in same if self._used.get(i, place) == place]
-        elif not same:
+        elif not same and layer.type == "Convert" and weighs(self._lowered, place):
             same = self._stored(layer)
         if not same:
             return False

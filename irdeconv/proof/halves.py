@@ -1,0 +1,28 @@
+"""Which constants may be stored in f16: weights, but no number that decides a size or an index."""
+
+from irdeconv.proof.model import Model
+
+WEIGHING = {
+    *("Add", "Subtract", "Multiply", "Divide", "PReLU", "BatchNormInference", "MatMul", "Gather"),
+    *("Convolution", "GroupConvolution", "ConvolutionBackpropData", "GroupConvolutionBackpropData"),
+    *("LSTMCell", "GRUCell", "RNNCell", "LSTMSequence", "GRUSequence", "RNNSequence"),
+}
+SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
+
+
+def weighs(model: Model, place: int) -> bool:
+    """Whether a constant at a place only meets elements of the inputs, moved about before at most.
+
+    Layers stand behind those that they read. The shape of an input is none of its elements.
+    """
+    data: set[int] = set()
+    moved = {place}
+    for i, layer in enumerate(model.layers):
+        read = {p.layer for p in layer.inputs}
+        if layer.type == "Parameter" or (layer.type != "ShapeOf" and read & data):
+            data.add(i)
+        if read & moved:
+            if layer.type not in (WEIGHING if i in data else SHAPING):
+                return False
+            moved |= set() if i in data else {i}
+    return True
