@@ -245,6 +245,31 @@ def test_what_is_refused() -> None:
     assert "is no part" in changed(lambda r, y: r.add("ReadValue", version="opset6"))
 
 
+def test_inputs_have_to_be_of_one_type() -> None:
+    w = weights(2, 3, 4, 4)
+    r, y = lowered(w)
+    at = next(i for i, la in enumerate(r.layers) if la.elements and la.elements.array.ndim == 0)
+    r.layers[at] = replace(r.layers[at], elements=typed(np.int32(0)))
+    with pytest.raises(Unproved, match="inputs of the types"):
+        prove(obliged(source(w), (r, y)))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, -1), (0, 1, 2, 3 + 2**48)])
+def test_axes_are_a_permutation(order: tuple[int, ...]) -> None:
+    w = weights(2, 3, 4, 4)
+    r, y = lowered(w)
+    with pytest.raises(Unproved, match="an order"):
+        prove(obliged(source(w), (r, r.add("Transpose", y, np.array(order)))))
+
+
+def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value fits, all of them together may not."""
+    w = weights(2, 3, 4, 4)
+    monkeypatch.setattr("irdeconv.proof.linear.MOST_HELD", 1000)
+    with pytest.raises(Unproved, match="are more than the proof by elements takes on"):
+        prove(obliged(source(w), lowered(w)))
+
+
 def test_a_large_layer() -> None:
     w = np.random.default_rng(0).standard_normal((96, 64, 4, 4)).astype(np.float32)
     shape = (1, 96, 16, 16)

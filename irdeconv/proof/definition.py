@@ -277,13 +277,13 @@ def _convolution(layer: Layer, n: int) -> LayerDefinition:
     steps = _steps(layer, n)
     begin, end = ints(layer, "pads_begin", n), ints(layer, "pads_end", n)
     known = {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}
-    mode = _one_of(layer, "auto_pad", ("explicit", "valid", "same_upper", "same_lower", "notset"))
+    mode = _one_of(layer, "auto_pad", ("explicit", "valid", "same_upper", "same_lower"))
     if set(layer.attributes) - known or layer.rest or n < 1 or min((*steps[0], *steps[1])) < 1:
         raise Unproved(f"{layer} has attributes that are not understood")
 
     def window(a: int, size: Size, kernel: int, wanted: Size | None) -> tuple[Size, Size]:
         stride, span = steps[0][a], steps[1][a] * (kernel - 1)
-        b, q = (begin[a], end[a]) if mode in ("explicit", "notset") else (0, 0)
+        b, q = (begin[a], end[a]) if mode == "explicit" else (0, 0)
         if mode.startswith("same"):
             rest = -(-size // stride) - 1
             total = _positive(rest * stride + span + 1 - size)

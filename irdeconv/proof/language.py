@@ -126,7 +126,7 @@ def _split(c: Call, x: Array, axis: TypedArray, *lengths: TypedArray) -> list[Ar
 
 @op("Transpose-1")
 def _transpose(c: Call, x: Array, order: TypedArray) -> Array:
-    c.need(min(c.vector(order), default=0) >= 0, f"an order {c.vector(order)}")
+    c.need(sorted(c.vector(order)) in ([], [*range(x.ndim)]), f"an order {c.vector(order)}")
     return x.transpose(c.vector(order) or None)
 
 

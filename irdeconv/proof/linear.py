@@ -17,12 +17,12 @@ import numpy as np
 
 from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED
 from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define, is_deconvolution
-from irdeconv.proof.language import evaluate, move
+from irdeconv.proof.language import evaluate, move, output_type
 from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved
 from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
 from irdeconv.proof.weights import product
 
-MOST_SUMMED = 4096
+MOST_SUMMED, MOST_HELD = 4096, 2**28
 NUMBERS = {*FLOATS, *BITS}  # integers are equal modulo 2**n where they are equal
 
 
@@ -58,6 +58,7 @@ class LinearWalk:
     ) -> None:
         self.model, self.bases, self.leaf, self.choose = model, bases, leaf, choose
         self.values: dict[Port, Value] = {}
+        self.held = 0  # elements of all values
 
     def value(self, port: Port) -> Value:
         """Return a value; Unproved where it cannot be followed."""
@@ -84,6 +85,8 @@ class LinearWalk:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
+                shape = value.given.array.shape if isinstance(value, Fixed) else value.shape
+                self.held = room((1, self.held + room(shape)), MOST_HELD)
         return self.values[port]
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
@@ -116,7 +119,9 @@ class LinearWalk:
         ports = [i for i in range(len(given)) if i in MOVES[layer.type]]
         values = [self.linear(given[i]) for i in ports]
         rest = [v.given for i, v in enumerate(given) if isinstance(v, Fixed) and i not in ports]
-        if len(rest) + len(ports) < len(given) or len({(v.type, v.last) for v in values}) > 1:
+        types = [(v.given.type if isinstance(v, Fixed) else v.type) or "" for v in given]
+        output_type(layer, types)  # refuses types that do not fit
+        if len(rest) + len(ports) < len(given) or len({v.last for v in values}) > 1:
             raise Unproved(f"{layer} has inputs that are not followed")
         ends = np.cumsum([0] + [math.prod(v.shape) for v in values]).tolist()
         starts = zip(itertools.pairwise(ends), values, strict=True)

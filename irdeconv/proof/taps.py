@@ -22,7 +22,7 @@ from irdeconv.proof.call import LARGEST_ARRAY
 from irdeconv.proof.model import Array, Ints, TypedArray, Unproved
 from irdeconv.proof.weights import Part, compare, product
 
-MOST_TAPS = 2**22
+MOST_TAPS, MOST_GROUPS = 2**22, 2**19
 FAR = 2**62
 NONE, ONE = -1, -2  # places: nothing is read; a constant 1 is read
 
@@ -127,6 +127,7 @@ class Bases:
     all: list[Base] = field(default_factory=list)
     equations: int = 0
     channels: int = 1
+    held: int = 0  # elements of all tables
     tables: dict[int, Rows] = field(default_factory=dict)
 
     def add(self, shape: Ints, **what: Any) -> Array:
@@ -217,8 +218,7 @@ class Bases:
             if (place >= 0).any():
                 raise Unproved("data is multiplied by data")
             taps = len(seen) * at.shape[1]
-            room((n * len(at), taps))
-            room((2, g * m, self.channels, taps))
+            self.held = room((1, self.held + n * len(at) * taps + 2 * g * m * self.channels * taps))
             kept = np.flatnonzero(slots >= 0)
             both = np.zeros((2, g, m, self.channels, len(seen), at.shape[1]))
             target = (kept // k, slice(None), channel[kept], slots[kept])
@@ -274,6 +274,7 @@ class Bases:
             base.rows, base.inner = max(shape[at], 1), max(math.prod(shape[at + 1 :]), 1)
         self.channels = max([b.rows for b in self.all if b.is_data], default=1)
         self.tables.clear()
+        self.held = 0
         columns = [self.column(t) for t in (*low.terms, *source.terms)]
         columns = [Column(*(a.reshape(-1) for a in c)) for c in columns]
         first, inverse = distinct([a for c in columns for a in (c.owner, c.place)])
@@ -328,7 +329,7 @@ class Bases:
                 for m, row in zip(piece, np.where(read >= 0, read - shift, read), strict=True):
                     key = (i, row.tobytes())
                     if key not in numbers:
-                        numbers[key] = room((len(patterns),), MOST_TAPS // max(len(taps), 1))
+                        numbers[key] = room((len(patterns),), MOST_GROUPS // max(len(taps), 1))
                         patterns.append(_together(taps, row))
                     kinds[m] = numbers[key]
         return patterns, kinds
