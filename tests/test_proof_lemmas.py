@@ -144,7 +144,7 @@ def test_what_is_refuted_has_no_solution() -> None:
     for _ in range(300):
         rows = [(rng.integers(-3, 4, 3), int(rng.integers(-4, 5))) for _ in range(6)]
         holds = np.all([points @ a + c >= 0 for a, c in rows], axis=0).any()
-        names = [("x",), ("y",), ("z",)]
+        names = [((1, "x"),), ((2, "y"),), ((3, "z"),)]
         system = [(dict(zip(names, map(int, a), strict=True)), c) for a, c in rows]
         system += [({n: sign}, 3) for n in names for sign in (1, -1)]
         answer = refuted(system)
@@ -157,7 +157,7 @@ def value(e: Any, sizes: dict[str, int]) -> int:
     """The number that an expression in named sizes is."""
     if not isinstance(e, Expr):
         return int(e)
-    return e.constant + sum(c * math.prod(sizes[name] for name in m) for m, c in e.terms.items())
+    return e.constant + sum(c * math.prod(sizes[name] for _, name in m) for m, c in e.terms.items())
 
 
 def test_quotients_are_defined_by_their_facts() -> None:
@@ -168,7 +168,7 @@ def test_quotients_are_defined_by_their_facts() -> None:
         assert case.implies(r)
         assert case.implies(c - 1 - r)
         for size in range(21):
-            names = {name for f in case.facts for m in f.terms for name in m} - {"n"}
+            names = {name for f in case.facts for m in f.terms for _, name in m} - {"n"}
             options = itertools.product(range(-20, 30), repeat=len(names))
             fitting = [
                 sizes
