@@ -80,7 +80,7 @@ def test_index_maps_are_printed(tmp_path: Path) -> None:
     assert proof.maps[0] == (
         "axis 0: 2*i + 1*k = o + 1, 0 <= i < x[2], 0 <= o < 2*x[2]: taps 0 as 2, 1 as 1, 2 as 0"
     )
-    assert proof.sizes == "every size (up to 16777216 per axis)"
+    assert proof.sizes == "every size (up to 16,777,216 per axis)"
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])

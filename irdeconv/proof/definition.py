@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from irdeconv.proof.model import Ints, Layer, Unproved
+from irdeconv.proof.sizes import Expr, Size
 
-Size = Any  # int or sizes.Expr
 Window = Callable[[int, Size, int, "Size | None"], tuple[Size, Size]]
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 _KNOWN = {
@@ -130,7 +129,7 @@ def _halves(total: Size, small_first: bool) -> Size:
 
 
 def _positive(total: Size) -> Size:
-    return total if total >= 0 else 0
+    return total.case.positive(total) if isinstance(total, Expr) else max(total, 0)
 
 
 def _full(d: tuple[Ints, Ints], a: int, size: Size, kernel: int) -> Size:

@@ -307,8 +307,8 @@ def _compute(c: Call, *x: Array) -> Array:
     if kind in ("Divide", "FloorMod"):
         c.need((y[1] != 0).all(), "it divides by zero")
         c.need(kind == "Divide" or (source not in FLOATS and (y[1] > 0).all()), "odd divisors")
-    if kind == "Divide" and source not in FLOATS:  # a negative quotient is rounded in two ways
-        c.need((((y[0] >= 0) & (y[1] > 0)) | (y[0] % y[1] == 0)).all(), "a negative quotient")
+    if kind == "Divide" and source not in FLOATS and not ((y[0] >= 0) & (y[1] > 0)).all():
+        c.need((y[0] % y[1] == 0).all(), "a negative quotient, which is rounded in two ways")
     out = np.asarray(_FUNCTIONS[kind](*y))
     return out.astype(bool) if c.type == "boolean" else check(out, source)
 

@@ -161,7 +161,7 @@ class MapComparison:
         digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
         table = view.table.transpose(digits).reshape([sizes[1], *(a.radix for a in axes[2:])])
         self.finish(digits, table.shape)
-        if 0 not in shape:
+        if not any(type(n) is int and n == 0 for n in shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
 

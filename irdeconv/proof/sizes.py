@@ -18,10 +18,11 @@ from irdeconv.proof.model import Unproved
 
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
-LARGEST_SIZE = 2**24  # open sizes go up to here
+LARGEST_SIZES = (2**24, 2**20, 2**16)  # open sizes go up to here, the first that is possible
 
 Monomial = tuple[tuple[int, str], ...]  # symbols: a number of its own, and its name
 Size = Any  # int or Expr
+Answers = tuple[bool, ...]
 
 
 class Expr:
@@ -121,19 +122,23 @@ def _parts(value: Any) -> tuple[Mapping[Monomial, int], int]:
 class Case:
     """What is assumed of the sizes: facts e >= 0, some of them answers that split off this case."""
 
-    def __init__(self, answers: tuple[bool, ...] = ()) -> None:
+    def __init__(
+        self, answers: Answers = (), signs: Answers = (), largest: int = LARGEST_SIZES[0]
+    ) -> None:
+        self.largest = largest
         self.facts: list[Expr] = []
+        self.signs, self.positives = signs, dict[Any, Size]()
         self.count = 0
         self.answers, self.asked = answers, 0
-        self.others: list[tuple[bool, ...]] = []
+        self.others: list[Answers] = []
         self.quotients: dict[Any, Expr] = {}
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
-        """Return a new symbol for an integer from `low` to `high` (None: LARGEST_SIZE)."""
+        """Return a new symbol for an integer from `low` to `high` (None: the largest)."""
         made = self.free(name)
         self.facts += [
             made - low,
-            (LARGEST_SIZE if high is None else min(high, LARGEST_SIZE)) - made,
+            min(self.largest, self.largest if high is None else high) - made,
         ]
         return made
 
@@ -156,6 +161,26 @@ class Case:
             q = self.quotients[key] = self.free(f"floor(({rest})/{c})")
             self.facts += [rest - q * c, q * c + (c - 1) - rest]
         return self.quotients[key] + whole
+
+    def positive(self, e: Size) -> Size:
+        """Return max(e, 0): a symbol t >= 0, t >= e; which of both it is, is asked if need be."""
+        if not isinstance(e, Expr):
+            return max(e, 0)
+        if next(iter(e.terms.values())) < 0:
+            return self.positive(-e) + e
+        if self.implies(e) or self.implies(-e):
+            return e if self.implies(e) else 0
+        key = (tuple(e.terms.items()), e.constant)
+        if key not in self.positives:
+            if len(self.positives) < len(self.signs):
+                sign = self.signs[len(self.positives)]
+                self.facts.append(e if sign else -1 - e)
+                self.positives[key] = e if sign else 0
+            else:
+                t = self.positives[key] = self.free(f"max({e}, 0)")
+                top = next((2**b for b in range(8, 32) if self.implies(2**b - e)), None)
+                self.facts += [t, t - e, *([] if top is None else [top - t])]
+        return self.positives[key]
 
     def decide(self, e: Size) -> bool:
         """Return whether e >= 0, where need be by splitting the case."""
@@ -259,15 +284,29 @@ def _equation(rows: Rows) -> tuple[dict[Monomial, int], int, Monomial] | None:
     return None
 
 
-def every_case(prove: Callable[[Case], None]) -> int:
-    """Run a proof for all cases into which its own questions split the sizes; return how many."""
-    pending: list[tuple[bool, ...]] = [()]
+def every_case(prove: Callable[[Case], None], largest: int = LARGEST_SIZES[0]) -> int:
+    """Run a proof for all cases into which its own questions split the sizes; return how many.
+
+    Where it fails, the next max(e, 0) is e or 0.
+    """
+    signs: list[Answers] = [()]
     done = 0
-    while pending:
-        case = Case(pending.pop())
-        prove(case)
-        pending += case.others
-        done += 1
-        if done + len(pending) > MOST_CASES:
-            raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
+    while signs:
+        pending: list[Answers] = [()]
+        case = Case()
+        try:
+            while pending:
+                case = Case(pending.pop(), signs[-1], largest)
+                prove(case)
+                pending += case.others
+                done += 1
+                if done + len(pending) + len(signs) > MOST_CASES:
+                    raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
+            signs.pop()
+        except Unproved:
+            if len(case.positives) <= len(signs[-1]) or done >= MOST_CASES:
+                raise
+            last = signs.pop()
+            signs += [(*last, True), (*last, False)]
+            done += 1
     return done

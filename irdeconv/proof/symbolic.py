@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from irdeconv.proof.call import MOVES, RULES
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
-from irdeconv.proof.sizes import LARGEST_SIZE, Case, Expr, every_case
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, every_case
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
@@ -35,8 +36,13 @@ from irdeconv.proof.views import (
 )
 
 MOST_LAYERS = 5000
+_IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
 REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
+
+
+class SizesTooLarge(Unproved):
+    """Numbers that are computed from the largest sizes do not fit their type."""
 
 
 class Vacuous(Exception):
@@ -45,6 +51,14 @@ class Vacuous(Exception):
 
 def prove(ob: Obligation) -> Proof:
     """Return the proof of an obligation about one deconvolution for all sizes; else Unproved."""
+    for largest in LARGEST_SIZES[:-1]:
+        with suppress(SizesTooLarge):
+            return _proof(ob, largest)
+    return _proof(ob, LARGEST_SIZES[-1])
+
+
+def _proof(ob: Obligation, largest: int) -> Proof:
+    """Return the proof for open sizes up to `largest`."""
     found: list[MapComparison] = []
 
     def show(case: Case) -> None:
@@ -55,12 +69,12 @@ def prove(ob: Obligation) -> Proof:
         except REFUSED as e:  # what does not fit is refused by Python or NumPy
             raise Unproved(f"what is computed does not fit together: {e}") from None
 
-    cases = every_case(show)
+    cases = every_case(show, largest)
     if not found:
         raise Unproved("the source layer has no output at any size")
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
-    sizes = f"every size (up to {LARGEST_SIZE} per axis)" if is_open else f"the size {list(data)}"
+    sizes = f"every size (up to {largest:,} per axis)" if is_open else f"the size {list(data)}"
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
@@ -164,11 +178,12 @@ class RegionWalk:
 
     def _vector(self, leaf: Leaf) -> Value:
         """Return a short input of integers as symbols for sizes, others as they are."""
-        if leaf.type not in ("i32", "i64") or leaf.shape not in [(), *((n,) for n in range(9))]:
+        sizes = [type(n) is int and n < 9 for n in leaf.shape]
+        if leaf.type not in ("i32", "i64") or len(sizes) > 1 or not all(sizes):
             return leaf
         if leaf.port not in self.vectors:
             name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-            symbols = [self.case.symbol(f"{name}:{i}", -LARGEST_SIZE) for i in range(count)]
+            symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
             self.vectors[leaf.port] = np.array(symbols, object).reshape(leaf.shape)
         return TypedArray(self.vectors[leaf.port], leaf.type)
 
@@ -194,7 +209,12 @@ class RegionWalk:
             if is_scalar and not value.array and any(isinstance(n, Expr) for n in target):
                 return [Zeros(value.type, tuple(target))]
         if len(constants) == len(inputs):
-            return self.within(layer, language.evaluate(layer, constants))
+            is_open = any(v.array.dtype == object for v in constants)
+            lazy = is_open and layer.type in ("Maximum", "Minimum", "ReLU")
+            run = self.extremes if lazy else language.evaluate
+            out = run(layer, constants)
+            self.within(layer, [*constants, *out] if is_open else [])
+            return out
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         if layer.type in STEPS and any(isinstance(v, View | Reference) for v in inputs):
@@ -203,15 +223,25 @@ class RegionWalk:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
-    def within(self, layer: Layer, values: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return vectors, of which no number leaves its type or 32 bits."""
+    def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        """Return Maximum, Minimum or ReLU of sizes without asking which of both it is."""
+        kind = language.output_type(layer, [v.type for v in inputs])
+        a, b = (
+            np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
+        )
+        over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
+        found = a - over(b, a) if layer.type == "Minimum" else a + over(a, b)
+        return [TypedArray(np.asarray(found, object), kind)]
+
+    def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
+        """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""
+        most = 32 if layer.type in _IN_INTEGERS or layer.type in MOVES else 24
         for array, kind in values:
             for n in array.flat if array.dtype == object else ():
-                signed, bits = kind[0] == "i", min(int(kind[1:]), 32)
+                signed, bits = kind[0] == "i", min(int(kind[1:]), most)
                 low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
-                fits = self.case.implies(n - low) and self.case.implies(high - 1 - n)
-                self.need(fits, f"{layer}: {n} may not fit {kind} within 32 bits")
-        return values
+                if not (self.case.implies(n - low) and self.case.implies(high - 1 - n)):
+                    raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
     def deconvolution(self, layer: Layer, inputs: list[Value]) -> Reference:
         """Return a deconvolution of leaves and constants, and note what its inputs stand for."""

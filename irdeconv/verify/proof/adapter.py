@@ -35,12 +35,43 @@ def adapted(graph: Graph) -> Adapted:
     """
     live, parameters = graph.live(), graph.parameters
     inside = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
-    order = [*parameters, *inside]
-    places = {node.id: i for i, node in enumerate(order)}
-    layers = tuple(_layer(graph, node, places) for node in order)
+    places: dict[int, int] = {}
+    layers: list[Layer] = []
+    for node in (*parameters, *inside):
+        layer = _layer(graph, node, places)
+        if node.type == "Pad":
+            layer = _padded_first(graph, node, layer, layers)
+        places[node.id] = len(layers)
+        layers.append(layer)
     results = tuple(places[n.id] for n in graph.results)
-    model = Model(layers, tuple(range(len(parameters))), results)
+    model = Model(tuple(layers), tuple(range(len(parameters))), results)
     return Adapted(model, {place: node for node, place in places.items()})
+
+
+def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
+    """Pad first and crop behind it, where one Pad does both: a crop may take what was padded.
+
+    In a file such a Pad reads foreign memory; what writes graphs splits it as well.
+    """
+    begin, end = (graph.spec(v).known for v in graph.inputs_of(node.id)[1:3])
+    if begin is None or end is None or not (np.minimum(begin, end) < 0).any():
+        return pad
+    if not (np.maximum(begin, end) > 0).any() or len(pad.inputs) > 3:
+        return pad
+    for least, most in ((0, None), (None, 0)):
+        vectors = [np.clip(v, least, most).astype(np.int64) for v in (begin, end)]
+        made = [Layer(pad.name, "Const", "opset1", elements=TypedArray(v, "i64")) for v in vectors]
+        ports = tuple(Port(len(layers) + i) for i in range(2))
+        layers += [
+            replace(y, outputs=(Fact("i64", y.elements.array.shape),), names=((),))
+            for y in made
+            if y.elements
+        ]
+        pad = replace(pad, inputs=(pad.inputs[0], *ports))
+        if most is None:
+            layers.append(replace(pad, outputs=(Fact(pad.outputs[0].type, None),), names=((),)))
+            pad = replace(pad, inputs=(Port(len(layers) - 1),))
+    return pad
 
 
 def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
