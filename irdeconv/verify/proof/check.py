@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from irdeconv.graph import Graph
 from irdeconv.plural import count
 from irdeconv.proof import explicit, pairing, symbolic
 from irdeconv.proof.definition import is_deconvolution
-from irdeconv.proof.model import Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
 from irdeconv.verify.proof import probe
 from irdeconv.verify.proof.certificate import Certificate
@@ -89,30 +89,46 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
     with progress.stage("proving"):
         verdict = pairing.check(source.model, lowered.model, source.fact, provers)
     asked = {key: task for p in provers for key, task in p.asked.items()}
+    changed = _changed(source, lowered, verdict)
     tasks: list[tuple[Obligation, Proof | str]] = []
     for layer in verdict.layers:
         task = asked[layer.wanted, layer.output]
         # What failed for one value may have been tried for others of the same layer.
         told = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
         if not told and (layer.proof or is_deconvolution(subject(task))):
-            tasks.append((task, layer.proof or _reason(task, layer.reason)))
-    return Compared(verdict, _other(source, lowered, verdict), tasks, provers[0].unproved)
+            tasks.append((task, layer.proof or _reason(task, layer.reason, changed)))
+    other = tuple(dict.fromkeys(changed.values()))
+    return Compared(verdict, other, tasks, provers[0].unproved)
 
 
-def _other(source: ProofSide, lowered: ProofSide, verdict: pairing.ProofVerdict) -> tuple[str, ...]:
-    """Return what is told of layers that have another version, other attributes or children."""
-    out = []
+def _changed(
+    source: ProofSide, lowered: ProofSide, verdict: pairing.ProofVerdict
+) -> dict[int, str]:
+    """Return by their places the layers of the source that are others in the lowered model.
+
+    They have another version or body or other attributes, or are of another type.
+    """
+    out = {}
     for layer in verdict.layers:
         a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
-        if layer.proof is None and a.type == b.type and signature(a) != signature(b):
-            out.append(layer.reason or f"{b} is not the same")
-    return tuple(dict.fromkeys(out))
+        if layer.proof is not None or (is_deconvolution(a) and a.type != b.type):
+            continue
+        if a.type == b.type and signature(a) != signature(b):
+            out[layer.wanted.layer] = layer.reason or f"{b} is not the same"
+        elif a.type != b.type and a.name == b.name and _reads_the_same(a, b, verdict):
+            out[layer.wanted.layer] = f"{a} is a {b.type} in the lowered model"
+    return out
 
 
-def _reason(task: Obligation, said: str | None) -> str:
+def _reads_the_same(a: Layer, b: Layer, verdict: pairing.ProofVerdict) -> bool:
+    return list(a.inputs) == [verdict.twins.get(p) for p in b.inputs]
+
+
+def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str:
     """Return why a layer is not proved; one that follows from another's failure says so."""
-    layers = (task.source.layers[i] for i in originals(task))
-    before = [y.name for y in layers if is_deconvolution(y)][:-1]
+    layer = subject(task)
+    read = ((i, task.source.layers[i]) for i in originals(task))
+    before = [y.name for i, y in read if y is not layer and (i in changed or is_deconvolution(y))]
     if before:
         return f'what it reads is not proved to be equal, because of "{before[-1]}"'
     return said or "it is not proved"
