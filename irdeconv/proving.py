@@ -108,22 +108,24 @@ def _side(
         if number < len(parameters):
             old: Any = parameters[number].op
             graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
-    graph, stamp = inferred(graph), _stamp(given)
+    graph = inferred(graph)
     if not own:
-        return replace(side_of(graph), stamp=stamp)
+        return replace(side_of(graph), stamp=_stamp(given))
     try:
         model = meant(_read(given), document=given.semantics == "document")
     except Unproved as e:
-        return replace(NOTHING, stamp=stamp, refused=str(e))
+        return replace(NOTHING, refused=str(e))
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
     fact = fitting(model, facts(graph, paired(graph, model)))
+    stamp = {kind: {"sha256": h, "size": size} for kind, (h, size) in model.files.items()}
     return ProofSide(reshaped(model, inside), fact, stamp)
 
 
 def _read(given: Given) -> Model:
     weights = given.weights
     assert given.path is not None
-    return reader.read(given.path, weights if isinstance(weights, str | Path) else None)
+    beside = Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
+    return reader.read(given.path, beside)
 
 
 def _stamp(given: Given) -> Stamp | None:

@@ -15,6 +15,8 @@ import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.proof import reader
+from irdeconv.proof.model import Model
 from support.deconv_chain import chain
 from support.layers import constant, parameter, result
 
@@ -237,6 +239,26 @@ def test_another_file_than_certified_is_named(
     found = " ".join(capsys.readouterr().out.split())
     assert "the .xml of the lowered model is another file than certified" in found
     assert f"{len(text)} bytes" in found
+
+
+def test_hashes_are_of_the_bytes_that_the_core_read(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is replaced while it is proved is not the one that a certificate is of."""
+    before = {n: hashlib.sha256((files / n).read_bytes()).hexdigest() for n in ("b.xml", "b.bin")}
+    read = reader.read
+
+    def replaced(xml: Path, bin: Path | None) -> Model:
+        model = read(xml, bin)
+        for name in before if Path(xml).name == "b.xml" else ():
+            (files / "new").write_bytes(b"<net/>")
+            os.replace(files / "new", files / name)
+        return model
+
+    monkeypatch.setattr(reader, "read", replaced)
+    made = ird.certify(files / "a.xml", files / "b.xml")
+    assert made.lowered is not None
+    assert {f"b.{kind}": said["sha256"] for kind, said in made.lowered.items()} == before
 
 
 def test_an_older_schema_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

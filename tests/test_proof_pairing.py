@@ -262,3 +262,18 @@ def test_a_file_is_believed_only_where_that_is_said() -> None:
     given = Fact("f16", (7,))
     check(source, lowered, lambda port: given, (asking,))
     assert asked[2:] == [given, given]
+
+
+def test_what_is_taken_as_declared_is_no_proof_of_every_size() -> None:
+    def asking(task: Obligation) -> Proof:
+        task.fact(task.source.of(task.wanted).inputs[0])
+        return Proof("asked", "every size", every=True)
+
+    first, second = chain("", False, False), chain("", False, True)
+    alone = check(first, second, provers=(asking,))
+    assert (alone.exit_code, alone.every) == (3, True)
+    assert len(alone.assumed) == 1
+    assert 'Sigmoid "s0" has type and shape as declared' in alone.assumed[0]
+    assert alone.lines()[-1] == "equal for every size, if what is assumed is so"
+    told = check(first, second, lambda port: Fact("f32", (2, 3)), (asking,))
+    assert (told.exit_code, told.assumed) == (0, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,8 @@ def test_a_model_is_read_in_the_order_of_its_edges_and_ports(tmp_path: Path) -> 
     assert model.layers[2].inputs == (Port(0), Port(1))  # by position, whatever the ids
     assert (model.parameters, model.results, model.rest) == ((0,), (3,), "version 11")
     assert model.layers[0].outputs == (Fact("f32", (2, (0, None), (3, 5))),)
+    for kind, data in (("xml", XML.encode()), ("bin", WEIGHTS)):
+        assert model.files[kind] == (hashlib.sha256(data).hexdigest(), len(data))
     constant = model.layers[1].elements
     assert constant is not None
     assert constant.type == "f32"

@@ -1,6 +1,7 @@
 """`python -m irdeconv.proof A.xml B.xml`: does B compute what A does?
 
-Exit code 0: proved for every size; 3: for the sizes that are named; 1: not proved.
+Exit code 0: proved for every size; 3: for the sizes that are named, or only if the types and shapes
+that the first file declares, which are listed, are true; 1: not proved.
 """
 
 import sys

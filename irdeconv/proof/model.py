@@ -70,13 +70,15 @@ class Layer:
 class Model:
     """Layers, each behind those that it reads; inputs and results as places in the file's order.
 
-    `rest` is the canonical text of whatever else the file says that could matter.
+    `rest` is the canonical text of whatever else the file says that could matter. `files` has the
+    SHA-256 and size of the bytes that were read, of "xml" and "bin".
     """
 
     layers: tuple[Layer, ...]
     parameters: Ints
     results: Ints
     rest: str = ""
+    files: Mapping[str, tuple[str, int]] = field(default_factory=dict, compare=False)
 
     def of(self, port: Port) -> Layer:
         """Return the layer that computes a value."""

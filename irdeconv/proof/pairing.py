@@ -64,10 +64,14 @@ class ProofVerdict:
         return not self.problems and not self.unequal
 
     @property
+    def every(self) -> bool:
+        """Whether what is proved holds for every size."""
+        return all(y.proof.every for y in self.layers if y.proof is not None)
+
+    @property
     def exit_code(self) -> int:
-        """0: for every size; 3: for the sizes that the proofs name; 1: not proved."""
-        every = all(y.proof.every for y in self.layers if y.proof is not None)
-        return 1 if not self.passed else 0 if every else 3
+        """0: for every size; 3: for some sizes, or if what is assumed is so; 1: not proved."""
+        return 1 if not self.passed else 0 if self.every and not self.assumed else 3
 
     def lines(self) -> list[str]:
         """Return the verdict and what it rests on."""
@@ -78,11 +82,12 @@ class ProofVerdict:
         lines += [f"assumed: {text}" for text in self.assumed]
         if self.rounding:
             lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
-        ends = {0: "equal for every size", 3: "equal for the sizes above", 1: "not proved"}
+        end = "equal for every size" if self.every else "equal for the sizes above"
+        end += ", if what is assumed is so" if self.assumed else ""
         return [
             *lines,
             *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
-            ends[self.exit_code],
+            end if self.passed else "not proved",
         ]
 
 

@@ -39,9 +39,12 @@ _SPELLED |= {"BOOL": "boolean", "BIN": "u1", "STRING": "string", "dynamic": None
 def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     """Return a model; without `bin` its weights lie beside it. Raises Unproved."""
     try:
-        data = bytes(_contents(Path(xml))[: 1 << 28]).lstrip()
+        held = {"xml": _contents(Path(xml))}
+        data = bytes(held["xml"][: 1 << 28]).lstrip()
         weights = Path(xml).with_suffix(".bin") if bin is None else Path(bin)
-        blob = np.frombuffer(_contents(weights), "u1") if bin or weights.exists() else None
+        held |= {"bin": _contents(weights)} if bin or weights.exists() else {}
+        blob = np.frombuffer(held["bin"], "u1") if "bin" in held else None
+        files = {kind: (hashlib.sha256(b).hexdigest(), len(b)) for kind, b in held.items()}
         if re.search(rb"\0|<!DOCTYPE|^[^>]*encoding\s*=\s*.(?!utf-8|ascii)", data, re.I):
             raise ValueError("it has a DOCTYPE, or is not in UTF-8")
         # Without huge_tree lxml limits depth and texts; OpenVINO takes every file for UTF-8.
@@ -61,7 +64,7 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     if any("offset" in e.attrib for part in said for e in part.iter()):
         raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
     rest = "\n".join([f"version {version}", *map(_canonical, said)])
-    return Model(tuple(layers), parameters, results, rest)
+    return Model(tuple(layers), parameters, results, rest, files)
 
 
 def _contents(path: Path) -> Any:
