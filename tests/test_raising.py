@@ -144,10 +144,13 @@ def test_pixel_shuffle(mode: str, bias: str) -> None:
     certified(graph, raised.graph)
 
 
-def test_pixel_shuffle_by_reshape_and_transpose_of_open_sizes() -> None:
+@pytest.mark.parametrize("zeros_added", [False, True])
+def test_pixel_shuffle_by_reshape_and_transpose_of_open_sizes(zeros_added: bool) -> None:
     rng = np.random.default_rng(7)
     net = Net()
     y = net.convolution(source(net, (1, 3, 6, 5), open_sizes=True), numbers(rng, 8, 3, 2, 2))
+    if zeros_added:
+        y = net.op("Add", "opset1", y, np.zeros((1, 8, 1, 1), np.float32))
     shape = net.op("ShapeOf", "opset1", y)
     zero = net.const(np.array(0))
     n = net.op("Gather", "opset8", shape, net.const([0]), zero)
