@@ -274,3 +274,29 @@ def test_a_large_layer() -> None:
     w = np.random.default_rng(0).standard_normal((96, 64, 4, 4)).astype(np.float32)
     shape = (1, 96, 16, 16)
     assert prove(obliged(source(w), lowered(w, shape), shape)).every
+
+
+def summed_up(times: int) -> tuple[Region, Port]:
+    """Return a layer and that many additions, each of which reads the last one twice."""
+    region, y = lowered(weights(2, 3, 4, 4))
+    for _ in range(times):
+        y = region.add("Add", y, y)
+    return region, y
+
+
+def a_chain(length: int) -> tuple[Region, Port]:
+    region, y = lowered(weights(2, 3, 4, 4))
+    for _ in range(length):
+        y = region.add("ReLU", y)
+    return region, y
+
+
+def test_sums_of_ever_more_terms_are_refused() -> None:
+    """Of 2^200 terms in the end."""
+    with pytest.raises(Unproved, match="512 terms of a sum are more than"):
+        prove(obliged(source(weights(2, 3, 4, 4)), summed_up(200)))
+
+
+def test_a_chain_of_layers_is_refused_before_it_is_walked() -> None:
+    with pytest.raises(Unproved, match="5001 layers are more than"):
+        prove(obliged(source(weights(2, 3, 4, 4)), a_chain(30_000)))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from irdeconv.proof.call import MOVES, RULES
-from irdeconv.proof.language import evaluate
+from irdeconv.proof.language import ATTRIBUTES, evaluate
 from irdeconv.proof.model import TypedArray, Unproved
 from support.language_domains import DOMAINS, counted, layer
 from support.language_values import PAIRS, TYPES, UNARY, combined
@@ -214,3 +214,19 @@ def test_every_operation_has_a_domain() -> None:
     named |= {kind.partition("-")[0] for kind in UNARY} | set(PAIRS.split())
     by_hand = {"Convert", "ConvertLike", "Range", "ReduceSum", "ReduceProd", "ShapeOf"}
     assert RULES.keys() - named == by_hand
+
+
+GONE = {("Reverse", 2), ("ShuffleChannels", 2), ("ReLU", 1)}  # ReLU is spelled otherwise there
+
+
+def peers() -> list[tuple[str, int, set[str]]]:
+    found = [(t, n, ATTRIBUTES[t]) for t, rows in RULES.items() for n in rows if n]
+    return [row for row in found if row[:2] not in GONE]
+
+
+@pytest.mark.parametrize("row", peers(), ids=lambda r: f"{r[0]}-{r[1]}")
+def test_openvino_reads_no_other_attributes(row: tuple[str, int, set[str]]) -> None:
+    from openvino._pyopenvino import NodeFactory
+
+    name, opset, ours = row
+    assert {*NodeFactory(f"opset{opset}").create(name).get_attributes()} <= ours

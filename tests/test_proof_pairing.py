@@ -88,6 +88,20 @@ def test_a_model_equals_itself_in_any_order_and_by_any_name() -> None:
         assert verdict.others == 2  # constants are not counted
 
 
+def remembering(opset: str) -> Model:
+    """Return a model that writes its input to a variable."""
+    assign = operation("Assign", "a", 0, variable_id="v")
+    return model(parameter(), replace(assign, version=opset), result(0, "y"))
+
+
+def test_a_variable_is_written_by_the_same_operation() -> None:
+    assert check(remembering("opset6"), remembering("opset6")).exit_code == 0
+    for opset in ("opset4", "extension"):
+        found = check(remembering("opset6"), remembering(opset))
+        assert found.exit_code == 1
+        assert "written variable 0 is " in found.problems[0]
+
+
 CHANGED = {
     "attribute": (network(m=operation("MatMul", "m", 1, 2, transpose_a="true")), "transpose_a"),
     "version": (network(s=replace(network().layers[1], version="opset4")), "version"),

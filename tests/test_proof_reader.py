@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
-from irdeconv.proof.reader import read, shape_of
+from irdeconv.proof.reader import read, shape_of, signature
 
 PARAMETER = (
     '<layer id="0" name="x" type="Parameter" version="opset1">'
@@ -76,7 +76,7 @@ def test_partial_shapes() -> None:
 REFUSED = {
     "shape_text": ("2,?,3..5", "2,x", "shape"),
     "shape_interval": ("2,?,3..5", "5..2", "shape"),
-    "size": ('size="12"', 'size="13"', "12|13"),
+    "size": ('size="12"', 'size="13"', "4..17 are not in"),
     "offset": ('offset="4"', 'offset="8"', "8..20"),
     "element_type": ('element_type="f32" shape="3', 'element_type="F32" shape="3', "F32"),
     "id_twice": ('layer id="1"', 'layer id="0"', "twice"),
@@ -240,3 +240,65 @@ def test_a_body_inside_a_body_inside_a_body_is_refused_in_the_end(tmp_path: Path
     xml = '<net version="11"><layers>' + "<layer><body><layers>" * 20_000
     with pytest.raises(Unproved, match="depth"):
         written(tmp_path, xml)
+
+
+def padding(folder: Path, kind: str, more: str = "", reader: str = "Pad") -> Model:
+    """Read Pad(x, c, c), where c has one type or another and may have other readers."""
+    array = np.arange(3).astype(kind)
+    name = f"{kind[0]}{8 * int(kind[1])}"
+    const = (
+        '<layer id="1" name="c" type="Const" version="opset1">'
+        f'<data element_type="{name}" shape="3" offset="4" size="{array.nbytes}"/>'
+        f'<output><port id="0" precision="{name.upper()}"/></output></layer>'
+    )
+    pad = (
+        f'<layer id="2" name="d" type="{reader}" version="opset12">'
+        f'<data pad_mode="constant"{more}/>'
+        '<input><port id="0"/><port id="1"/><port id="2"/></input>'
+        '<output><port id="3" precision="FP32"/></output></layer>'
+    )
+    edges = edge(0, 0, 2, 0) + edge(1, 0, 2, 1) + edge(1, 0, 2, 2) + edge(2, 3, 3, 0)
+    text = f"<layers>{PARAMETER}{const}{pad}{RESULT}</layers><edges>{edges}</edges>"
+    return written(
+        folder, f'<net name="m" version="11">{text}</net>', bytes(4) + array.tobytes() + bytes(8)
+    )
+
+
+def signatures(model: Model) -> list[tuple[object, ...]]:
+    return [signature(layer) for layer in model.layers]
+
+
+def test_what_openvino_does_not_look_at_is_not_read(tmp_path: Path) -> None:
+    plain = signatures(padding(tmp_path, "i8"))
+    assert signatures(padding(tmp_path, "i8", ' pad_value="1" unheard_of="2"')) == plain
+    other = signatures(padding(tmp_path, "i8", reader="Foreign"))
+    assert signatures(padding(tmp_path, "i8", ' unheard_of="2"', reader="Foreign")) != other
+
+
+@pytest.mark.parametrize("kind", ["i1", "i2", "u1", "u2", "u4", "u8"])
+def test_vectors_of_any_integers_are_alike_where_openvino_takes_them(
+    kind: str, tmp_path: Path
+) -> None:
+    assert signatures(padding(tmp_path, kind)) == signatures(padding(tmp_path, "i8"))
+    other = signatures(padding(tmp_path, "i8", reader="Foreign"))
+    assert signatures(padding(tmp_path, kind, reader="Foreign")) != other
+
+
+def test_more_bytes_than_a_constant_has_are_not_read(tmp_path: Path) -> None:
+    xml = XML.replace('offset="4" size="12"', 'offset="0" size="16"')
+    constant = written(tmp_path, xml).layers[1].elements
+    assert constant is not None
+    np.testing.assert_array_equal(constant.array, [[0], [1], [2]])
+    with pytest.raises(Unproved, match="11 bytes are not 3 elements"):
+        written(tmp_path, XML.replace('size="12"', 'size="11"'))
+
+
+@pytest.mark.oracles
+def test_openvino_reads_the_same_of_them(tmp_path: Path) -> None:
+    openvino = pytest.importorskip("openvino")
+    xml = XML.replace('offset="4" size="12"', 'offset="0" size="16"').replace("2,?,3..5", "2,3,1")
+    xml = xml.replace("<data auto_broadcast", '<data unheard_of="2" auto_broadcast')
+    written(tmp_path, xml)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3, 1)
+    (got,) = openvino.Core().compile_model(tmp_path / "m.xml", "CPU")([x]).values()
+    np.testing.assert_array_equal(got, x - np.float32([[0], [1], [2]]))

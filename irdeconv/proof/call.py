@@ -129,3 +129,13 @@ class Call(NamedTuple):
         short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
         self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
         return np.asarray(x, np.float64)
+
+
+def computed(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
+    """Compute the outputs; whatever NumPy refuses is Unproved."""
+    try:
+        with np.errstate(all="ignore"):
+            out = run(c, *inputs)
+    except REFUSED as e:
+        raise Unproved(f"{c.layer} does not fit its inputs: {e}") from None
+    return list(out) if isinstance(out, list) else [out]

@@ -23,10 +23,10 @@ from irdeconv.proof.call import (
     FLOATS,
     MOVES,
     PACKED,
-    REFUSED,
     RULES,
     Call,
     Run,
+    computed,
     op,
 )
 from irdeconv.proof.model import Array, Layer, TypedArray, Unproved
@@ -340,6 +340,13 @@ def _range(c: Call, *ends: TypedArray) -> Array:
 op("ShapeOf-1 | ShapeOf-3 output_type", moves=False)(lambda c, x: np.array(x.shape, np.int64))
 
 
+# Attributes that OpenVINO reads, by the type of a layer; it does not look at others.
+ATTRIBUTES = {
+    name: {a.partition("=")[0] for _, _, row in rows.values() for a in row}
+    for name, rows in RULES.items()
+}
+
+
 def listed_call(layer: Layer) -> tuple[Call, Run, Sequence[int]]:
     """Return a layer with its attributes, its rule, and the ports of this."""
     number = re.fullmatch("opset([1-9]|1[0-6])|irdeconv_1", layer.version)
@@ -367,25 +374,16 @@ def output_type(layer: Layer, types: Sequence[str]) -> str:
     if kind in ("Range", "ShapeOf"):
         return c.word("output_type", "i32", "i64") if c.opset >= 3 else "i64"
     c.need(len(types) > (kind == "ConvertLike"), "inputs are missing")
+    c.need(kind != "BatchToSpace" or len({*types[1:]}) == 1, f"vectors of the types {types[1:]}")
     c.need(kind != "Interpolate" or types[0] in (*FLOATS, "i64", "i32", "i8", "u8"), f"{types}")
     return types[1] if kind == "ConvertLike" else "boolean" if kind in _COMPARE else shared.pop()
-
-
-def _run(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
-    """Compute the outputs; whatever NumPy refuses is Unproved."""
-    try:
-        with np.errstate(all="ignore"):
-            out = run(c, *inputs)
-    except REFUSED as e:
-        raise Unproved(f"{c.layer} does not fit its inputs: {e}") from None
-    return list(out) if isinstance(out, list) else [out]
 
 
 def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
     """Return the values of a layer's outputs; Unproved where they do not follow."""
     types, (c, run, ports) = [x.type for x in inputs], listed_call(layer)
     c = c._replace(types=types, type=output_type(layer, types))
-    outs = _run(c, run, [x.array if p in ports else x for p, x in enumerate(inputs)])
+    outs = computed(c, run, [x.array if p in ports else x for p, x in enumerate(inputs)])
     return [TypedArray(x, c.type) for x in outs]
 
 
@@ -397,4 +395,4 @@ def move(layer: Layer, index: Sequence[Array], rest: Sequence[TypedArray]) -> li
     (c, run, ports), numbers, others = listed_call(layer), iter(index), iter(rest)
     c.need(layer.type in MOVES, "it does not only move elements")
     inputs = [next(numbers if p in ports else others) for p in range(len(index) + len(rest))]
-    return _run(c._replace(nothing=-1), run, inputs)
+    return computed(c._replace(nothing=-1), run, inputs)

@@ -22,7 +22,7 @@ from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Un
 from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
 from irdeconv.proof.weights import product
 
-MOST_SUMMED, MOST_HELD = 4096, 2**28
+MOST_SUMMED, MOST_HELD, MOST_LAYERS, MOST_TERMS = 4096, 2**28, 5000, 256
 NUMBERS = {*FLOATS, *BITS}  # integers are equal modulo 2**n where they are equal
 
 
@@ -68,6 +68,7 @@ class LinearWalk:
             if place in needed:
                 continue
             needed.add(place)
+            room((len(needed),), MOST_LAYERS, "layers")
             layer = self.model.layers[place]
             for p in layer.inputs:
                 found = self.values.get(p) or self.leaf(p, layer)
@@ -382,5 +383,6 @@ def added(a: Linear, b: Linear) -> Linear:
                 break
         else:
             terms.append(t)
+    room((len(terms),), MOST_TERMS, "terms of a sum")
     room((len(terms), *a.shape))
     return a._replace(terms=tuple(terms))

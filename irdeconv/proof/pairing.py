@@ -390,7 +390,8 @@ def _seen(layer: Layer, known: set[str]) -> str:
     Names like "Result_7", which OpenVINO makes up when it writes, are none unless both know them.
     """
     if layer.type in ("ReadValue", "Assign"):
-        return str(layer.attributes.get("variable_id"))
+        said = sorted(layer.attributes.items())
+        return " ".join([layer.version, *(f'{key}="{text}"' for key, text in said)])
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
     facts = [f"{fact.type} {fact.shape}" for fact in layer.outputs]
     return " ".join([*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")])

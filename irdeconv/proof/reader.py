@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
+from irdeconv.proof.language import ATTRIBUTES
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved
 
 Element = Any  # of lxml
@@ -22,6 +23,15 @@ _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
+_OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
+_CONVOLUTION = {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}
+_READ = {**ATTRIBUTES, "Convolution": _CONVOLUTION, "GroupConvolution": _CONVOLUTION}
+# Inputs that take integers of any type.
+_VECTORS = {"Pad": (1, 2), "Slice": (1, 2, 3, 4), "StridedSlice": (1, 2, 3), "Gather": (1, 2)}
+_VECTORS |= {"VariadicSplit": (1, 2)} | dict.fromkeys(
+    ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Split", "Tile", "ReduceSum", "ReduceProd"),
+    (1,),
+)
 _COUNTS = {"Parameter": [[0, 1]], "Const": [[0, 1]], "Result": [[1, 0]], "Assign": [[1, 0], [1, 1]]}
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?"}
 _NATIVE |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
@@ -187,6 +197,7 @@ class _LayerFile:
         for index in self._order():
             self.layers.append(self._layer(self._elements[index], index))
             self._places[index] = len(self._places)
+        _widen(self.layers)
 
     def _enter(self, index: int, e: Element) -> list[dict[int, int]]:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
@@ -249,6 +260,8 @@ class _LayerFile:
             tidy = {k: _tidy(v, single and k == "eps") for k, v in attributes.items()}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
+            known = _READ.get(kind) if re.fullmatch(_OPSET, version) else None
+            keys = [k for k in keys if known is None or k in known]  # it does not look at others
             attributes = {k: tidy[k] for k in keys}
         inputs = tuple(Port(self._places[s.layer], s.port) for s in self._sources[index] if s)
         outputs, elements, rest = self._facts[index], None, self._bodies(e, index)
@@ -277,12 +290,12 @@ class _LayerFile:
         count, end = math.prod(dims), offset + size
         if not group or shape is None or len(dims) < len(shape):
             raise Unproved(f"{_label(e)}: type {kind} or shape {shape} is not that of a constant")
-        # Of a constant without elements OpenVINO writes one byte.
-        if size != -(-count // group) * width and kind != "string" and (count or size > 1):
+        needed = size if kind == "string" else -(-count // group) * width
+        if size < needed:  # OpenVINO reads no more than it needs
             raise Unproved(f"{_label(e)}: {size} bytes are not {count} elements of {kind}")
         if self._blob is None or end > len(self._blob):
             raise Unproved(f"{_label(e)}: bytes {offset}..{end} are not in the weights file")
-        raw = self._blob[offset:end]
+        raw = self._blob[offset : offset + needed]
         if kind == "boolean" and raw[:count].max(initial=0) > 1:
             kind = "none of 0 and 1"
         if kind in _NATIVE:
@@ -325,6 +338,22 @@ class _LayerFile:
     def _text(self) -> str:
         """Return a text that two bodies share only if they compute the same."""
         return repr([(signature(y), [*map(tuple, y.inputs)]) for y in self.layers])
+
+
+def _widen(layers: list[Layer]) -> None:
+    """Make constants of other integers i64 where all that read them take any type for that."""
+    kept: set[int] = set()
+    for y in layers:
+        takes = _VECTORS.get(y.type, ()) if re.fullmatch(_OPSET, y.version) else ()
+        kept |= {p.layer for port, p in enumerate(y.inputs) if port not in takes}
+    for i, y in enumerate(layers):
+        kind = y.elements.type if y.elements else ""
+        if y.elements and i not in kept and re.fullmatch("[iu](8|16)|u(32|64)", kind):
+            wide = y.elements.array.astype(np.int64)
+            if kind[0] == "i" or wide.min(initial=0) >= 0:
+                said, facts = {**y.attributes, "element_type": "i64"}, (Fact("i64", wide.shape),)
+                held = TypedArray(wide, "i64")
+                layers[i] = replace(y, attributes=said, outputs=facts, elements=held)
 
 
 def signature(layer: Layer) -> tuple[object, ...]:

@@ -112,11 +112,11 @@ class Column(NamedTuple):
         return np.broadcast_to(self.factor, self.row.shape)
 
 
-def room(shape: Iterable[int], most: int = LARGEST_ARRAY) -> int:
+def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
     """Return the number of elements; Unproved where there are too many."""
     size = math.prod(shape)
     if not 0 <= size <= most:
-        raise Unproved(f"{size} elements are more than the proof by elements takes on")
+        raise Unproved(f"{size} {what} are more than the proof by elements takes on")
     return size
 
 

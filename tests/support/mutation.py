@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -24,8 +25,10 @@ from support.mutation_bases import Base, random_base
 from support.runtime_truth import Compiled, RefusedError, same
 
 EDITS: tuple[Edit, ...] = (*edit_kinds.KINDS, *edit_wiring.KINDS, *edit_parts.KINDS)
+NUMBERS = ("file_bytes", "last_bit", "element", "elements_swapped", "shared")
 PATIENCE = 10.0  # seconds for one answer
 EQUAL, VALUES, INTERFACE, INVALID = "equal", "other values", "other interface", "invalid"
+UNSEEN = "weights differ"  # but what is computed does not: they are too small
 DEADLY = "deadly"  # the runtime dies of it
 ACCEPTED, REFUSED, CRASHED = "accepted", "refused", "crashed"
 
@@ -66,7 +69,11 @@ def mutants(
             where = f"--seed {seed} {number}:{i} {text}; {base.text}"
             outcome = Outcome(kind, where, DEADLY, verdict, reason)
             yield outcome
-            yield replace(outcome, truth=judged(base, path))
+            truth, weights = judged(base, path)
+            if truth == EQUAL and verdict == REFUSED and kind in NUMBERS:
+                pairs = [(base.compiled.weights.get(k, v), v) for k, v in weights.items()]
+                truth = EQUAL if all(np.array_equal(*pair) for pair in pairs) else UNSEEN
+            yield replace(outcome, truth=truth)
 
 
 def edited(base: Base, rng: np.random.Generator, turn: int, path: Path) -> tuple[str, str]:
@@ -81,23 +88,23 @@ def edited(base: Base, rng: np.random.Generator, turn: int, path: Path) -> tuple
     raise AssertionError("every model can be edited")
 
 
-def judged(base: Base, path: Path) -> str:
-    """Return what the runtime says of a mutant beside the file it was made of."""
+def judged(base: Base, path: Path) -> tuple[str, dict[str, Any]]:
+    """Return what the runtime says of a mutant beside the file it was made of, and its weights."""
     if Ir.read(path).has_cycle():  # of these the runtime dies
-        return INVALID
+        return INVALID, {}
     try:
         mutant = Compiled(path)
     except RefusedError:
-        return INVALID
+        return INVALID, {}
     if mutant.interface != base.compiled.interface:
-        return INTERFACE
+        return INTERFACE, {}
     for feeds, wanted in zip(base.feeds, base.wanted, strict=True):
         try:
             if not same(mutant.run(feeds), wanted):
-                return VALUES
+                return VALUES, {}
         except RefusedError:
-            return VALUES
-    return EQUAL
+            return VALUES, {}
+    return EQUAL, mutant.weights
 
 
 def answer(original: Path, lowered: Path, *more: str) -> tuple[str, str]:

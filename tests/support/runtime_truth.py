@@ -33,6 +33,7 @@ class Compiled:
         try:
             self.model = core().read_model(path)
             self.interface = _interface(self.model)
+            self.weights = _weights(self.model)
             self.compiled = core().compile_model(self.model, "CPU", CONFIG)
         except Exception as e:  # whatever the runtime throws
             raise RefusedError(first_line(e)) from None
@@ -63,14 +64,30 @@ def _interface(model: Any) -> Interface:
     What the runtime infers of the outputs' shapes is no part: runs show these.
     """
     inputs = tuple(
-        (sorted(p.names), str(p.element_type), str(p.partial_shape)) for p in model.inputs
+        (sorted(p.names), str(p.element_type), str(p.partial_shape), _order(p))
+        for p in model.inputs
     )
-    outputs = tuple((sorted(p.names), str(p.element_type)) for p in model.outputs)
+    outputs = tuple((sorted(p.names), str(p.element_type), _order(p)) for p in model.outputs)
     variables = sorted(
         (v.info.variable_id, str(v.info.data_shape), str(v.info.data_type))
         for v in model.get_variables()
     )
     return inputs, outputs, tuple(variables)
+
+
+def _order(port: Any) -> list[str]:
+    """What an input or output tells users of OpenVINO's old API of its axes and type."""
+    return sorted(k for k in port.get_node().get_rt_info() if str(k).startswith("old_api_map"))
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    """The constants that are real numbers, by name."""
+    found = [n for n in model.get_ops() if n.get_type_name() == "Constant"]
+    return {
+        n.get_friendly_name(): n.data.copy()
+        for n in found
+        if n.get_element_type().to_string() in ("f64", "f32", "f16")
+    }
 
 
 def same(a: Sequence[Any], b: Sequence[Any]) -> bool:

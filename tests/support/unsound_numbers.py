@@ -64,6 +64,10 @@ def transposed(w: Any) -> None:
     w[...] = w.swapaxes(2, 3)
 
 
+def rounded(w: Any) -> None:
+    w[...] = w.astype(np.float16)
+
+
 ALIKE = WEIGHTS.copy()
 ALIKE[:, 2] = ALIKE[:, 1]
 ALIKE[1, 2, 2, 2] += 1
@@ -81,6 +85,7 @@ weights("tiny", SINGLE, put(1e-30, 0, 1, 0, 0), 1, 1, 3, 3)
 weights("sign", WEIGHTS, put(-float(WEIGHTS[1, 1, 1, 1]), 1, 1, 1, 1))
 weights("not_flipped", WEIGHTS, flipped)
 weights("transposed_taps", WEIGHTS, transposed)
+weights("rounded_to_f16", WEIGHTS * 500 + 1, rounded)
 
 ORDER = "groups, channels, batch, bias, activation"
 Change = Callable[[Node, Node], Node]  # of data and the right result
