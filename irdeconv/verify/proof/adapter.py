@@ -49,29 +49,31 @@ def adapted(graph: Graph) -> Adapted:
 
 
 def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
-    """Pad first and crop behind it, where one Pad does both: a crop may take what was padded.
+    """Pad first and crop behind it, where one Pad may do both: a crop may take what was padded.
 
     In a file such a Pad reads foreign memory; what writes graphs splits it as well.
     """
-    begin, end = (graph.spec(v).known for v in graph.inputs_of(node.id)[1:3])
-    if begin is None or end is None or not (np.minimum(begin, end) < 0).any():
+    specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
+    begin, end = (s.known for s in specs)
+    if begin is not None and end is not None and not (np.minimum(begin, end) < 0).any():
         return pad
-    if not (np.maximum(begin, end) > 0).any() or len(pad.inputs) > 3:
-        return pad
-    for least, most in ((0, None), (None, 0)):
-        vectors = [np.clip(v, least, most).astype(np.int64) for v in (begin, end)]
-        made = [Layer(pad.name, "Const", "opset1", elements=TypedArray(v, "i64")) for v in vectors]
-        ports = tuple(Port(len(layers) + i) for i in range(2))
-        layers += [
-            replace(y, outputs=(Fact("i64", y.elements.array.shape),), names=((),))
-            for y in made
-            if y.elements
-        ]
-        pad = replace(pad, inputs=(pad.inputs[0], *ports))
-        if most is None:
-            layers.append(replace(pad, outputs=(Fact(pad.outputs[0].type, None),), names=((),)))
-            pad = replace(pad, inputs=(Port(len(layers) - 1),))
-    return pad
+    kind = specs[0].dtype.name if specs[0].dtype else "i64"
+    zero = TypedArray(np.zeros(1, np.int64 if kind == "i64" else np.int32), kind)
+    value: dict[str, Any] = {"names": ((),), "outputs": (Fact(None, None),)}
+
+    def add(layer: Layer) -> Port:
+        layers.append(layer)
+        return Port(len(layers) - 1)
+
+    at = add(Layer(pad.name, "Const", "opset1", elements=zero, **value))
+    data, first, last, *fill = pad.inputs
+    for type in ("Maximum", "Minimum"):
+        said = {"auto_broadcast": "numpy"}
+        ends = [add(Layer(pad.name, type, "opset1", said, (v, at), **value)) for v in (first, last)]
+        made = replace(pad, inputs=(data, *ends, *fill))
+        if type == "Maximum":
+            data = add(replace(made, names=((),)))
+    return made
 
 
 def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:

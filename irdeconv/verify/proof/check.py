@@ -313,7 +313,7 @@ def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> 
         return replace(made, reason=proof)
     return replace(
         made,
-        holds_for=_sizes(ob) if proof.every else proof.sizes,
+        holds_for=_sizes(ob, proof) if proof.every else proof.sizes,
         every=proof.every,
         partly=None if proof.every else open_sizes,
         maps=proof.maps,
@@ -322,13 +322,13 @@ def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> 
     )
 
 
-def _sizes(ob: Obligation) -> str:
-    """Say which sizes all sizes of a layer are."""
+def _sizes(ob: Obligation, proof: Proof) -> str:
+    """Say which sizes all sizes of a layer are, and up to where open ones go."""
     layer, given = subject(ob), set(ob.twins.values())
     shape = ob.fact(layer.inputs[0]).shape if is_deconvolution(layer) else None
     asked = any(p in given for p in layer.inputs[2:])  # sizes, or a bias
     if shape is None or asked or not all(isinstance(n, int) for n in shape):
-        return "every size"
+        return proof.sizes if proof.sizes.startswith("every size") else "every size"
     return f"the size {list(shape)}"
 
 
