@@ -91,3 +91,13 @@ def test_integers_between_bounds_are_found_by_parity() -> None:
     w = case.symbol("w", 4, 6)
     case.facts += [w - 1 - w // 2 * 2]
     assert case.is_zero(w - 5)
+
+
+@pytest.mark.parametrize(("low", "high"), [(2**24 + 1, None), (2**25, 2**25 + 8)])
+def test_sizes_beyond_the_largest_are_refused(low: int, high: int | None) -> None:
+    """Of facts without a solution everything would follow."""
+    with pytest.raises(Unproved, match=f"x is {low} at least; sizes are followed up to {2**24}"):
+        Case().symbol("x", low, high)
+    with pytest.raises(Unproved, match="up to 65536"):
+        Case(largest=2**16).symbol("x", 2**16 + 1)
+    assert Case().symbol("x", 2**24, high=2**30) == 2**24

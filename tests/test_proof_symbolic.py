@@ -113,3 +113,31 @@ def test_every_changed_number_is_seen(tmp_path: Path, form: str) -> None:
                 found = [next(iter(ird.run(p, feeds).values())) for p in (a, b)]
                 assert np.array_equal(*found)
     assert refused > len(set(numbers_of))
+
+
+@pytest.mark.parametrize("corner", [0, 1, np.inf, np.nan])
+def test_a_tap_that_reads_only_zeros_is_finite(tmp_path: Path, corner: float) -> None:
+    """One element, a kernel of 3x3 and pads of 1: only the tap in the middle reads it."""
+    for name, kernel in (
+        ("a", np.full((1, 1, 1, 1), 2)),
+        ("b", np.diag([corner, 2, 0])[None, None]),
+    ):
+        graph = Graph()
+        x = parameter(graph, (1, 1, 1, 1), np.float32, "x")
+        w = constant(graph, kernel.astype(np.float32), "w")
+        kind, pads = ("Convolution", (1, 1)) if name == "b" else ("ConvolutionBackpropData", (0, 0))
+        op = REGISTRY[kind, "opset1"]((1, 1), pads, pads, (1, 1))
+        result(graph, Value(graph.add(op, [x, w], name="y").id))
+        write_source(ird.infer(graph), tmp_path / f"{name}.xml")
+    if np.isfinite(corner):
+        assert prove(tmp_path / "a.xml", tmp_path / "b.xml").every
+        return
+    with pytest.raises(Unproved, match='Convolution "y" has a weight that is not finite'):
+        prove(tmp_path / "a.xml", tmp_path / "b.xml")
+
+
+def test_a_smaller_limit_of_sizes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = dynamic(tmp_path, "zero-insertion")
+    assert str(ird.check_certificate(a, b)).count("zero-insertion for every size\n") == 1
+    monkeypatch.setattr(symbolic, "LARGEST_SIZES", (2**20, 2**16))
+    assert "for every size (up to 1,048,576 per axis)\n" in str(ird.check_certificate(a, b))

@@ -135,11 +135,11 @@ class Case:
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
         """Return a new symbol for an integer from `low` to `high` (None: the largest)."""
+        top = self.largest if high is None else min(self.largest, high)
+        if low > top:  # from facts without a solution everything would follow
+            raise Unproved(f"{name} is {low} at least; sizes are followed up to {top}")
         made = self.free(name)
-        self.facts += [
-            made - low,
-            min(self.largest, self.largest if high is None else high) - made,
-        ]
+        self.facts += [made - low, top - made]
         return made
 
     def free(self, name: str) -> Expr:

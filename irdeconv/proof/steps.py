@@ -277,6 +277,7 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     n, weights = len(x.axes) - 2, canonical(d, filter)
     need(x.blocks is None and not x.is_finished, f"{layer} is not the first convolution")
     need(filter.type == x.type, f"{layer}: a filter of {filter.type}")
+    need(np.isfinite(weights).all(), f"{layer} has a weight that is not finite")
     need(set(d.strides) == {1}, f"{layer} has strides")
     places = [a.coordinate for a in x.axes]
     need(places == [0, None, *range(1, n + 1)], f"{layer}: the axes are not those of the data")
