@@ -136,8 +136,7 @@ def test_a_tap_that_reads_only_zeros_is_finite(tmp_path: Path, corner: float) ->
         prove(tmp_path / "a.xml", tmp_path / "b.xml")
 
 
-def test_a_smaller_limit_of_sizes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_sizes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = dynamic(tmp_path, "zero-insertion")
-    assert str(ird.check_certificate(a, b)).count("zero-insertion for every size\n") == 1
     monkeypatch.setattr(symbolic, "LARGEST_SIZES", (2**20, 2**16))
     assert "for every size (up to 1,048,576 per axis)\n" in str(ird.check_certificate(a, b))
