@@ -14,16 +14,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv.errors import InferenceError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.models import ModelLike, Weights, graph_of
 from irdeconv.ops.basic import Parameter
-from irdeconv.passes.infer_specs import inferred
+from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.proof import reader
 from irdeconv.proof.model import Fact, Model, Unproved
 from irdeconv.spec import Shape, format_shape
-from irdeconv.verify.proof.adapter import facts, fitting, meant, paired, reshaped
+from irdeconv.verify.proof.adapter import believed, facts, fitting, meant, paired, reshaped
 from irdeconv.verify.proof.certified import Stamp
 from irdeconv.verify.proof.sides import ProofSide, side_of
 
@@ -108,17 +109,29 @@ def _side(
         if number < len(parameters):
             old: Any = parameters[number].op
             graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
-    graph = inferred(graph)
+    told = infer_specs(graph, remarks=True)
+    if any(d.severity == "error" for d in told):
+        raise InferenceError([d for d in told if d.severity == "error"])
+    # The shapes that a file declares are those of the inputs that it declares.
+    codes = ("W203",) if shapes else ("W202", "W203")
+    warnings = tuple(d for d in told if d.code in codes and given.path is not None)
     if not own:
-        return replace(side_of(graph), stamp=_stamp(given))
+        return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
     try:
         model = meant(_read(given), document=given.semantics == "document")
     except Unproved as e:
-        return replace(NOTHING, refused=str(e))
+        return replace(NOTHING, refused=str(e), warnings=warnings)
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
-    fact = fitting(model, facts(graph, paired(graph, model)))
+    nodes = paired(graph, model)
+    fact = fitting(model, facts(graph, nodes))
     stamp = {kind: {"sha256": h, "size": size} for kind, (h, size) in model.files.items()}
-    return ProofSide(reshaped(model, inside), fact, stamp)
+    return ProofSide(
+        reshaped(model, inside),
+        fact,
+        stamp,
+        believed=believed(graph, nodes),
+        warnings=warnings,
+    )
 
 
 def _read(given: Given) -> Model:

@@ -326,6 +326,41 @@ def test_equal_for_some_sizes_has_a_code_of_its_own(
         assert reason in " ".join(capsys.readouterr().err.split())
 
 
+def test_weights_that_are_rounded_outside_of_regions_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layer in front of the deconvolution reads its filter from f16 in the second file."""
+    change = 2.0**-12  # of 1 + 2^-12, that becomes 1
+    for name, type in (("a", "f32"), ("b", "f16")):
+        g = Graph()
+        x = parameter(g, (1, 1, 3, 4), np.float32, "x")
+        held = np.full((1, 1, 1, 1), 1 + change, np.float32).astype(type.replace("f", "float"))
+        w = constant(g, held, "w" if type == "f32" else "half")
+        if type == "f16":
+            w = Value(g.add(REGISTRY["Convert", "opset1"](ELEMENT_TYPES["f32"]), [w], name="w").id)
+        front = g.add(REGISTRY["Convolution", "opset1"](), [x, w], name="front")
+        taps = constant(g, np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), "taps")
+        deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
+        result(g, Value(g.add(deconvolution, [Value(front.id), taps], name="up").id), "y")
+        graph = ird.infer(g)
+        ird.write(graph if name == "a" else ird.lower(graph).graph, tmp_path / f"{name}.xml")
+    report = ird.check_certificate(tmp_path / "a.xml", tmp_path / "b.xml")
+    made = ird.certify(tmp_path / "a.xml", tmp_path / "b.xml")
+    assert report.passed
+    assert report.layers[0].rounding == 0.0
+    assert report.rounding == made.rounding == pytest.approx(change / (1 + change))
+    for shown in (str(report), report._repr_html_(), str(made), made._repr_html_()):
+        plain = shown.replace("<wbr>", "")
+        assert "all weights are equal up to rounding: largest relative change 2.4e-04" in plain
+    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml") == 0
+    assert "all weights are equal up to rounding" in capsys.readouterr().out
+    back = ird.certify(tmp_path / "a.xml", tmp_path / "b.xml").to_json()
+    (tmp_path / "c.json").write_text(back.replace(' "rounding": 0.000', ' "rounding": 0.001', 1))
+    given = ("--certificate", tmp_path / "c.json")
+    assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml", *given) == 1
+    assert "states another rounding" in capsys.readouterr().out
+
+
 def test_the_seed_of_a_probe_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ("check-certificate", files / "a.xml", files / "b.xml")
     assert command(*given, "--probe", "--format", "json") == 0

@@ -205,3 +205,19 @@ def test_a_certificate_looks_at_versions_children_and_bodies(tmp_path: Path) -> 
     changed = weights[:at] + np.float32(99).tobytes() + weights[at + 4 :]
     lowered.with_suffix(".bin").write_bytes(changed)
     assert not ird.check_certificate(path, lowered)
+
+
+def test_what_a_file_declares_of_an_unknown_operation_is_assumed(tmp_path: Path) -> None:
+    path, lowered = written(tmp_path), tmp_path / "low.xml"
+    ird.write(ird.lower(path, "stacked").graph, lowered)
+    text = 'Blur "blur" computes f32 [1, 2, 4, 4], as its file declares'
+    report, made = ird.check_certificate(path, lowered), ird.certify(path, lowered)
+    assert report.passed
+    assert report.layers[0].assumed == report.assumed == made[0].assumed == made.assumed == (text,)
+    for shown in (report, made):
+        assert str(shown).count(f"assuming that {text}") == 1
+        assert text.replace('"', "&quot;") in shown._repr_html_()
+    assert report.to_dict()["assumed"] == json.loads(made.to_json())["assumed"] == [text]
+    # In a graph there is no file, but the same is not known.
+    graphs = ird.infer(path), ird.infer(lowered)
+    assert check(*graphs).assumed == (text,)

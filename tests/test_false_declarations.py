@@ -117,6 +117,25 @@ def test_nothing_is_raised_nor_the_same(false_dims: Path) -> None:
     assert not ird.check_certificate(whole, false_dims)
 
 
+def test_a_proof_tells_of_the_dims(
+    tmp_path: Path, false_dims: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of either file; they change no verdict, and are not looked for at other shapes."""
+    from irdeconv.cli.main import main
+
+    whole = tmp_path / "whole.xml"
+    ird.write(original((1, 2, 8, 2)), whole)
+    told = {d.message for d in ird.validate(false_dims) if d.code == "W202"}
+    report = ird.check_certificate(whole, false_dims)
+    assert {d.message for d in report.warnings} == told
+    assert {d.message for d in ird.check_certificate(false_dims, whole).warnings} == told
+    assert [d["code"] for d in report.to_dict()["warnings"]] == ["W202"] * len(told)
+    assert not ird.check_certificate(whole, false_dims, sizes={"x": (1, 2, 8, 2)}).warnings
+    assert not ird.check_certificate(ird.read(whole), ird.read(false_dims)).warnings
+    assert main(["check-certificate", str(whole), str(false_dims)]) == 1
+    assert capsys.readouterr().err.count("warning[W202]") == len(told)
+
+
 def test_a_shape_that_is_asked_for_later(tmp_path: Path) -> None:
     """A file of fixed sizes is no other model where its inputs are reshaped."""
     path = tmp_path / "fixed.xml"

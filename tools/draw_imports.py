@@ -73,7 +73,7 @@ LEVELS = (
 WALLS = {
     "kernels*": "extras progress spec kernels*",
     "proof": "",
-    "verify/proof": "dtypes graph markup plural progress proof spec",
+    "verify/proof": "dtypes errors graph markup plural progress proof spec",
     "verify/smt": "extras plural progress proof",
     "verify/onnx_models": "errors geometry graph importers onnx_files plural progress verify/proof",
 }

@@ -107,10 +107,12 @@ def finish_rewriting(
 
 
 def show_certificates(made: Certificates, console: Console) -> None:
-    """Write a paragraph for each certificate."""
+    """Write a paragraph for each certificate, and what holds for all."""
     for c in made:
         for line in str(c).split("\n"):
             console.text(line)
+    for line in made.remarks:
+        console.text(line)
 
 
 def proof_code(made: Certificates) -> int:

@@ -21,10 +21,13 @@ from irdeconv.cli import second_proof
 from irdeconv.cli.certificates import SOME_SIZES, read_certificates
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes, whole
+from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.spec import Shape
     from irdeconv.verify.proof.report import CheckReport
+
+WARNINGS = 5  # so many false declarations are shown
 
 
 def configure(parser: OptionParser) -> None:
@@ -81,6 +84,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         content["smt"] = None if second is None else [s.to_dict() for s in second]
         console.json("check-certificate", content)
     else:
+        _warn(report, console)
         _text(report, probed, console)
         second_proof.show(args, second, console)
         if not report.layers and not report.problems:
@@ -149,6 +153,16 @@ def _some_sizes(report: CheckReport) -> str:
     few = next(r for r in report.layers if not r.every)
     which = f'"{few.layer}" is proved for some sizes only'
     return f"NOT proved for every size: {which}; --sizes NAME=DIMS asks for exact ones"
+
+
+def _warn(report: CheckReport, console: Console) -> None:
+    """Tell where a file declares what is not so, the first few places."""
+    from irdeconv.cli.diagnostics import print_diagnostics
+
+    print_diagnostics(console, report.warnings[:WARNINGS])
+    more = len(report.warnings) - WARNINGS
+    if more > 0:
+        console.error(f"{count(more, 'more warning')}: irdeconv validate lists those of a file")
 
 
 def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:

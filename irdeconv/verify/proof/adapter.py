@@ -14,7 +14,7 @@ from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray, Unproved
 from irdeconv.spec import Dim, Interval, Spec
 from irdeconv.spec import Shape as SpecShape
-from irdeconv.verify.proof.kept import kept_text
+from irdeconv.verify.proof.kept import kept_parts, kept_text
 
 FactOf = Callable[[Port], Fact]
 DOCUMENT = "/document"  # behind the version of a deconvolution that means what its document says
@@ -142,6 +142,15 @@ def facts(graph: Graph, nodes: Mapping[int, int]) -> FactOf:
         return fact_of(graph.spec(Value(node, port.port)))
 
     return fact
+
+
+def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
+    """Return what tells facts that may follow from what is declared of operations nobody knows."""
+    behind: set[int] = set()
+    for node in graph.topological():
+        if kept_parts(node) or any(v.node in behind for v in graph.inputs_of(node.id)):
+            behind.add(node.id)
+    return lambda port: nodes.get(port.layer) in behind
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:

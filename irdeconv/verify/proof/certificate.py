@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -114,6 +114,16 @@ def remarks(proof: Remarked) -> list[str]:
     if proof.rounding:
         change = f"largest relative change {proof.rounding:.1e}"
         out.append(f"  equal up to the rounding of weights: {change}")
+    return out
+
+
+def whole_remarks(layers: Iterable[Remarked], rounding: float, assumed: Iterable[str]) -> list[str]:
+    """Return the lines below all proofs: what no layer assumes, and how far weights are rounded."""
+    told = {text for one in layers for text in one.assumed}
+    out = [f"assuming that {text}" for text in assumed if text not in told]
+    if rounding:
+        change = f"largest relative change {rounding:.1e}"
+        out.append(f"all weights are equal up to rounding: {change}")
     return out
 
 

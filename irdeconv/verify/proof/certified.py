@@ -9,7 +9,13 @@ from typing import Any, overload
 
 from irdeconv.markup import html_table
 from irdeconv.plural import count
-from irdeconv.verify.proof.certificate import Certificate, require_schema, unlike
+from irdeconv.verify.proof.certificate import (
+    Certificate,
+    remarks,
+    require_schema,
+    unlike,
+    whole_remarks,
+)
 
 CERTIFICATES_SCHEMA = "irdeconv/certificates/2"
 Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size in bytes
@@ -21,7 +27,9 @@ class Certificates(Sequence[Certificate]):
 
     `source` and `lowered` have hash and size of the files, None for models in memory; `tool` is the
     version that made it, `sizes` the input shapes that were asked for. `values` pairs each value
-    that both models have, the lowered one first.
+    that both models have, the lowered one first. `rounding` is the largest relative change of any
+    weight, `assumed` all that was taken for granted. `probe` has seed, bound and sizes, if the
+    layers were evaluated as well.
     """
 
     all: tuple[Certificate, ...]
@@ -30,6 +38,9 @@ class Certificates(Sequence[Certificate]):
     tool: str | None = None
     sizes: Mapping[str, str] = field(default_factory=dict)
     values: tuple[tuple[str, str], ...] = ()
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    probe: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.all)
@@ -60,6 +71,8 @@ class Certificates(Sequence[Certificate]):
             (c.layer, c.type, c.form if c.proved else "", c.holds_for or f"not proved: {c.reason}")
             for c in self.all
         ]
+        rows += [(c.layer, "", "", said.strip()) for c in self.all for said in remarks(c)]
+        rows += [("", "", "", line) for line in self.remarks]
         return html_table(self.verdict, ("layer", "type", "form", "proved for"), rows)
 
     @property
@@ -71,18 +84,34 @@ class Certificates(Sequence[Certificate]):
         some = f", {few} for some sizes only" if few else ""
         return f"{sum(c.proved for c in self.all)} of {count(len(self.all), 'layer')} proved{some}"
 
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below all certificates: what no layer assumes, how far weights are rounded."""
+        return whole_remarks(self.all, self.rounding, self.assumed)
+
     def __str__(self) -> str:
-        return "\n".join(map(str, self.all)) or self.verdict
+        return "\n".join([*map(str, self.all), *self.remarks]) or self.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/certificates/2`)."""
-        return {"schema": CERTIFICATES_SCHEMA, "tool": self.tool, **self._stated()}
+        return {
+            "schema": CERTIFICATES_SCHEMA,
+            "tool": self.tool,
+            "source": _plain(self.source),
+            "lowered": _plain(self.lowered),
+            **self._whole(),
+            "certificates": [c.to_dict() for c in self.all],
+            "probe": None if self.probe is None else dict(self.probe),
+        }
 
-    def _stated(self) -> dict[str, Any]:
-        stamps = {"source": _plain(self.source), "lowered": _plain(self.lowered)}
-        certificates = [c.to_dict() for c in self.all]
-        values = [list(v) for v in self.values]
-        return {**stamps, "sizes": dict(self.sizes), "values": values, "certificates": certificates}
+    def _whole(self) -> dict[str, Any]:
+        """Return what is stated of the models as a whole."""
+        return {
+            "sizes": dict(self.sizes),
+            "rounding": self.rounding,
+            "assumed": list(self.assumed),
+            "values": [list(v) for v in self.values],
+        }
 
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
@@ -101,6 +130,9 @@ class Certificates(Sequence[Certificate]):
                 tool=content["tool"],
                 sizes=dict(content["sizes"]),
                 values=tuple((str(a), str(b)) for a, b in content["values"]),
+                rounding=content["rounding"],
+                assumed=tuple(content["assumed"]),
+                probe=content["probe"],
             )
         except KeyError as e:
             raise ValueError(f"{e} is missing") from None
@@ -114,7 +146,7 @@ class Certificates(Sequence[Certificate]):
             for side in ("source", "lowered")
             for text in _other_files(side, getattr(self, side), getattr(made, side))
         ]
-        whole = [{k: c._stated()[k] for k in ("sizes", "values")} for c in (self, made)]
+        whole = self._whole(), made._whole()
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
 

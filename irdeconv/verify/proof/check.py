@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +17,13 @@ from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
 from irdeconv.verify.proof import probe
+from irdeconv.verify.proof.asked import AskedProver, Prover
 from irdeconv.verify.proof.certificate import Certificate
 from irdeconv.verify.proof.certified import Certificates
-from irdeconv.verify.proof.region import form_of, originals, read_by, rewritten, subject
+from irdeconv.verify.proof.region import form_of, originals, rewritten, subject
 from irdeconv.verify.proof.report import CheckReport, LayerCheck
 from irdeconv.verify.proof.sides import ProofSide, side_of
 
-Prover = Callable[[Obligation], Proof]
 PROVERS: tuple[Prover, ...] = (symbolic.prove, explicit.prove)
 LISTED = 64  # longer vectors are given by their hash
 
@@ -55,37 +55,8 @@ class Compared:
     unproved: Mapping[tuple[Port, Port], str]  # what the first prover said
 
 
-class _AskedProver:
-    """A prover that remembers what it was asked, with what was known then."""
-
-    def __init__(self, prover: Prover) -> None:
-        self._prover = prover
-        self.asked: dict[tuple[Port, Port], Obligation] = {}
-        self.unproved: dict[tuple[Port, Port], str] = {}
-
-    def __call__(self, task: Obligation) -> Proof:
-        key = task.wanted, task.output
-        self.asked[key] = replace(task, twins=dict(task.twins))
-        try:
-            return self._prover(task)
-        except Unproved as e:
-            self.unproved[key] = str(e)
-            fewer = _needed_twins(task)
-            if fewer == task.twins:
-                raise
-            # What both models compute may be read by one of them only.
-            self.asked[key] = replace(task, twins=fewer)
-            return self._prover(self.asked[key])
-
-
-def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
-    """Return the twins of what the source's layers themselves read."""
-    read = read_by(task.source, originals(task), frozenset(task.twins.values()))
-    return {output: wanted for output, wanted in task.twins.items() if wanted in read}
-
-
 def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
-    provers = [_AskedProver(p) for p in PROVERS]
+    provers = [AskedProver(p, source.believed) for p in PROVERS]
     with progress.stage("proving"):
         verdict = pairing.check(source.model, lowered.model, source.fact, provers)
     asked = {key: task for p in provers for key, task in p.asked.items()}
@@ -155,12 +126,12 @@ def checked(
 
 def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, CheckReport]:
     """Return the certificates of two models, and the verdict on these."""
-    refused = _refused(source, lowered) or _swapped(source, lowered)
-    if refused:
-        return Certificates(()), CheckReport(layers=(), problems=refused)
+    refusal = _refusal(source, lowered)
+    if refusal is not None:
+        return Certificates(()), refusal
     found = _compared(source, lowered)
     made = _certificates(source, lowered, found)
-    return made, judged(made, None, _rest(source, found))
+    return made, judged(made, None, _rest(source, lowered, found))
 
 
 def contradicted(
@@ -212,7 +183,7 @@ def obligations(
 
     None where a model is refused.
     """
-    if _refused(source, lowered) or _swapped(source, lowered):
+    if _refusal(source, lowered) is not None:
         return []
     tasks = _compared(source, lowered).tasks
     return [(subject(t).name, t, p if isinstance(p, Proof) else None) for t, p in tasks]
@@ -224,9 +195,9 @@ def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) ->
     Without a `seed` a fresh one is drawn. The report's `error_probability` bounds how likely a
     layer that differs at the sizes evaluated passes unseen.
     """
-    refused = _refused(source, lowered) or _swapped(source, lowered)
-    if refused:
-        return CheckReport(layers=(), problems=refused)
+    refusal = _refusal(source, lowered)
+    if refusal is not None:
+        return refusal
     found, chosen = _compared(source, lowered), probe.fresh_seed() if seed is None else seed
     layers, chance = [], 0.0
     with progress.stage("probing", total=len(found.tasks)) as step:
@@ -236,7 +207,7 @@ def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) ->
             layers.append(made)
             chance = max(chance, unseen)
     return replace(
-        _rest(source, found),
+        _rest(source, lowered, found),
         layers=tuple(layers),
         seed=chosen,
         error_probability=chance if any(r.passed for r in layers) else None,
@@ -266,7 +237,7 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
     return made, chance
 
 
-def _rest(source: ProofSide, found: Compared) -> CheckReport:
+def _rest(source: ProofSide, lowered: ProofSide, found: Compared) -> CheckReport:
     """Return what is the same besides the rewritten layers, and what is not."""
     verdict = found.verdict
     told = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
@@ -277,11 +248,18 @@ def _rest(source: ProofSide, found: Compared) -> CheckReport:
         kept=verdict.kept,
         others=verdict.others,
         sizes=tuple(source.sizes.items()),
+        rounding=verdict.rounding,
+        assumed=verdict.assumed,
+        warnings=(*source.warnings, *lowered.warnings),
     )
 
 
-def _refused(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:
-    return tuple(side.refused for side in (source, lowered) if side.refused)
+def _refusal(source: ProofSide, lowered: ProofSide) -> CheckReport | None:
+    """Return the verdict on two models that are not compared; None where they are."""
+    told = tuple(side.refused for side in (source, lowered) if side.refused)
+    problems = told or _swapped(source, lowered)
+    warnings = (*source.warnings, *lowered.warnings)
+    return CheckReport(layers=(), problems=problems, warnings=warnings) if problems else None
 
 
 def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Certificates:
@@ -297,6 +275,8 @@ def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Cer
         tool=__version__,
         sizes=source.sizes,
         values=_values(source.model, lowered.model, found.verdict.twins),
+        rounding=found.verdict.rounding,
+        assumed=found.verdict.assumed,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from irdeconv.errors import Diagnostic
 from irdeconv.markup import html_table
 from irdeconv.plural import count
-from irdeconv.verify.proof.certificate import remarks
+from irdeconv.verify.proof.certificate import remarks, whole_remarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,10 @@ class CheckReport:
 
     `layers` are the rewritten ones, `problems` what else is not as in the source, `kept`
     deconvolutions that were not rewritten, `others` the number of equal layers. `sizes` are the
-    shapes of inputs that were asked for. A probe has its `seed` and the `error_probability`: how
-    likely a layer that differs at the sizes evaluated passes all the same.
+    shapes of inputs that were asked for. `rounding` is the largest relative change of any weight,
+    `assumed` all that was taken for granted. `warnings` tell where a file declares other shapes or
+    types than its values have, which changes no verdict. A probe has its `seed` and the
+    `error_probability`: how likely a layer that differs at the sizes evaluated passes all the same.
     """
 
     layers: tuple[LayerCheck, ...]
@@ -77,6 +80,9 @@ class CheckReport:
     kept: tuple[str, ...] = ()
     others: int = 0
     sizes: tuple[tuple[str, str], ...] = ()
+    rounding: float = 0.0
+    assumed: tuple[str, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     seed: int | None = None
     error_probability: float | None = None
 
@@ -102,7 +108,14 @@ class CheckReport:
         layers = [r.to_dict() for r in self.layers]
         changed = {"layers": layers, "problems": list(self.problems), "kept": list(self.kept)}
         verdict = {"passed": self.passed, "equal": self.equal}
-        return {**verdict, **vars(self), **changed, "sizes": dict(self.sizes)}
+        return {
+            **verdict,
+            **vars(self),
+            **changed,
+            "sizes": dict(self.sizes),
+            "assumed": list(self.assumed),
+            "warnings": [d.to_dict() for d in self.warnings],
+        }
 
     def __bool__(self) -> bool:
         return self.passed
@@ -117,6 +130,8 @@ class CheckReport:
         ]
         rows += [(name, "", "", "not rewritten") for name in self.kept]
         rows += [("", "", "", problem) for problem in self.problems]
+        rows += [(r.layer, "", "", line.strip()) for r in self.layers for line in remarks(r)]
+        rows += [("", "", "", line) for line in self._whole()]
         return html_table(self.verdict, ("layer", "type", "form", "equal for"), rows)
 
     @property
@@ -129,9 +144,13 @@ class CheckReport:
         others = count(self.others, "other")
         return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
+    def _whole(self) -> list[str]:
+        """Return what is to be said of the two models as a whole."""
+        lines = [f"with the inputs {', '.join(n + s for n, s in self.sizes)}"] * bool(self.sizes)
+        return lines + whole_remarks(self.layers, self.rounding, self.assumed)
+
     def __str__(self) -> str:
         lines = [str(r) for r in self.layers]
         lines += [f"kept {name}: not rewritten" for name in self.kept]
         lines += [f"FAIL {p}" for p in self.problems]
-        lines += [f"with the inputs {', '.join(n + s for n, s in self.sizes)}"] * bool(self.sizes)
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, *self._whole(), self.verdict])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
-from irdeconv.proof.model import Model
-from irdeconv.verify.proof.adapter import FactOf, adapted, facts, fitting
+from irdeconv.proof.model import Model, Port
+from irdeconv.verify.proof.adapter import FactOf, adapted, believed, facts, fitting
 from irdeconv.verify.proof.certified import Stamp
 
 
@@ -15,6 +16,8 @@ from irdeconv.verify.proof.certified import Stamp
 class ProofSide:
     """A model and the facts of its values; `stamp` has the hashes of its files, if it has any.
 
+    `believed` tells which facts may follow from what a file declares of an operation that irdeconv
+    does not know. `warnings` tell where it declares what is not so.
     `sizes` are the shapes that were asked for, by the names of inputs; `refused` says why the core
     does not read the files, whose model is then empty.
     """
@@ -24,9 +27,12 @@ class ProofSide:
     stamp: Stamp | None = None
     sizes: Mapping[str, str] = field(default_factory=dict)
     refused: str | None = None
+    believed: Callable[[Port], bool] = lambda port: False
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
     made = adapted(graph)
-    return ProofSide(made.model, fitting(made.model, facts(graph, made.nodes)))
+    fact = fitting(made.model, facts(graph, made.nodes))
+    return ProofSide(made.model, fact, believed=believed(graph, made.nodes))
