@@ -190,10 +190,6 @@ def test_repeated_elements(
     graph = end(net, net.convolution(x, w, pads, dilations=dilations))
     raised = ird.raise_(graph)
     (layer,) = raised.report
-    if open_sizes:  # not proved for all of them, so it is left
-        assert layer.reason is not None
-        assert layer.reason.startswith("it is proved for the open sizes")
-        return
     assert (layer.pattern, layer.exact) == ("resize", True)
     assert "exactly" in (layer.note or "")
     assert left(raised.graph) == []
@@ -217,13 +213,16 @@ COORDINATES = [
 ]
 
 
+@pytest.mark.parametrize("open_sizes", [False, True])
 @pytest.mark.parametrize(("rule", "rounding", "repeats"), COORDINATES)
-def test_coordinates_that_repeat_elements(rule: str, rounding: str, repeats: bool) -> None:
+def test_coordinates_that_repeat_elements(
+    rule: str, rounding: str, repeats: bool, open_sizes: bool
+) -> None:
     """What is raised agrees; what is not differs from repetition for some size."""
     rng = np.random.default_rng(9)
     net = Net()
     given = {"coordinate_transformation_mode": rule, "nearest_mode": rounding}
-    x = resize(net, source(net, (1, 1, 4, 5)), (3, 2), **given)
+    x = resize(net, source(net, (1, 1, 4, 5), open_sizes=open_sizes), (3, 2), **given)
     graph = end(net, net.convolution(x, numbers(rng, 2, 1, 3, 3), ((1, 1), (1, 1))))
     raised = ird.raise_(graph)
     assert bool(raised_types(raised.graph)) == repeats
@@ -233,6 +232,30 @@ def test_coordinates_that_repeat_elements(rule: str, rounding: str, repeats: boo
     x0 = numbers(rng, 1, 1, 4, 5)
     copies = x0.repeat(3, 2).repeat(2, 3)
     assert np.array_equal(ird.run(alone.graph, [x0], form=None, fuse=False)["y"], copies) == repeats
+
+
+@pytest.mark.parametrize("factors", [(3, 2), (1, 2), (2, 2)])
+def test_a_resize_by_other_factors_is_not_proved_for_open_sizes(factors: Any) -> None:
+    """The core sees another factor, rule, filter or pad in what was raised from (3, 2)."""
+    rng = np.random.default_rng(11)
+    w = numbers(rng, 4, 3, 3, 3)
+
+    def resized(factors: Any, w: Any, pad: int = 1, **rule: Any) -> ird.Graph:
+        net = Net()
+        x = resize(net, source(net, (1, 3, 4, 5), open_sizes=True), factors, **rule)
+        return ird.infer(end(net, net.convolution(x, w, ((pad, 1), (2 - pad, 1)))))
+
+    raised = ird.raise_(resized((3, 2), w)).graph
+    assert raised_types(raised) == ["ConvolutionBackpropData"]
+    assert check(raised, resized(factors, w)).passed == (factors == (3, 2))
+    changed = w.copy()
+    changed[3, 2, 0, 2] += 1
+    for other in (
+        resized((3, 2), changed),
+        resized((3, 2), w, pad=0),
+        resized((3, 2), w, nearest_mode="ceil"),
+    ):
+        assert not check(raised, other).passed
 
 
 def test_sums_that_round_are_said_to() -> None:

@@ -30,6 +30,7 @@ from irdeconv.proof.call import (
     op,
 )
 from irdeconv.proof.model import Array, Layer, TypedArray, Unproved
+from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 
 
 @op("Pad-1 pad_mode=constant")
@@ -221,26 +222,14 @@ def _shuffle(c: Call, x: Array) -> Array:
     "nearest_mode=round_prefer_floor antialias=false pads_begin= pads_end= cube_coeff=-0.75"
 )
 def _interpolate(c: Call, x: Array, *given: TypedArray) -> Array:
-    """Enlarge by whole factors f; places are counted in halves of 1 / f of an input element."""
-    old, ported = c.opset < 4, 4 <= c.opset < 11
-    odd = (old and c.word("align_corners")) or any(c.ints("pads_begin") + c.ints("pads_end"))
-    c.need(c.word("mode", "nearest") and not odd, "pads or aligned corners")
-    scales = not old and c.word("shape_calculation_mode", "sizes", "scales") == "scales"
-    target, rest = given[1 if ported and scales else 0], given[2 if ported else 1 :]
-    chosen = sorted(c.ints("axes")) if old else c.vector(rest[0]) if rest else range(x.ndim)
-    values = target.array.tolist() if scales else c.vector(target)
-    fits = (target.type == "f32") == scales and min(chosen) >= 0 and len(rest) <= (not old)
-    c.need(fits, "its inputs")
-    for a, v in zip(axes_of(tuple(chosen), x.ndim), values, strict=True):
+    """Enlarge by whole factors f."""
+    scales, targets = enlarged(c, x.ndim, given)
+    for a, v in targets:
         f, n = int(v) if scales else v // x.shape[a], x.shape[a]
-        c.need(f >= 1 and f * (1 if scales else n) == v and f * n < 1 << 19, f"{n} to {v}")
-        where = dict.fromkeys(("half_pixel", "pytorch_half_pixel"), 1 - f)
-        where |= {"asymmetric": 0, "tf_half_pixel_for_nn": 1}
-        up = {"floor": 0, "simple": 0, "ceil": 2 * f - 1, "round_prefer_ceil": f}
-        up["round_prefer_floor"] = f - 1
-        at = 2 * np.arange(f * n) + (0 if old else up[c.word("nearest_mode", *up)])
-        at += 0 if old else where[c.word("coordinate_transformation_mode", *where)]
-        x = c.pick(x, a, np.clip(at // (2 * f), 0, n - 1)) if f > 1 else x
+        fits = f >= 1 and f * (1 if scales else n) == v and f * n < MOST_RESIZED
+        c.need(fits, f"{n} to {v}")
+        at = (2 * np.arange(f * n) + ahead(c, f)) // (2 * f)
+        x = c.pick(x, a, np.clip(at, 0, n - 1)) if f > 1 else x
     return x
 
 

@@ -52,14 +52,14 @@ class Axis:
 class Read:
     """What a convolution reads along one axis: output v takes position v + dilation*t - pad.
 
-    Of the elements there only those with t % radix == `live` are not zero. Outputs outside of
+    Of the elements there only those with t % radix in `live` are not zero. Outputs outside of
     `bounds` are zeros.
     """
 
     axis: Axis
     dilation: int
     pad: Size
-    live: int
+    live: tuple[int, ...]
     bounds: tuple[tuple[Size, Size], ...] = ()
 
 
@@ -226,7 +226,8 @@ class MapComparison:
     def taps(
         self, a: int, out: Axis, residue: int, block: KernelSums | None
     ) -> tuple[list[int], list[int]]:
-        """Return what emitted taps of an axis stand for, and which taps of the definition do.
+        """Return what emitted taps of an axis stand for, each for every place of a period that it
+        may meet, and which taps of the definition do.
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
@@ -235,22 +236,24 @@ class MapComparison:
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
         i = self.case.free("i")
         emitted = block.weights.shape[3 + a] if block else 0
-        stands, reached, line = [NEVER] * emitted, [MISSING] * kernel, []
-        read = block.reads[a] if block else Read(out, 1, 0, 0)
+        reached, line = [MISSING] * kernel, []
+        read = block.reads[a] if block else Read(out, 1, 0, ())
         inner = read.axis.radix
         if block and out.radix * inner != S:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
-        for t in range(emitted):
-            o, there = _met(out, read, residue, i, t)
+        met = [(t, live) for t in range(emitted) for live in read.live]
+        stands = [NEVER] * len(met)
+        for at, (t, live) in enumerate(met):
+            o, there = _met(out, read, residue, i * inner + live, t)
             there += [o, size - 1 - o]
             reach = o + begin - i * S
             if self.case.excludes(there):
                 continue
-            stands[t] = WRONG
+            stands[at] = WRONG
             k = next((k for k in range(kernel) if self.equal(reach, k * D)), None)
             given = [o, size - 1 - o, i, data - 1 - i]
             if k is not None and all(self.case.implies(e, given) for e in there):
-                stands[t], reached[k] = k, READ
+                stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in range(kernel):
             if reached[k] == MISSING and self.impossible(i, k * D - begin, a, out, residue):
@@ -281,9 +284,10 @@ class MapComparison:
         emitted: dict[tuple[int, ...], list[Array]] = {}
         if block is not None:
             found = self._aligned(block, rows, channels)
-            for at in product(*(range(n) for n in found.shape[2:])):
+            for at in product(*(range(len(s)) for s, _ in taps)):
                 stands = tuple(s[t] for (s, _), t in zip(taps, at, strict=True))
-                part = last(found, at)
+                rows_of = zip(at, block.reads, strict=True)
+                part = last(found, [t // len(read.live) for t, read in rows_of])
                 if NEVER in stands:
                     continue
                 if WRONG in stands:
@@ -344,12 +348,11 @@ class MapComparison:
         self.rounding = max(self.rounding, rounding(parts, wanted, self.halves, what))
 
 
-def _met(out: Axis, read: Read, residue: int, i: Expr, t: int) -> tuple[Size, list[Size]]:
-    """Return the output where tap t reads the input i, and what is >= 0 where both exist.
+def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size, list[Size]]:
+    """Return the output where tap t reads a place, and what is >= 0 where both exist.
 
-    v + D*t - pad + shift = inner*i + live is where it is read, o = radix*v + residue - shift.
+    v + D*t - pad + shift = place is where it is read, o = radix*v + residue - shift.
     """
-    place = i * read.axis.radix + read.live
     v = place - (read.dilation * t - read.pad + read.axis.shift)
     o = v * out.radix + residue - out.shift
     bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]

@@ -25,6 +25,10 @@ Size = Any  # int or Expr
 Answers = tuple[bool, ...]
 
 
+class SizesTooLarge(Unproved):
+    """Numbers that are computed from the largest sizes do not fit their type."""
+
+
 class Expr:
     """A sum of coefficient * product of symbols, plus a constant; there is at least one symbol."""
 

@@ -5,6 +5,7 @@ Each function takes the case of the sizes, the layer, and its inputs.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.proof import language
 from irdeconv.proof.definition import OPSET, define, ints
 from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, last
 from irdeconv.proof.model import Array, Layer, TypedArray
-from irdeconv.proof.sizes import Case, Expr
+from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
+from irdeconv.proof.sizes import Case, Expr, SizesTooLarge
 from irdeconv.proof.views import (
     MOST_IN_TABLE,
     Numbers,
@@ -38,6 +41,8 @@ from irdeconv.proof.views import (
     zero_shape,
     zero_view,
 )
+
+MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
 
 
 def _pad(case: Case, layer: Layer, x: View, begin: Any, end: Any, value: Any = None) -> View:
@@ -216,6 +221,25 @@ def _broadcast(case: Case, layer: Layer, x: View, target: Any) -> View:
     return x
 
 
+def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
+    """Repeat elements: output o takes element floor(o / f), which none beyond the axis is."""
+    need(x.type is not None and all(isinstance(v, TypedArray) for v in given), f"{layer}: inputs")
+    language.output_type(layer, [str(x.type), *(v.type for v in given)])
+    call = language.listed_call(layer)[0]
+    scales, targets = enlarged(call, len(x.axes), given)
+    for a, v in targets:
+        size, f = x.axes[a].length, int(v) if scales else 0
+        need(f == v >= 1 and f <= MOST_REPEATED, f"{layer} has no small whole scales")
+        h = ahead(call, f)
+        need(f == 1 or h in (0, 1), f"{layer} does not repeat each element")
+        if not case.implies(MOST_RESIZED - 1 - size * f):
+            raise SizesTooLarge(f"{layer}: {size * f} elements may be too many for f32")
+        if f > 1:
+            x = taken(unsqueezed(x, [a + 1]), a + 1, np.zeros(f, np.int64))
+            x = regrouped(case, x, [*x.shape[:a], size * f, *x.shape[a + 2 :]])
+    return x
+
+
 def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
     minus = layer.type == "Subtract"
@@ -283,10 +307,16 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     need(places == [0, None, *range(1, n + 1)], f"{layer}: the axes are not those of the data")
     digits = [x.axes[a].digit for a in (1, 0, *range(2, n + 2)) if x.axes[a].digit is not None]
     table = x.table.transpose(digits).reshape([x.axes[1].length, *(a.radix for a in x.axes[2:])])
-    used = np.argwhere((table >= 0).any(axis=0))
-    need(len(used) < 2, f"{layer} reads several elements of a period")
-    live = [int(r) for r in used[0]] if len(used) else [0] * n
-    channels, (g, _, c, *taps) = last(table, live), weights.shape
+    used = (table >= 0).any(axis=0)
+    live = [
+        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
+        for a in range(n)
+    ]
+    channels, (g, _, c, *taps) = last(table, [r[0] for r in live]), weights.shape
+    need(math.prod(map(len, live)) <= MOST_LIVE, f"{layer} reads too much of a period")
+    index: Any = (slice(None), *np.ix_(*live))
+    alike = table[index].reshape(len(table), -1) == channels[:, None]
+    need(alike.all(), f"{layer} reads unlike elements of a period")
     need(channels.size == g * c, f"{layer} has {channels.size} channels, its filter {g * c}")
     reads, axes = [], [x.axes[0], Axis(int(g * weights.shape[1]), 0)]
     for a, (axis, k) in enumerate(zip(x.axes[2:], taps, strict=True)):
@@ -311,6 +341,7 @@ STEPS: dict[str, Step] = {
     "GroupConvolution": _convolution,
     "HardSigmoid": _activation,
     "Identity": _same_type,
+    "Interpolate": _interpolate,
     "Multiply": _multiply,
     "PReLU": _activation,
     "Pad": _pad,

@@ -21,7 +21,7 @@ from irdeconv.proof.call import MOVES, RULES
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, every_case
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, every_case
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
@@ -39,10 +39,6 @@ MOST_LAYERS = 5000
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
 REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
-
-
-class SizesTooLarge(Unproved):
-    """Numbers that are computed from the largest sizes do not fit their type."""
 
 
 class Vacuous(Exception):
