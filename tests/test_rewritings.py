@@ -159,10 +159,6 @@ ODD = {
         'type="Unsqueeze" version="extension"',
     ),
     "a version to come": ('type="Reshape" version="opset1"', 'type="Reshape" version="opset17"'),
-    "an unknown attribute": (
-        'type="Unsqueeze" version="opset1">',
-        'type="Unsqueeze" version="opset1"><data colour="red"/>',
-    ),
 }
 
 

@@ -41,6 +41,15 @@ class Fact(NamedTuple):
     type: str | None
     shape: Shape | None
 
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.type}[...]"
+        sizes = [
+            str(n) if isinstance(n, int) else f"{n[0]}..{'' if n[1] is None else n[1]}"
+            for n in self.shape
+        ]
+        return f"{self.type}[{','.join(sizes)}]"
+
 
 @dataclass(frozen=True)
 class Layer:

@@ -189,7 +189,7 @@ class _Pairing:
         layer = self._source.of(port)
         fact = layer.outputs[port.port] if port.port < len(layer.outputs) else Fact(None, None)
         if layer.type not in ("Parameter", "Const"):
-            self._asked.append(f"{layer} has type and shape as declared: {fact.type} {fact.shape}")
+            self._asked.append(f"{layer} has type and shape as declared: {fact}")
         return fact
 
     def _pair(self, wanted: Port, output: Port) -> None:
@@ -393,5 +393,6 @@ def _seen(layer: Layer, known: set[str]) -> str:
         said = sorted(layer.attributes.items())
         return " ".join([layer.version, *(f'{key}="{text}"' for key, text in said)])
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
-    facts = [f"{fact.type} {fact.shape}" for fact in layer.outputs]
-    return " ".join([*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")])
+    facts = [str(fact) for fact in layer.outputs]
+    said = [*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")]
+    return " ".join(filter(None, said))
