@@ -394,5 +394,5 @@ def _seen(layer: Layer, known: set[str]) -> str:
         return " ".join([layer.version, *(f'{key}="{text}"' for key, text in said)])
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
     facts = [str(fact) for fact in layer.outputs]
-    said = [*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")]
-    return " ".join(filter(None, said))
+    words = [*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")]
+    return " ".join(filter(None, words))
