@@ -118,7 +118,7 @@ def test_a_model_is_not_replaced_where_the_proof_fails(
     """A failure behind the writing of the IR leaves the files of an earlier run as they were."""
     before = {p.name: p.read_bytes() for p in files.iterdir()}
 
-    def fails(*args: object) -> None:
+    def fails(*args: object, **options: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("irdeconv.verify.proof.check.certified", fails)
@@ -359,6 +359,34 @@ def test_weights_that_are_rounded_outside_of_regions_are_told(
     given = ("--certificate", tmp_path / "c.json")
     assert command("check-certificate", tmp_path / "a.xml", tmp_path / "b.xml", *given) == 1
     assert "states another rounding" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("verb", "model"), [("lower", "a.xml"), ("raise", "b.xml")])
+def test_certificates_keep_what_a_probe_evaluated(
+    files: Path, verb: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (verb, files / model, "-o", files / "new.xml", "--probe")
+    assert command(*given) == 2
+    assert "--probe is of --certify" in " ".join(capsys.readouterr().err.split())
+    assert command(*given, "--certify", files / "p.json") == 0
+    held = json.loads((files / "p.json").read_text())["probe"]
+    assert [y["layer"] for y in held["layers"]] == ["first", "up/ConvolutionBackpropData"]
+    assert held["layers"][0]["sizes"] == "2 random points at 1 size: [1, 3, 4, 5]"
+    assert held["layers"][0]["reason"] is None
+    assert held["differs"] is False
+    assert 0 < held["error_probability"] < 1e-12
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"the seed {held['seed']} repeats it" in out
+    text = (files / "p.json").read_text()
+    assert ird.Certificates.from_json(text).to_json() == text
+    for wrong in ("{}", "[1]", '{"seed": 1}', '"yes"'):
+        broken = json.dumps({**json.loads(text), "probe": json.loads(wrong)})
+        with pytest.raises(ValueError, match=r"missing|indices|subscript"):
+            ird.Certificates.from_json(broken)
+    pair = [files / model, files / "new.xml"][:: 1 if verb == "lower" else -1]
+    more = ("--probe", "--seed", held["seed"], "--certificate", files / "p.json")
+    assert command("check-certificate", *pair, *more) == 0
+    assert f"at most {held['error_probability']:.1e}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_seed_of_a_probe_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

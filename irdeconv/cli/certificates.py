@@ -37,6 +37,14 @@ def read_certificates(path: str) -> Certificates:
         raise misused(f"{path} holds no certificates: {e}", hint) from e
 
 
+def refuse_probe(args: argparse.Namespace) -> None:
+    """Raise UsageError for --probe where nothing is certified."""
+    from irdeconv.errors import misused
+
+    if args.probe and not args.certify:
+        raise misused("--probe is of --certify", "write --certify as well, or leave --probe out")
+
+
 def write_proved(
     args: argparse.Namespace,
     console: Console,
@@ -96,7 +104,7 @@ def finish_rewriting(
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
         if args.certify:
-            content["certificates"] = [c.to_dict() for c in made]
+            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
         console.json(verb, content)
     else:
         show(rewritten)
@@ -117,6 +125,7 @@ def show_certificates(made: Certificates, console: Console) -> None:
 
 def proof_code(made: Certificates) -> int:
     """Return the exit code that certificates stand for."""
-    if not all(c.proved for c in made):
+    differs = made.probe is not None and made.probe["differs"]
+    if differs or not all(c.proved for c in made):
         return 1
     return 0 if all(made) else SOME_SIZES

@@ -41,12 +41,13 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Lower, write, report."""
     import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
     from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
+    refuse_probe(args)
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
     protect_proved(args, args.target)
@@ -57,7 +58,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     def prove(written: Given) -> Certificates:
         shapes = shapes_for(source, args.shape)
-        return certified(*both_sides(original(args, source), written, shapes))
+        sides = both_sides(original(args, source), written, shapes)
+        return certified(*sides, probe=args.probe)
 
     def show(low: Lowered) -> None:
         _text(low.report, count(len(low.graph), "layer"), args=args, console=console)

@@ -85,7 +85,7 @@ def lower_file(
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **low.report.to_dict()}
         if args.certify:
-            content["certificates"] = [c.to_dict() for c in made]
+            content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
         console.json("lower", content)
     else:
         show(low.report, count(len(model.proto.graph.node), "node"))
@@ -137,8 +137,9 @@ def _write(
     from irdeconv.onnx_files.types import set_shapes
     from irdeconv.onnx_lowering.files import stage_onnx
     from irdeconv.proving import stamp_of
-    from irdeconv.verify.onnx_models.check import certify_models, compare_models
+    from irdeconv.verify.onnx_models.check import certify_models, compare_models, probe_models
     from irdeconv.verify.proof.certified import Certificates
+    from irdeconv.verify.proof.check import with_probe
 
     made, stamps = Certificates(()), [stamp(args.file), None]
     written = low.model
@@ -152,6 +153,7 @@ def _write(
             set_shapes(original, _shapes(args, original))
             proof = compare_models(original, written, args.semantics)
             made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
+            made = with_probe(made, probe_models(proof)) if args.probe else made
             if proof.pairs.problems:
                 raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
         if args.certify not in (None, "-"):

@@ -236,7 +236,7 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bool = False) -> None:
-    """Add what verbs share that rewrite a model: --shape, -o, --force, --certify and --format.
+    """Add what verbs share that rewrite a model: --shape, -o, --certify, --format and such.
 
     `adjective` names the new IR, `layers` says which ones are proved. With `onnx` an ONNX model may
     be written as well.
@@ -251,6 +251,11 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bo
         const="-",
         metavar="FILE",
         help=f"prove every {layers} layer and show the certificates, or write them to FILE",
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="with --certify: also evaluate both modulo primes on random data",
     )
     add_format(parser, "ir")
 

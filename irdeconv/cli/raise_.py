@@ -40,11 +40,12 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Raise, write, report."""
     import irdeconv as ird
-    from irdeconv.cli.certificates import finish_rewriting
+    from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
+    refuse_probe(args)
     protect_proved(args)
     source = inferred(read(args), args.shape)
     raised = ird.raise_(source, args.only)
@@ -52,7 +53,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     def prove(written: Given) -> Certificates:
         shapes = shapes_for(source, args.shape)
-        return certified(*both_sides(written, original(args, source), shapes))
+        sides = both_sides(written, original(args, source), shapes)
+        return certified(*sides, probe=args.probe)
 
     return finish_rewriting("raise", args, raised, console, prove=prove, show=show)
 

@@ -16,7 +16,12 @@ from irdeconv.verify.proof.report import CheckReport
 
 
 def certify(
-    model: ModelLike, lowered: ModelLike, *, sizes: Mapping[str, ShapeLike] | None = None
+    model: ModelLike,
+    lowered: ModelLike,
+    *,
+    sizes: Mapping[str, ShapeLike] | None = None,
+    probe: bool = False,
+    seed: int | None = None,
 ) -> Certificates:
     """Prove every layer that a lowering rewrote equal to the original, and write down what was.
 
@@ -24,15 +29,16 @@ def certify(
     `lowered` as well. A certificate is true where its layer is proved for every size; otherwise it
     has the `reason`, or `holds_for` says for which sizes it is. All together are true where
     something was rewritten and every layer of it is proved; `to_json` keeps them, with the hashes
-    of two files. `check_certificate` says whether all else is the same, too. Raises what `read` and
-    `infer` do.
+    of two files. With `probe` both are evaluated as well, as `check_certificate` does, and the
+    certificates have seed, bound and sizes. `check_certificate` says whether all else is the same,
+    too. Raises what `read` and `infer` do.
 
     >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
     >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
     >>> bool(proofs), len(proofs), [(c.layer, c.form, c.holds_for) for c in proofs][0]
     (True, 2, ('up1', 'stacked', 'the size [1, 16, 8, 8]'))
     """
-    return check.certified(*sides(model, lowered, shapes=sizes))
+    return check.certified(*sides(model, lowered, shapes=sizes), probe=probe, seed=seed)
 
 
 def check_certificate(

@@ -86,8 +86,9 @@ class Certificates(Sequence[Certificate]):
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below all certificates: what no layer assumes, how far weights are rounded."""
-        return whole_remarks(self.all, self.rounding, self.assumed)
+        """The lines below all certificates: what no layer assumes, rounding, the probe."""
+        lines = whole_remarks(self.all, self.rounding, self.assumed)
+        return lines if self.probe is None else [*lines, *_probe_lines(self.probe)]
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.all), *self.remarks]) or self.verdict
@@ -132,7 +133,7 @@ class Certificates(Sequence[Certificate]):
                 values=tuple((str(a), str(b)) for a, b in content["values"]),
                 rounding=content["rounding"],
                 assumed=tuple(content["assumed"]),
-                probe=content["probe"],
+                probe=_probe_of(content["probe"]),
             )
         except KeyError as e:
             raise ValueError(f"{e} is missing") from None
@@ -149,6 +150,33 @@ class Certificates(Sequence[Certificate]):
         whole = self._whole(), made._whole()
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
+
+
+def _probe_of(said: Any) -> Mapping[str, Any] | None:
+    """Return what a file says of a probe; KeyError, TypeError or ValueError where it is none."""
+    if said is None:
+        return None
+    layers = [{key: one[key] for key in ("layer", "sizes", "reason")} for one in said["layers"]]
+    bound = said["error_probability"]
+    return {
+        "seed": int(said["seed"]),
+        "error_probability": None if bound is None else float(bound),
+        "layers": layers,
+        "differs": bool(said["differs"]),
+    }
+
+
+def _probe_lines(probe: Mapping[str, Any]) -> list[str]:
+    """Say what a probe found."""
+    lines = []
+    for said in probe["layers"]:
+        found = said["reason"] or f"the same at {said['sizes']}"
+        lines.append(f"probe {said['layer']}: {found}")
+    bound, again = probe["error_probability"], f"the seed {probe['seed']} repeats it"
+    if bound is None:
+        return [*lines, f"probe: nothing was evaluated to the end; {again}"]
+    end = f"passes with a probability of at most {bound:.1e}; {again}"
+    return [*lines, f"probe: a layer that differs at these sizes {end}"]
 
 
 def _plain(stamp: Stamp | None) -> dict[str, Any] | None:

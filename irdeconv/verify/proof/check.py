@@ -105,9 +105,22 @@ def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str
     return said or "it is not proved"
 
 
-def certified(source: ProofSide, lowered: ProofSide) -> Certificates:
-    """Prove every rewritten layer; a certificate has the reason where one is not proved."""
-    return examined(source, lowered)[0]
+def certified(
+    source: ProofSide, lowered: ProofSide, *, probe: bool = False, seed: int | None = None
+) -> Certificates:
+    """Prove every rewritten layer; a certificate has the reason where one is not proved.
+
+    With `probe` they are evaluated as well, and the certificates say what was.
+    """
+    made = examined(source, lowered)[0]
+    return with_probe(made, probed(source, lowered, seed=seed)) if probe else made
+
+
+def with_probe(made: Certificates, found: CheckReport) -> Certificates:
+    """Return certificates that say what a probe evaluated."""
+    layers = [{"layer": r.layer, "sizes": r.proved, "reason": r.reason} for r in found.layers]
+    stated = {"seed": found.seed, "error_probability": found.error_probability, "layers": layers}
+    return replace(made, probe={**stated, "differs": found.differs})
 
 
 def checked(
