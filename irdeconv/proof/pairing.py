@@ -390,8 +390,8 @@ def _seen(layer: Layer, known: set[str]) -> str:
     Names like "Result_7", which OpenVINO makes up when it writes, are none unless both know them.
     """
     if layer.type in ("ReadValue", "Assign"):
-        said = sorted(layer.attributes.items())
-        return " ".join([layer.version, *(f'{key}="{text}"' for key, text in said)])
+        pairs = sorted(layer.attributes.items())
+        return " ".join([layer.version, *(f'{key}="{text}"' for key, text in pairs)])
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
     facts = [str(fact) for fact in layer.outputs]
     words = [*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")]
