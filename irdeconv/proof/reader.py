@@ -253,11 +253,12 @@ class _LayerFile:
         foreign = kind == "Constant" or (kind != "Const" and {"offset", "size"} <= {*attributes})
         if _inside(e, "data", "") or foreign:
             raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
-        if kind not in ("Assign", "ReadValue") and version.startswith("opset"):
+        if version.startswith("opset"):
             single = kind == "NormalizeL2" or (
                 kind == "MVN" and version not in ("opset1", "opset2")
             )
             tidy = {k: _tidy(v, single and k == "eps") for k, v in attributes.items()}
+            tidy |= {k: v for k, v in attributes.items() if k == "variable_id"}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             known = _READ.get(kind) if re.fullmatch(_OPSET, version) else None

@@ -112,7 +112,7 @@ def _as_defined(source: Graph, model: Graph, feeds: list[Any], found: list[Any])
 
 
 def random_feeds(rng: np.random.Generator, source: Graph, *, large: bool = False) -> list[Any]:
-    """Integers -4..4 for every input; with `large` one open size lies between 65 and 130."""
+    """Quarters or integers -4..4; with `large` one open size lies between 65 and 130."""
     out = []
     for node in source.parameters:
         spec = node.specs[0]  # type: ignore[index]
@@ -128,7 +128,8 @@ def random_feeds(rng: np.random.Generator, source: Graph, *, large: bool = False
             out.append(np.zeros(shape, np.float32))
         else:
             low = 0 if spec.dtype.kind == "uint" else -4
-            out.append(rng.integers(low, 5, shape).astype(spec.dtype.container))
+            values = rng.integers(low * 4, 17, shape) / 4  # sums of these are exact, too
+            out.append(values.astype(spec.dtype.container))
     return out
 
 
