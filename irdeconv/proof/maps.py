@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.model import Array, Layer, Unproved
 from irdeconv.proof.sizes import Case, Expr, Size
+from irdeconv.proof.weights import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
@@ -158,9 +158,8 @@ class MapComparison:
             a.coordinate != i for i, a in enumerate(axes[2:], 1)
         ):
             raise Unproved("the axes of the output are not those of the data")
-        digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
-        table = view.table.transpose(digits).reshape([sizes[1], *(a.radix for a in axes[2:])])
-        self.finish(digits, table.shape)
+        table = by_channel(view.table, axes)
+        self.finish(axes)
         if not any(type(n) is int and n == 0 for n in shape):
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
@@ -187,7 +186,7 @@ class MapComparison:
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
 
-    def finish(self, digits: list[int], shape: tuple[int, ...]) -> None:
+    def finish(self, axes: Sequence[Axis]) -> None:
         """Compare bias and activation."""
         bias, wanted = self.view.bias, self.wanted.bias
         if wanted is not None and not self.wanted.bias_numbered and not wanted.any():
@@ -197,8 +196,8 @@ class MapComparison:
         if self.view.bias_numbered != self.wanted.bias_numbered:
             raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
-            found = bias.transpose(digits).reshape(shape)
-            right = wanted.reshape((-1,) + (1,) * (len(shape) - 1))
+            found = by_channel(bias, axes)
+            right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
             self.agree([found], np.broadcast_to(right, found.shape), "the bias")
         name, *parameters = self.view.activation or (None,)
         right_name, *right_parameters = self.wanted.activation or (None,)
@@ -343,9 +342,13 @@ class MapComparison:
             raise Unproved(f"{what} are not all finite")
         if len(parts) == 1 and np.array_equal(parts[0], wanted):
             return
-        if self.wanted.numbered:
+        if self.wanted.numbered or wanted.dtype.kind != "f":
             raise Unproved(f"{what} are other ones")
-        self.rounding = max(self.rounding, rounding(parts, wanted, self.halves, what))
+        one, none = np.ones(1), np.zeros(wanted.shape, int)
+        stored = np.float16 if self.halves and len(parts) == 1 else wanted.dtype.type
+        low = [Part(p.astype(np.float64), one, none, stored) for p in parts]
+        right = Part(wanted.astype(np.float64), one, none, wanted.dtype.type)
+        self.rounding = max(self.rounding, compare(low, [right], what))
 
 
 def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size, list[Size]]:
@@ -357,6 +360,12 @@ def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size
     o = v * out.radix + residue - out.shift
     bounds = [e for low, high in read.bounds for e in (v - low, high - 1 - v)]
     return o, [*out.inside(o + out.shift), *read.axis.inside(place), *bounds]
+
+
+def by_channel(table: Array, axes: Sequence[Axis]) -> Array:
+    """Return a table [C, *radixes] of axes N, C, *spatial."""
+    digits = [a.digit for a in (axes[1], axes[0], *axes[2:]) if a.digit is not None]
+    return table.transpose(digits).reshape([axes[1].length, *(a.radix for a in axes[2:])])
 
 
 def last(array: Array, places: Sequence[int]) -> Array:
@@ -372,27 +381,3 @@ def _same_parameter(a: Any, b: Any) -> bool:
         return False
     a, b = (np.asarray(p, *kinds) for p in (a, b))
     return bool(a == b)
-
-
-def rounding(parts: list[Array], wanted: Array, halves: bool, what: str) -> float:
-    """Return how far weights are relatively from the wanted ones where they differ by rounding.
-
-    With `halves` a single weight may be the wanted one in f16; the sum of several may have been
-    rounded to the wanted one. Unproved for any other difference.
-    """
-    if wanted.dtype.kind != "f":
-        raise Unproved(f"{what} are other ones")
-    largest = 0.0
-    unequal = np.ones(wanted.shape, bool) if len(parts) > 1 else parts[0] != wanted
-    with np.errstate(all="ignore"):
-        half = wanted.astype(np.float16).astype(wanted.dtype)
-        low, high = (np.nextafter(wanted, wanted.dtype.type(s)) for s in (-np.inf, np.inf))
-    for at in map(tuple, np.argwhere(unequal)):
-        total, right = sum(Fraction(float(p[at])) for p in parts), Fraction(float(wanted[at]))
-        near = len(parts) > 1 and np.isfinite(low[at]) and np.isfinite(high[at])
-        near = near and Fraction(float(low[at])) < total < Fraction(float(high[at]))
-        is_half = halves and len(parts) == 1 and parts[0][at] == half[at]
-        if total != right and not near and not is_half:
-            raise Unproved(f"{what} are other ones: {float(total)}, not {float(right)}")
-        largest = max(largest, float(abs(total - right) / abs(right)) if right else 0.0)
-    return largest

@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
+from irdeconv.proof.call import LARGEST_ARRAY
 from irdeconv.proof.definition import OPSET, define, ints
-from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, last
+from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import Array, Layer, TypedArray
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge
 from irdeconv.proof.views import (
-    MOST_IN_TABLE,
     Numbers,
     alike,
-    axes_of,
     canonical,
     clipped,
     elements,
@@ -47,11 +47,11 @@ MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
 
 def _pad(case: Case, layer: Layer, x: View, begin: Any, end: Any, value: Any = None) -> View:
     fill = value is None or (isinstance(value, TypedArray) and not value.array.any())
-    constant = layer.attributes.get("pad_mode") == "constant" and set(layer.attributes) <= {
-        "pad_mode"
-    }
+    constant = dict(layer.attributes) == {"pad_mode": "constant"}
     need(fill and constant, f"{layer} does not fill with zeros")
-    return padded(case, x, list(zip(vector(begin), vector(end), strict=True)))
+    rows = list(zip(vector(begin), vector(end), strict=True))
+    need(len(rows) == len(x.axes), f"{layer} has {len(rows)} pads for {len(x.axes)} axes")
+    return padded(case, x, dict(enumerate(rows)))
 
 
 def _insert(case: Case, layer: Layer, x: View) -> View:
@@ -64,7 +64,7 @@ def _insert(case: Case, layer: Layer, x: View) -> View:
         x = taken(unsqueezed(x, [a + 1]), a + 1, np.arange(s))
         x = regrouped(case, x, [*x.shape[:a], size * s, *x.shape[a + 2 :]])
         cut = 0 if trailing == "true" or not size > 0 else 1 - s
-        x = padded(case, x, [(0, cut if i == a else 0) for i in range(n + 2)])
+        x = padded(case, x, {a: (0, cut)})
     return x
 
 
@@ -72,7 +72,7 @@ def _slice(
     case: Case, layer: Layer, x: View, start: Any, stop: Any, step: Any, axes: Any = None
 ) -> View:
     rows = list(zip(vector(start), vector(stop), whole(step), strict=True))
-    chosen = list(range(len(rows))) if axes is None else axes_of(whole(axes), len(x.axes))
+    chosen = range(len(rows)) if axes is None else axes_of(whole(axes), len(x.axes))
     need(len(chosen) == len(rows) and not layer.attributes, f"{layer} is not understood")
     for a, (b, e, s) in zip(chosen, rows, strict=True):
         n = x.axes[a].length
@@ -83,13 +83,13 @@ def _slice(
         need(s == 1, f"{layer} has the step {s} on an open axis")
         b, e = (clipped(v, n) for v in (b, e))
         e = e if e > b else b
-        x = padded(case, x, [(-b, e - n) if i == a else (0, 0) for i in range(len(x.axes))])
+        x = padded(case, x, {a: (-b, e - n)})
     return x
 
 
 def _transpose(case: Case, layer: Layer, x: View, order: Any) -> View:
     rank = len(x.axes)
-    to = axes_of(whole(order), rank) or list(reversed(range(rank)))
+    to = axes_of(whole(order), rank) or range(rank)[::-1]
     need(len(to) == rank, f"{layer} has the order {to}")
     return replace(x, axes=tuple(x.axes[a] for a in to))
 
@@ -105,9 +105,8 @@ def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
     unknown = [i for i, v in enumerate(target) if not isinstance(v, Expr) and v == -1]
     need(len(unknown) < 2, f"{layer} leaves two sizes open")
     if unknown:
-        target[unknown[0]] = rest_of(
-            case, x.shape, [v for v in target if v is not target[unknown[0]]]
-        )
+        del target[unknown[0]]
+        target.insert(unknown[0], rest_of(case, x.shape, target))
     need(all(case.implies(v) for v in target), f"{layer} may have a negative size")
     return regrouped(case, x, target)
 
@@ -130,14 +129,12 @@ def _depth_to_space(case: Case, layer: Layer, x: View) -> View:
     (b,), mode = ints(layer, "block_size", 1, None), layer.attributes.get("mode")
     n, c, *space = x.shape
     k, first = len(space), mode == "blocks_first"
-    need(
-        mode in ("blocks_first", "depth_first") and 1 <= b <= MOST_IN_TABLE, f"{layer}: mode {mode}"
-    )
+    fits = mode in ("blocks_first", "depth_first") and 1 <= b <= LARGEST_ARRAY
+    need(fits, f"{layer}: {mode} of {b}")
     need(type(c) is int and k and c % b**k == 0, f"{layer}: {c} channels")
     inner = c // b**k
-    x = regrouped(
-        case, x, [n, *([b] * k if first else []), inner, *([] if first else [b] * k), *space]
-    )
+    blocks = [*[b] * k, inner] if first else [inner, *[b] * k]
+    x = regrouped(case, x, [n, *blocks, *space])
     at, channel = (1, 1 + k) if first else (2, 1)
     order = [0, channel, *(v for a in range(k) for v in (2 + k + a, at + a))]
     x = replace(x, axes=tuple(x.axes[a] for a in order))
@@ -157,9 +154,8 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     blocks: list[KernelSums] = []
     for v in views:
         like = v.activation == views[0].activation and len(v.axes) == len(views[0].axes)
-        need(
-            like and (v.blocks is None) == (pattern.blocks is None), f"{layer} joins unlike things"
-        )
+        like &= (v.blocks is None) == (pattern.blocks is None)
+        need(like, f"{layer} joins unlike things")
         pairs = list(zip(v.axes, views[0].axes, strict=True))
         same = (alike(case, *pair) for i, pair in enumerate(pairs) if i != at)
         need(all(same), f"{layer} joins other shapes or places")
@@ -169,7 +165,7 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
         biases.append(None if v.bias is None else v.bias.transpose(digits))
         blocks += v.blocks or ()
     digit = [a.digit is not None for a in views[0].axes[:at]].count(True)
-    need(sum(t.size for t in tables) <= MOST_IN_TABLE, f"{layer} joins too much")
+    need(sum(t.size for t in tables) <= LARGEST_ARRAY, f"{layer} joins too much")
     counter, table = iter(range(len(pattern.axes))), np.concatenate(tables, digit)
     axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
     axes[at] = replace(axes[at], length=int(table.shape[digit]))
@@ -194,8 +190,7 @@ def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> V
             pairs = enumerate(zip(shape, view.shape, strict=True))
             need(all(a == at or case.is_zero(m - n) for a, (m, n) in pairs), f"{layer}: shapes")
             sizes[i > where[0]] += shape[at]
-    rows = [tuple(sizes) if a == at else (0, 0) for a in range(len(view.axes))]
-    return padded(case, view, rows)
+    return padded(case, view, {at: (sizes[0], sizes[1])})
 
 
 def _tile(case: Case, layer: Layer, x: View, repeats: Any) -> View:
@@ -203,7 +198,7 @@ def _tile(case: Case, layer: Layer, x: View, repeats: Any) -> View:
     need(len(times) == len(x.axes) and min(times) >= 1, f"{layer} has the repeats {times}")
     for a, n in enumerate(times):
         if n > 1:
-            need(n <= MOST_IN_TABLE, f"{layer} has the repeats {times}")
+            need(n <= LARGEST_ARRAY, f"{layer} has the repeats {times}")
             x = taken(x, a, np.tile(np.arange(x.axes[a].length), n))
     return x
 
@@ -213,10 +208,8 @@ def _broadcast(case: Case, layer: Layer, x: View, target: Any) -> View:
     need(mode == "numpy" and len(sizes) == len(x.axes), f"{layer} is not followed for all sizes")
     for a, (axis, n) in enumerate(zip(x.axes, sizes, strict=True)):
         if not case.is_zero(axis.length - n):
-            need(
-                type(n) is int and axis.length == 1 and 1 <= n <= MOST_IN_TABLE,
-                f"{layer}: size {n}",
-            )
+            fits = type(n) is int and axis.length == 1 and 1 <= n <= LARGEST_ARRAY
+            need(fits, f"{layer}: size {n}")
             x = taken(x, a, np.zeros(n, np.int64))
     return x
 
@@ -243,9 +236,8 @@ def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
 def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
     minus = layer.type == "Subtract"
-    need(
-        layer.attributes.get("auto_broadcast", "numpy") == "numpy", f"{layer} broadcasts otherwise"
-    )
+    mode = layer.attributes.get("auto_broadcast", "numpy")
+    need(mode == "numpy", f"{layer} broadcasts otherwise")
     need(x is a or not minus, f"{layer} subtracts the data")
     c, is_numbered = elements(other), isinstance(other, Numbers)
     need(other.type == x.type and not (minus and is_numbered), f"{layer} mixes element types")
@@ -305,8 +297,7 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     need(set(d.strides) == {1}, f"{layer} has strides")
     places = [a.coordinate for a in x.axes]
     need(places == [0, None, *range(1, n + 1)], f"{layer}: the axes are not those of the data")
-    digits = [x.axes[a].digit for a in (1, 0, *range(2, n + 2)) if x.axes[a].digit is not None]
-    table = x.table.transpose(digits).reshape([x.axes[1].length, *(a.radix for a in x.axes[2:])])
+    table = by_channel(x.table, x.axes)
     used = (table >= 0).any(axis=0)
     live = [
         tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)

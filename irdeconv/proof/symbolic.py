@@ -31,6 +31,7 @@ from irdeconv.proof.views import (
     data_view,
     elements,
     moved,
+    need,
     numbers,
     vector,
 )
@@ -253,7 +254,7 @@ class RegionWalk:
         filter = others[0]
         weights = canonical(d, filter)
         g, c, _, *kernel = weights.shape
-        self.need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
+        need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         wanted = None if d.output_shape is None else vector(others[d.output_shape - 1])
         windows = []
         for a, k in enumerate(kernel):
@@ -263,7 +264,7 @@ class RegionWalk:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
             if self.raised:
-                self.need(self.case.implies(out), f"{layer} may have no output")
+                need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous
             self.case.facts += [out] if isinstance(out, Expr) else []
@@ -274,8 +275,3 @@ class RegionWalk:
         ends = (bias, isinstance(given, Numbers), last)
         found = (weights, isinstance(filter, Numbers), tuple(windows), *ends)
         return Reference(layer, d, data.type, data.shape, *found)
-
-    def need(self, holds: bool, text: str) -> None:
-        """Raise Unproved with a text unless something holds."""
-        if not holds:
-            raise Unproved(text)

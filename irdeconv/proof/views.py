@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES
+from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.maps import Axis, View
 from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved
 from irdeconv.proof.sizes import Case, Expr, Size
-
-MOST_IN_TABLE, HIGHEST_RANK = 2**27, 16
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def numbers(leaf: Leaf) -> Numbers:
     """Return the numbers of a leaf's elements."""
     need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
     count = math.prod(leaf.shape)
-    need(count <= MOST_IN_TABLE, f"there are {count} computed weights")
+    need(count <= LARGEST_ARRAY, f"there are {count} computed weights")
     return Numbers(leaf.type, np.arange(count).reshape(leaf.shape))
 
 
@@ -154,7 +152,7 @@ def taken(view: View, a: int, places: Array) -> View:
     need(view.axes[a].coordinate is None, "an open axis is rearranged")
     inside = (places >= 0) & (places < n)
     need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
-    need(view.table.size // max(n, 1) * places.size <= MOST_IN_TABLE, "a table grows too large")
+    need(view.table.size // max(n, 1) * places.size <= LARGEST_ARRAY, "a table grows too large")
 
     def pick(table: Array, nothing: Any) -> Array:
         shape = list(table.shape)
@@ -168,10 +166,9 @@ def taken(view: View, a: int, places: Array) -> View:
     return with_axis(replace(view, table=pick(view.table, -1), bias=bias), a, axis)
 
 
-def padded(case: Case, view: View, rows: Sequence[tuple[Size, Size]]) -> View:
-    """Return a view with zeros before and behind each axis; negative numbers cut off."""
-    need(len(rows) == len(view.axes), f"{len(rows)} pads for {len(view.axes)} axes")
-    for place, (begin, end) in enumerate(rows):
+def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
+    """Return a view with zeros before and behind some axes; negative numbers cut off."""
+    for place, (begin, end) in rows.items():
         axis = view.axes[place]
         if type(begin) is type(end) is int and begin == end == 0:
             continue
@@ -181,7 +178,7 @@ def padded(case: Case, view: View, rows: Sequence[tuple[Size, Size]]) -> View:
         need(all(map(case.implies, parts)), cuts)
         if axis.coordinate is None:
             need(type(begin) is type(end) is int, "pads of channels are open")
-            need(max(abs(begin), abs(end)) <= MOST_IN_TABLE, f"pads of {begin} and {end}")
+            need(max(abs(begin), abs(end)) <= LARGEST_ARRAY, f"pads of {begin} and {end}")
             view = taken(view, place, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
@@ -288,17 +285,9 @@ def zero_view(value: Any, pattern: View, at: int) -> View:
     axes = [replace(a, length=n) for a, n in zip(pattern.axes, shape, strict=True)]
     sizes = list(pattern.table.shape)
     sizes[axes[at].digit or 0] = shape[at]
-    need(math.prod(sizes) <= MOST_IN_TABLE, "there are too many zeros")
+    need(math.prod(sizes) <= LARGEST_ARRAY, "there are too many zeros")
     blocks = None if pattern.blocks is None else ()
     return View(pattern.type, np.full(sizes, -1), tuple(axes), blocks)
-
-
-def axes_of(given: Sequence[int], rank: int) -> list[int]:
-    """Return axes counted from 0, each once."""
-    need(all(-rank <= a < rank for a in given), f"axes {list(given)} of {rank}")
-    found = [a % rank for a in given]
-    need(len(set(found)) == len(found), f"axes {list(given)} are not distinct")
-    return found
 
 
 def clipped(at: Size, n: Size) -> Size:
@@ -335,18 +324,11 @@ def spread(layer: Layer, x: View, c: Array) -> Array:
     """Return a constant that is broadcast along the axes of a view, shaped like its table."""
     shape = (1,) * (len(x.axes) - c.ndim) + c.shape
     need(len(shape) == len(x.axes), f"{layer} raises the rank")
-    out = [1] * x.table.ndim
-    for axis, n in zip(x.axes, shape, strict=True):
-        need(
-            n == 1 or (axis.coordinate is None and n == axis.length),
-            f"{layer} varies along an open axis",
-        )
-        if axis.coordinate is None and axis.digit is not None:
-            out[axis.digit] = n
-    order = [
-        i
-        for a in sorted((a.digit, i) for i, a in enumerate(x.axes) if a.digit is not None)
-        for i in a[1:]
-    ]
-    rest = [i for i in range(len(shape)) if i not in order]
-    return np.broadcast_to(c.reshape(shape).transpose(*rest, *order).reshape(out), x.table.shape)
+    rows = zip(x.axes, shape, strict=True)
+    fits = (n == 1 or (a.coordinate is None and n == a.length) for a, n in rows)
+    need(all(fits), f"{layer} varies along an open axis")
+    places = range(len(shape))
+    order = sorted(places, key=lambda i: -1 if (d := x.axes[i].digit) is None else d)
+    turned = c.reshape(shape).transpose(order)
+    # Axes without a digit come first, and have the size 1.
+    return np.broadcast_to(turned.reshape(turned.shape[len(shape) - x.table.ndim :]), x.table.shape)

@@ -44,7 +44,7 @@ def _fits(a: Array, b: Array) -> Array:
     return np.asarray(short | np.isin(a, (-1, 0, 1)) | np.isin(b, (-1, 0, 1)))
 
 
-def compare(low: Sequence[Part], source: Sequence[Part]) -> float:
+def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
     """Return the largest relative difference of two sums; Unproved unless they are equal.
 
     They may differ where one of them is a single weight, to which the other one is rounded.
@@ -66,8 +66,9 @@ def compare(low: Sequence[Part], source: Sequence[Part]) -> float:
             near |= alone[1][chosen] & _rounded(b, a, sides[1])
             for i in np.flatnonzero(~(equal | near))[:1]:
                 both = f"add up to {float(a[i]):.9g}, in the source to {float(b[i]):.9g}"
-                raise Different(f"the weights of an input {both}")
-            step = abs(a[~equal] - b[~equal]) / abs(b[~equal])
+                raise Different(f"{what} {both}")
+            apart = ~equal & np.asarray(b != 0, bool)
+            step = abs(a[apart] - b[apart]) / abs(b[apart])
             worst = max(worst, float(np.max(step, initial=0)))
     return worst
 
