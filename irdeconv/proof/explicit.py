@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from irdeconv.proof.weights import Different
 SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
 
 
+@dataclass
 class Leaves:
     """What a region reads from outside, at sizes of which the open ones are chosen.
 
@@ -22,20 +24,15 @@ class Leaves:
     more; `fixed` says it of single ones. `cut` is what sizes wanted of the output lack.
     """
 
-    def __init__(
-        self,
-        ob: Obligation,
-        bases: Bases,
-        fixed: dict[tuple[Port, int], int],
-        wish: int,
-        longer: int,
-        cut: int,
-    ) -> None:
-        self.ob, self.bases, self.fixed = ob, bases, fixed
-        self.wish, self.longer, self.cut = wish, longer, cut
-        self.values: dict[Port, Value] = {}
-        self.chosen: list[int] = []  # sizes of open axes
-        self.asked: list[int] = []  # sizes wanted of the output
+    ob: Obligation
+    bases: Bases
+    fixed: dict[tuple[Port, int], int]
+    wish: int
+    longer: int
+    cut: int
+    values: dict[Port, Value] = field(default_factory=dict)
+    chosen: list[int] = field(default_factory=list)  # sizes of open axes
+    asked: list[int] = field(default_factory=list)  # sizes wanted of the output
 
     def get(self, port: Port) -> Value:
         """Return the value at a port of the source."""

@@ -279,12 +279,11 @@ def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
     need(known and not layer.rest, f"{layer} of version {layer.version} is not understood")
     need(not x.activation, f"{layer} is a second activation")
     need(all(p.type == x.type for p in parameters), f"{layer} mixes element types")
-    found: list[Any] = [float(layer.attributes[name]) for name in listed]
-    found += [elements(p) for p in parameters]
-    need(all(np.size(p) == 1 for p in found), f"the parameters of {layer} are no scalars")
-    need(not any(isinstance(p, Numbers) for p in parameters), f"{layer}: a computed parameter")
-    found = [p if isinstance(p, float) else p.reshape(()) for p in found]
-    return replace(x, activation=(layer.type, *found))
+    fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
+    need(fits, f"the parameters of {layer} are no constant scalars")
+    numbers = [float(layer.attributes[name]) for name in listed]
+    scalars = [p.array.reshape(()) for p in parameters]
+    return replace(x, activation=(layer.type, *numbers, *scalars))
 
 
 def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
@@ -319,30 +318,22 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     return View(x.type, np.arange(block.rows), tuple(axes), (block,))
 
 
-Step = Callable[..., Any]
-BEHIND = ("Add", "Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Subtract", "Tanh")
-STEPS: dict[str, Step] = {
-    "Add": _add,
+_ACTIVATIONS = ("Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Tanh")
+BEHIND = ("Add", "Subtract", *_ACTIVATIONS)
+STEPS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("Add", "Subtract"), _add),
+    **dict.fromkeys(("Convert", "Identity"), _same_type),
+    **dict.fromkeys(("Convolution", "GroupConvolution"), _convolution),
+    **dict.fromkeys(_ACTIVATIONS, _activation),
     "Broadcast": _broadcast,
-    "Clamp": _activation,
     "Concat": _concat,
-    "Convert": _same_type,
-    "Convolution": _convolution,
     "DepthToSpace": _depth_to_space,
-    "GroupConvolution": _convolution,
-    "HardSigmoid": _activation,
-    "Identity": _same_type,
     "Interpolate": _interpolate,
     "Multiply": _multiply,
-    "PReLU": _activation,
     "Pad": _pad,
-    "ReLU": _activation,
     "Reshape": _reshape,
-    "Sigmoid": _activation,
     "Slice": _slice,
     "Squeeze": _squeeze,
-    "Subtract": _add,
-    "Tanh": _activation,
     "Tile": _tile,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
