@@ -147,4 +147,5 @@ def certified(source: Graph, raised: Graph) -> None:
     report = check(raised, ird.infer(source))
     assert report.passed, str(report)
     assert report.layers
-    assert probe_layers(raised, ird.infer(source)).passed
+    probed = probe_layers(raised, ird.infer(source))
+    assert probed.passed, str(probed)

@@ -59,20 +59,21 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
         return pad
     kind = specs[0].dtype.name if specs[0].dtype else "i64"
     zero = TypedArray(np.zeros(1, np.int64 if kind == "i64" else np.int32), kind)
-    value: dict[str, Any] = {"names": ((),), "outputs": (Fact(None, None),)}
+    value: dict[str, Any] = {"names": ((),), "outputs": (fact_of(specs[0]),)}
+    one = value | {"outputs": (Fact(kind, (1,)),)}
 
     def add(layer: Layer) -> Port:
         layers.append(layer)
         return Port(len(layers) - 1)
 
-    at = add(Layer(pad.name, "Const", "opset1", elements=zero, **value))
+    at = add(Layer(pad.name, "Const", "opset1", elements=zero, **one))
     data, first, last, *fill = pad.inputs
     for type in ("Maximum", "Minimum"):
         said = {"auto_broadcast": "numpy"}
         ends = [add(Layer(pad.name, type, "opset1", said, (v, at), **value)) for v in (first, last)]
         made = replace(pad, inputs=(data, *ends, *fill))
         if type == "Maximum":
-            data = add(replace(made, names=((),)))
+            data = add(replace(made, names=((),), outputs=(Fact(pad.outputs[0].type, None),)))
     return made
 
 
@@ -129,13 +130,16 @@ def _dim(dim: Dim) -> int | tuple[int, int | None]:
     return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
 
 
-def facts(graph: Graph, nodes: Mapping[int, int]) -> FactOf:
-    """Return what inference knows of the values of a model; `nodes` has the node of each layer."""
+def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
+    """Return what inference knows of the values of a model; `nodes` has the node of each layer.
+
+    What an `adapted` model has besides them says itself what it computes.
+    """
 
     def fact(port: Port) -> Fact:
         node = nodes.get(port.layer)
         if node is None:
-            return Fact(None, None)
+            return adapted.of(port).outputs[port.port] if adapted else Fact(None, None)
         op: Any = graph.node(node).op
         if op.type == "Parameter" and graph.node(node).specs is None:
             return fact_of(Spec(op.element_type, op.shape))

@@ -34,5 +34,5 @@ class ProofSide:
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
     made = adapted(graph)
-    fact = fitting(made.model, facts(graph, made.nodes))
+    fact = fitting(made.model, facts(graph, made.nodes, made.model))
     return ProofSide(made.model, fact, believed=believed(graph, made.nodes))
