@@ -190,12 +190,23 @@ def test_nothing_proved_is_no_yes() -> None:
     assert ird.check_certificate(g, low, ird.certify(g, low))
     for nothing in (ird.certify(g, g), ird.check_certificate(g, g)):
         assert not nothing
-    wrong = low.graph.copy()
-    node = next(n for n in wrong.nodes("Const") if n.origins)
-    wrong.replace_op(node.id, type(node.op)(**{**vars(node.op), "data": _negated(node.op)}))
+    constants = [n for n in low.graph.nodes("Const") if n.origins]
+    weights = next(n for n in constants if n.op.element_type.name == "f32")
+    wrong = _with_another(low.graph, weights.id)
     assert not ird.certify(g, wrong)
     assert len(ird.certify(g, wrong)) == 2
     assert not ird.check_certificate(g, wrong)
+    # With other pads nothing fits any more: what was inferred before is not believed.
+    pads = next(n for n in constants if n.op.element_type.name == "i64")
+    with pytest.raises(ird.InferenceError):
+        ird.check_certificate(g, _with_another(low.graph, pads.id))
+
+
+def _with_another(graph: Graph, constant: int) -> Graph:
+    out = graph.copy()
+    op: Any = out.node(constant).op
+    out.replace_op(constant, type(op)(**{**vars(op), "data": _negated(op)}))
+    return out
 
 
 def _negated(op: Any) -> Any:
