@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.proof.model import Array, Ints, Layer, TypedArray, Unproved
 
-LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 27, 16, 1 << 16
+LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
 FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 PACKED = {"i4": 4, "u4": 4}  # only Convert reads them

@@ -22,7 +22,7 @@ from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Un
 from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
 from irdeconv.proof.weights import product
 
-MOST_SUMMED, MOST_HELD, MOST_LAYERS, MOST_TERMS = 4096, 2**28, 5000, 256
+MOST_SUMMED, MOST_HELD, MOST_LAYERS, MOST_TERMS = 4096, 2**27, 5000, 256
 NUMBERS = {*FLOATS, *BITS}  # integers are equal modulo 2**n where they are equal
 
 
