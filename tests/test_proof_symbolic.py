@@ -16,7 +16,7 @@ from irdeconv.proof import symbolic
 from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
 from irdeconv.spec import Interval
-from support.layers import constant, numbers, parameter, result
+from support.layers import Layer, build, constant, numbers, parameter, result
 from support.proof_layers import random_model, write_source
 
 
@@ -140,3 +140,24 @@ def test_the_limit_of_sizes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     a, b = dynamic(tmp_path, "zero-insertion")
     monkeypatch.setattr(symbolic, "LARGEST_SIZES", (2**20, 2**16))
     assert "for every size (up to 1,048,576 per axis)\n" in str(ird.check_certificate(a, b))
+
+
+def test_vectors_that_do_not_broadcast_are_refused(tmp_path: Path) -> None:
+    """auto_broadcast none of [4] and [1]: OpenVINO refuses it, so the proof has to."""
+    graph, _ = build(
+        Layer(
+            1, (3, 4), 2, 2, 3, (3, 2), (2, 3), (1, 1), (1, 0), (0, 1), (1, 0), "same_upper", (7, 9)
+        ),
+        np.zeros((1, 4, 3, 4), np.float32),
+        np.ones((2, 2, 3, 3, 2), np.float32),
+        data_shape=(1, 4, None, None),
+    )
+    write_source(ird.infer(graph), tmp_path / "a.xml")
+    ird.write(ird.lower(graph, "zero-insertion").graph, tmp_path / "b.xml")
+    assert prove(tmp_path / "a.xml", tmp_path / "b.xml").every
+    text = (tmp_path / "b.xml").read_text()
+    at = text.index('type="Maximum"')
+    changed = text[:at] + text[at:].replace('"numpy"', '"none"', 1)
+    (tmp_path / "b.xml").write_text(changed)
+    with pytest.raises(Unproved, match="Maximum"):
+        prove(tmp_path / "a.xml", tmp_path / "b.xml")

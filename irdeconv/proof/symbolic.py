@@ -223,6 +223,7 @@ class RegionWalk:
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum, Minimum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
+        language.listed_call(layer)[0].together(*(v.array for v in inputs))
         a, b = (
             np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
         )
