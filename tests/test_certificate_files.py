@@ -71,7 +71,10 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[
     held[at + 1] ^= 1
     weights_file.write_bytes(held)
     assert command("check-certificate", a, b) == 1
-    assert "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7" in capsys.readouterr().out
+    assert (
+        "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7"
+        in capsys.readouterr().out
+    )
     assert command("check-certificate", a, b, "--probe", "--format", "json") == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["proof"]["passed"]
