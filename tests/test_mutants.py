@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("openvino")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.oracles
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 
