@@ -17,14 +17,9 @@ from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
 from irdeconv.proof import reader
 from irdeconv.proof.model import Model
+from support.commands import command
 from support.deconv_chain import chain
 from support.layers import constant, parameter, result
-
-
-def command(*args: object) -> int:
-    from irdeconv.cli.main import main
-
-    return main([str(a) for a in args])
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import VERBS, main
+from irdeconv.cli.main import VERBS
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer
 
@@ -42,10 +43,6 @@ def broken(net: Path) -> Path:
     path.write_text(net.read_text().replace('shape="1,2,4,4"', 'shape="1,5,4,4"'))
     path.with_suffix(".bin").write_bytes(net.with_suffix(".bin").read_bytes())
     return path
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 def words(text: str) -> str:

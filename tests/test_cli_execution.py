@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import main
 from irdeconv.cli.options import measurements, size, thread_count
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer, build, numbers
 
@@ -25,10 +25,6 @@ def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, W)
     return path
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 def traced(capsys: pytest.CaptureFixture[str], net: Path, *args: object) -> list[dict[str, Any]]:

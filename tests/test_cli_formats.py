@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import main
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer
 
@@ -21,10 +21,6 @@ def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3))
     return path
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
-from irdeconv.cli.main import main
 from irdeconv.cli.samples import samples
 from irdeconv.dtypes import ELEMENT_TYPES, f32
 from irdeconv.graph import Graph
 from irdeconv.ops.basic import Parameter
 from irdeconv.spec import Spec
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer
 
@@ -34,10 +34,6 @@ def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, W)
     return path
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 def outputs(net: Path, *args: object, name: str = "out.npz") -> dict[str, Any]:

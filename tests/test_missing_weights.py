@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from irdeconv.cli.main import main
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer
 
@@ -20,10 +20,6 @@ LAYER = Layer(1, (4, 4), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0,
 def net(tmp_path: Path) -> Path:
     write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
     return tmp_path / "net.xml"
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 def test_missing_weights_are_an_unreadable_model(

@@ -12,7 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.benchmark.machine import Ceilings
 from irdeconv.benchmark.peers import Source, difference, peers
-from irdeconv.cli.main import main
+from support.commands import command
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
 
@@ -36,10 +36,6 @@ def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, W)
     return path
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 def document(capsys: pytest.CaptureFixture[str], *args: object) -> Any:

@@ -14,16 +14,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import main
 from irdeconv.conformance.layers_file import line_of, read_layers
 from irdeconv.conformance.manifest import Suite
 from irdeconv.errors import UsageError
+from support.commands import command
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
-
-
-def command(*args: object) -> int:
-    return main([str(a) for a in args])
 
 
 @pytest.fixture
