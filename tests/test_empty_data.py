@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from irdeconv.ops import core
 from irdeconv.passes.forms import FORMS
 from irdeconv.spec import Interval
 from irdeconv.verify.proof.check import certify
-from support.layers import EMPTY_DATA, Layer, build, expected
+from support.layers import EMPTY_DATA, Layer, build, expected, numbers
 
 
 def empty(layer: Layer, open_sizes: bool) -> tuple[Any, Any, Graph, dict[str, Any]]:
@@ -98,3 +100,59 @@ def test_trailing_zeros_are_raised_and_proved() -> None:
     assert (certificate.holds_for or "").startswith("every size")
     raised = ird.raise_(low).graph
     assert not list(raised.nodes("ZeroInsertion"))
+
+
+# Kernel and stride are equal; one end of the output is cut off, at the other one zeros join. At
+# I = 0 the first has no output, the others have nothing but the zeros that joined.
+CUT_AND_PADDED = (
+    Layer(1, (4,), None, 2, 3, (2,), (2,), (1,), (1,), (0,), (1,)),
+    Layer(1, (4,), 2, 2, 1, (4,), (4,), (1,), (1,), (-3,), (0,)),
+    Layer(2, (4,), None, 1, 2, (2,), (2,), (1,), (-5,), (3,), (0,)),
+    Layer(1, (4, 3), None, 2, 3, (3, 2), (3, 2), (1, 1), (7, -2), (-9, 1), (0, 0)),
+)
+
+
+def sizes_of(layer: Layer) -> Iterator[tuple[Layer, Any, Any]]:
+    """Yield a layer with 0 to 3 elements on its first axis, its data and its filter."""
+    for n in range(4):
+        rng = np.random.default_rng(31)
+        sized = replace(layer, size=(n, *layer.size[1:]))
+        w, x = (numbers(rng, s, np.float32) for s in (sized.filter_shape, sized.data_shape))
+        yield sized, x, w
+
+
+def cut_and_padded(layer: Layer, folder: Path) -> tuple[Path, Path]:
+    """Write a layer with open sizes, and what gemm makes of it."""
+    *_, (_, x, w) = sizes_of(layer)
+    shape = (None, layer.data_shape[1], *(None,) * layer.axes)
+    g = build(layer, x, w, data_shape=shape)[0]
+    low = ird.lower(g, "gemm")
+    assert [r.form for r in low.report] == ["gemm"]
+    paths = folder / "a.xml", folder / "b.xml"
+    ird.write(g, paths[0])
+    ird.write(low.graph, paths[1])
+    return paths
+
+
+@pytest.mark.parametrize("layer", CUT_AND_PADDED)
+def test_gemm_cuts_off_no_more_than_there_is(tmp_path: Path, layer: Layer) -> None:
+    report = ird.check_certificate(*cut_and_padded(layer, tmp_path))
+    assert report.passed, report
+    lowered = ird.read(tmp_path / "b.xml")
+    assert len(list(lowered.nodes("Pad"))) == 2  # of the data, and of what is interleaved
+    for sized, x, w in sizes_of(layer):
+        found = ird.run(lowered, {"x": x}, form=None)["y"]
+        np.testing.assert_array_equal(found, expected(sized, x, w), strict=True)
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("layer", CUT_AND_PADDED)
+def test_openvino_computes_what_gemm_cuts_and_pads(tmp_path: Path, layer: Layer) -> None:
+    ov = pytest.importorskip("openvino")
+    path = cut_and_padded(layer, tmp_path)[1]
+    model = ov.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    for sized, x, w in sizes_of(layer):
+        found, wanted = model([x])[0], expected(sized, x, w)
+        assert found.shape == wanted.shape
+        if x.size:  # of an empty tensor its Pad leaves the zeros unwritten
+            np.testing.assert_array_equal(found, wanted)

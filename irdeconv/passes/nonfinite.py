@@ -10,7 +10,8 @@ infinity or a NaN, is NaN, so that a form spreads it further; its record in form
     phases            every output of the tap's residue             the same outputs
     stacked           every output of the tap's residue             what the widened filter spans
 
-An output in several dimensions is spoilt where it is along every axis. For finite data the
+Where gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
+too. An output in several dimensions is spoilt where it is along every axis. For finite data the
 prediction for bad constants is exact: what is not spoilt stays finite unless sums overflow. Kernels
 that use padding of their own (running without lowering) may behave like phases at the border; exact
 mode is the definition.

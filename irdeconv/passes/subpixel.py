@@ -36,7 +36,7 @@ from irdeconv.passes.emit import (
     transposed,
 )
 from irdeconv.passes.rewrite import Skip
-from irdeconv.spec import Spec, ints, is_static
+from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,30 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, p
     assert is_static(shape)
     flat = transposed(b, w, (0, *range(3, 3 + axes), 2, 1))
     target = (shape[0], math.prod(op.strides) * shape[2], shape[1], *(1,) * axes)
+    zero, strides = IntVector((0,) * axes), IntVector(op.strides)
+    begin, end = zero - vector(b, pads_begin), zero - vector(b, pads_end)
+    front, back = _room(b.spec(x).shape, op.strides, begin, end)
+    x = pad_spatial(b, x, front, back)
     y = emit_convolution(b, x, reshaped(b, flat, IntVector(target)), (1,) * axes)
     y = depth_to_space(b, y, w, shape[0], op.strides)
-    zero = IntVector((0,) * axes)
-    return pad_spatial(b, y, zero - vector(b, pads_begin), zero - vector(b, pads_end))
+    return pad_spatial(b, y, begin - front * strides, end - back * strides)
+
+
+def _room(
+    shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector
+) -> tuple[IntVector, IntVector]:
+    """Return how many zeros the data needs in front and behind for the output's pads.
+
+    Where one end of the output is cut off and zeros join at the other, short or empty data may have
+    less than is cut off. Zeros at that other end of the data stand for some of those of the output;
+    a bad tap spoils these, too.
+    """
+    room = np.zeros((2, len(strides)), np.int64)
+    if isinstance(begin, IntVector) and isinstance(end, IntVector):
+        least = [bounds(n)[0] for n in (shape or (DYNAMIC,) * (len(strides) + 2))[2:]]
+        rows = zip(strides, least, begin.values, end.values, strict=True)
+        for a, (s, n, p, q) in enumerate(rows):
+            if min(p, q) < 0 < max(p, q):
+                room[int(p < 0), a] = max(-(min(p, q) // s) - n, 0)
+    front, back = (IntVector(tuple(row)) for row in room.tolist())
+    return front, back
