@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv.proof.model import Fact, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
-from irdeconv.proof.pairing import ProofVerdict, check, rounded
+from irdeconv.proof.pairing import ProofVerdict, check
 
 WEIGHTS = np.arange(1, 13, dtype="<f4").reshape(3, 4)
 
@@ -227,21 +227,21 @@ def test_a_layer_that_was_taken_out_makes_its_input_and_output_one() -> None:
     assert not check(source, lowered).passed
 
 
+def compressed(stored: np.ndarray) -> Model:
+    convert = operation("Convert", "w", 2, destination_type="f32")
+    return model(
+        parameter(),
+        operation("Sigmoid", "s", 0),
+        constant("w_compressed", stored, "f16"),
+        convert,
+        operation("MatMul", "m", 1, 3, transpose_a="false"),
+        result(4, "y"),
+    )
+
+
 def test_weights_in_f16_are_accepted_up_to_their_rounding() -> None:
     exact = (WEIGHTS / 3).astype("<f4")
     half = exact.astype("<f2")
-    convert = operation("Convert", "w", 2, destination_type="f32")
-
-    def compressed(stored: np.ndarray) -> Model:
-        return model(
-            parameter(),
-            operation("Sigmoid", "s", 0),
-            constant("w_compressed", stored, "f16"),
-            convert,
-            operation("MatMul", "m", 1, 3, transpose_a="false"),
-            result(4, "y"),
-        )
-
     source = network(w=constant("w", exact))
     verdict = check(source, compressed(half))
     assert verdict.exit_code == 0
@@ -254,12 +254,16 @@ def test_weights_in_f16_are_accepted_up_to_their_rounding() -> None:
 
 
 def test_rounding_by_hand() -> None:
-    third = np.array([1 / 3, -1e-7, 0.0], np.float32)
-    stored = third.astype(np.float16).astype(np.float32)
-    assert rounded(third, third) == 0.0
-    assert rounded(third, stored) == pytest.approx(2.0**-12 / 3 / (1 / 3), rel=0.3)
-    assert rounded(third, stored + np.float32(1)) is None
-    assert rounded(np.array([1e6], np.float32), np.array([np.inf], np.float32)) is None
+    """1/3 becomes 1365 / 2^12; 1e-7 becomes 2^-23, which is told relative to 2^-14."""
+    for number, change in ((1 / 3, 2.0**-12), (1e-7, (2.0**-23 - 1e-7) / 2.0**-14)):
+        exact = np.array([number, 0.0, -np.inf, -4.0], "<f4")
+        found = check(network(w=constant("w", exact)), compressed(exact.astype("<f2")))
+        assert found.passed
+        assert found.rounding == pytest.approx(change, rel=1e-3)
+    exact = np.array([0.5, -np.inf, 0.0], "<f4")
+    assert check(network(w=constant("w", exact)), compressed(exact.astype("<f2"))).rounding == 0.0
+    none = np.array([0.5, np.nan], "<f4")
+    assert not check(network(w=constant("w", none)), compressed(none.astype("<f2"))).passed
 
 
 def test_a_file_is_believed_only_where_that_is_said() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.model import Array, Ints, Layer, TypedArray, Unproved
+from irdeconv.proof.model import Array, Ints, Layer, TypedArray, Unproved, need
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
 FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
@@ -50,8 +49,7 @@ class Call(NamedTuple):
 
     def need(self, holds: Any, text: str) -> None:
         """Raise Unproved with the text unless it holds."""
-        if not holds:
-            raise Unproved(f"{self.layer}: {text}")
+        need(holds, f"{self.layer}: {text}")
 
     def word(self, name: str, *words: str) -> str:
         """Return an attribute that is one of some words; "" for false, if there are none."""
@@ -66,13 +64,12 @@ class Call(NamedTuple):
         self.need(fits, f'{name}="{self.said[name]}" is no list of small integers')
         return tuple(map(int, parts))
 
-    def vector(self, given: TypedArray, length: int | None = None, least: int = 0) -> Ints:
+    def vector(self, given: Any, length: int | None = None, least: int = 0) -> Ints:
         """Return the exact integers of a vector, or of a scalar."""
-        x, n = given.array, given.array.size
-        fits = x.ndim <= 1 and least <= n < LONGEST_VECTOR and length in (None, n)
-        fits = fits and given.type in ("i32", "i64")
-        self.need(fits, f"a vector is {given.type} {x.shape}, its length should be {length}")
-        return tuple(map(index, x.reshape(-1).tolist()))
+        found = whole(given)
+        fits = least <= len(found) < LONGEST_VECTOR and length in (None, len(found))
+        self.need(fits, f"a vector of {len(found)} numbers instead of {length or 'more'}")
+        return found
 
     def room(self, shape: Iterable[int]) -> Ints:
         """Return a shape that an array may have."""
@@ -129,6 +126,20 @@ class Call(NamedTuple):
         short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
         self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
         return np.asarray(x, np.float64)
+
+
+def vector(given: Any) -> list[Any]:
+    """Return the integers, known or symbolic, of a vector or scalar."""
+    known = isinstance(given, TypedArray) and given.array.ndim < 2 and given.type in ("i32", "i64")
+    need(known, "a vector of integers is not known")
+    return list(given.array.reshape(-1).tolist())
+
+
+def whole(given: Any) -> Ints:
+    """Return the integers of a vector or scalar; none may be symbolic."""
+    found = vector(given)
+    need(all(hasattr(v, "__index__") for v in found), "a vector depends on open sizes")
+    return tuple(map(int, found))
 
 
 def computed(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:

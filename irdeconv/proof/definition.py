@@ -11,10 +11,14 @@ I input size, O output size, K kernel, S stride, D dilation, g groups, C and M c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from irdeconv.proof.model import Ints, Layer, Unproved
+import numpy as np
+
+from irdeconv.proof.call import FLOATS
+from irdeconv.proof.model import Ints, Layer, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
@@ -56,6 +60,7 @@ _DIALECTS = {
 }
 _ALSO = {"stride": "strides", "dilation": "dilations", "padding_mode": "auto_pad"}
 _ALSO |= {"pre_padding": "pads_begin", "post_padding": "pads_end", "group": "groups"}
+Activation = tuple[str, tuple[float, ...]]  # its type and parameters
 _ACTIVATIONS = {"Relu": "ReLU", "LeakyRelu": "PReLU", "Clip": "Clamp"}
 _ACTIVATIONS |= {name: name for name in ("Tanh", "Sigmoid", "HardSigmoid")}
 
@@ -96,7 +101,7 @@ class LayerDefinition:
     bias: int | None
     output_shape: int | None
     pads: int | None
-    activation: tuple[str, tuple[float, ...]] | None
+    activation: Activation | None
     forward: bool
 
     def window(self, a: int, size: Size, kernel: int, wanted: Size | None) -> tuple[Size, Size]:
@@ -148,8 +153,7 @@ def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
 def _word(layer: Layer, name: str, allowed: str) -> str:
     words = allowed.split()
     value = layer.attributes.get(name, "").strip() or words[0]
-    if value not in words:
-        raise Unproved(f"{layer}: {name} is {value[:40]!r}, not one of {', '.join(words)}")
+    need(value in words, f"{layer}: {name} is {value[:40]!r}, not one of {', '.join(words)}")
     return value
 
 
@@ -227,18 +231,36 @@ def _filter_axes(layer: Layer, n: int) -> list[int]:
     """Return the axes I, O, *X of a filter by its format."""
     named = (layer.attributes.get(f"{name}_format") for name in ("weights", "filter"))
     layout = next(filter(None, named), "XIO")
-    if sorted(layout) != ["I", "O", "X"]:
-        raise Unproved(f"{layer}: the filter's format is {layout[:40]!r}")
+    need(sorted(layout) == ["I", "O", "X"], f"{layer}: the filter's format is {layout[:40]!r}")
     every = layout.replace("X", "X" * n)
     return [every.index("I"), every.index("O"), *(a for a, x in enumerate(every) if x == "X")]
 
 
-def _activation(layer: Layer) -> tuple[str, tuple[float, ...]] | None:
+def _activation(layer: Layer) -> Activation | None:
     name = layer.attributes.get("activation")
     text = layer.attributes.get("activation_params", "").strip()
     if not name:
         return None
-    if name not in _ACTIVATIONS:
-        raise Unproved(f"{layer}: the activation {name[:40]!r} is not known")
+    need(name in _ACTIVATIONS, f"{layer}: the activation {name[:40]!r} is not known")
     numbers = text.split(",") if text and name != "Relu" else []
     return _ACTIVATIONS[name], tuple(map(float, numbers))
+
+
+def activation(layer: Layer, type: str | None, parameters: Sequence[Any]) -> Activation:
+    """Return an activation of a value of some type; its parameters are TypedArrays of one number.
+
+    Numbers of attributes are rounded to the type.
+    """
+    listed = ("min", "max") if layer.type == "Clamp" else ()
+    known = re.fullmatch(OPSET, layer.version) and set(layer.attributes) == set(listed)
+    need(known and not layer.rest, f"{layer} of version {layer.version} is not understood")
+    fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
+    need(fits, f"the parameters of {layer} are no constant scalars")
+    need(all(p.type == type for p in parameters), f"{layer} mixes element types")
+    numbers = [float(layer.attributes[name]) for name in listed]
+    return finish((layer.type, (*numbers, *(float(p.array.reshape(())) for p in parameters))), type)
+
+
+def finish(last: Activation, type: str | None) -> Activation:
+    """Return an activation with its numbers rounded to a type."""
+    return last[0], tuple(np.array(last[1], FLOATS.get(type or "", np.float64)).tolist())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from irdeconv.proof.linear import Fixed, LinearWalk, Misfit, Value
-from irdeconv.proof.model import Layer, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.model import Layer, Obligation, Port, Proof, TypedArray, Unproved, need
 from irdeconv.proof.taps import NONE, Bases, Linear, Term, room
 from irdeconv.proof.weights import Different
 
@@ -139,8 +139,7 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     walk = LinearWalk(ob.lowered, leaves.bases, leaf)
     output = walk.linear(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]
-    if same[0] != same[1]:
-        raise Unproved(f"the value is {same[0]}, the source's is {same[1]}")
+    need(same[0] == same[1], f"the value is {same[0]}, the source's is {same[1]}")
     if 0 in wanted.shape:
         return 0.0
     ranks = {len(b.shape) for b in leaves.bases.all if b.is_data}

@@ -17,18 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
-from irdeconv.proof.call import (
-    ALL,
-    BITS,
-    FLOATS,
-    MOVES,
-    PACKED,
-    RULES,
-    Call,
-    Run,
-    computed,
-    op,
-)
+from irdeconv.proof.call import ALL, BITS, FLOATS, MOVES, PACKED, RULES, Call, Run, computed, op
 from irdeconv.proof.model import Array, Layer, TypedArray, Unproved
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 
@@ -179,19 +168,25 @@ def _regroup(x: Array, apart: Iterable[int], order: Any, shape: Iterable[int]) -
     return x.reshape(tuple(apart)).transpose(tuple(order)).reshape(tuple(shape))
 
 
+def depth_to_space(c: Call, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
+    """Return how DepthToSpace splits a shape, transposes the parts, and merges them."""
+    (n, depth, *space), (b,), k = shape, c.ints("block_size"), len(shape) - 2
+    c.need(k and b >= 1 and depth % b**k == 0, f"{shape} in blocks of {b}")
+    inner, first = depth // b**k, c.word("mode", "blocks_first", "depth_first") == "blocks_first"
+    blocks = [*[b] * k, inner] if first else [inner, *[b] * k]
+    order = [0, k + 1 if first else 1, *(v for a in range(k) for v in (k + 2 + a, a + 2 - first))]
+    return [n, *blocks, *space], order, [n, inner, *(d * b for d in space)]
+
+
 @op("DepthToSpace-1 mode block_size | SpaceToDepth-1 mode block_size")
 def _blocks(c: Call, x: Array) -> Array:
-    (n, depth, *space), (b,), k = x.shape, c.ints("block_size"), x.ndim - 2
-    times, deep = b**k, c.layer.type == "DepthToSpace"
-    fits = b >= 1 and not (depth % times if deep else any(d % b for d in space))
-    c.need(fits and k, f"{x.shape} in blocks of {b}")
-    depth, space = (depth // times, space) if deep else (depth, [d // b for d in space])
-    first = c.word("mode", "blocks_first", "depth_first") == "blocks_first"
-    apart = [n, *[depth] * (not first), *[b] * k, *[depth] * first, *space]
-    order = [0, k + 1 if first else 1, *(v for a in range(k) for v in (k + 2 + a, a + 2 - first))]
-    if deep:
-        return _regroup(x, apart, order, (n, depth, *(d * b for d in space)))
-    return _regroup(x, [apart[i] for i in order], np.argsort(order), (n, depth * times, *space))
+    if c.layer.type == "DepthToSpace":
+        return _regroup(x, *depth_to_space(c, x.shape))
+    (n, depth, *space), (b,) = x.shape, c.ints("block_size")
+    c.need(b >= 1 and not any(d % b for d in space), f"{x.shape} in blocks of {b}")
+    shape = (n, depth * b ** len(space), *(d // b for d in space))
+    apart, order, _ = depth_to_space(c, shape)
+    return _regroup(x, [apart[i] for i in order], np.argsort(order), shape)
 
 
 @op("BatchToSpace-2")

@@ -15,10 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED
-from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define, is_deconvolution
+from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, whole
+from irdeconv.proof.definition import (
+    CONVOLUTIONS,
+    LayerDefinition,
+    activation,
+    define,
+    finish,
+    is_deconvolution,
+)
 from irdeconv.proof.language import evaluate, move, output_type
-from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved
+from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved, need
 from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
 from irdeconv.proof.weights import product
 
@@ -178,7 +185,7 @@ class LinearWalk:
 
     def _sum(self, layer: Layer, given: Sequence[Value]) -> Linear:
         [value] = self._alike(layer, [self.linear(given[0])])
-        axes = _integers(layer, given[1])
+        axes = _known(given[1])
         chosen = sorted({a % max(len(value.shape), 1) for a in axes})
         rank = len(value.shape)
         if len(chosen) < len(axes) or not all(-rank <= a < rank for a in axes):
@@ -192,20 +199,15 @@ class LinearWalk:
         return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
 
     def _activate(self, layer: Layer, given: Sequence[Value]) -> Linear:
-        value = self.linear(given[0])
-        numbers = [float(text) for _, text in sorted(layer.attributes.items(), reverse=True)]
-        for v in given[1:]:
-            if not isinstance(v, Fixed) or (v.given.array.size, v.given.type) != (1, value.type):
-                raise Unproved(f"{layer} has parameters that are no constant scalars")
-            numbers.append(float(v.given.array.reshape(())))
-        return finished(value, layer.type, numbers)
+        value, *others = self.linear(given[0]), *given[1:]
+        numbers = [v.given if isinstance(v, Fixed) else v for v in others]
+        return value._replace(last=(*value.last, activation(layer, value.type, numbers)))
 
     def _convolve(self, layer: Layer, given: Sequence[Value]) -> Linear:
         """Evaluate a convolution or deconvolution of any dialect by its definition."""
         x, w = (self.linear(v) for v in given[:2])
         d = define(layer, len(x.shape))
-        if len(w.shape) != len(d.filter_axes):
-            raise Unproved(f"{layer} has a filter of rank {len(w.shape)}")
+        need(len(w.shape) == len(d.filter_axes), f"{layer} has a filter of rank {len(w.shape)}")
         x, w = (
             x.each(partial(np.transpose, axes=d.data_axes)),
             w.each(partial(np.transpose, axes=d.filter_axes)),
@@ -238,7 +240,7 @@ class LinearWalk:
             shape = [g * m if a == d.data_axes[1] else 1 for a in range(len(whole))]
             bias = self.linear(given[d.bias]).each(lambda a: a.reshape(shape))
             y = added(*self._alike(layer, [y, bias]))
-        return finished(y, *d.activation) if d.activation else y
+        return y._replace(last=(finish(d.activation, y.type),)) if d.activation else y
 
     def _windows(
         self, layer: Layer, given: Sequence[Value], d: LayerDefinition, axes: Sequence[Ints]
@@ -246,15 +248,15 @@ class LinearWalk:
         """Return (begin, O) of every spatial axis, whose (I, K) are given."""
         free = [d.window(a, size, k, None) for a, (size, k) in enumerate(axes)]
         if d.pads is not None:
-            pads = [_integers(layer, given[d.pads + i], len(axes)) for i in range(2)]
+            pads = [_known(given[d.pads + i]) for i in range(2)]
             return [(b + p, o - p - q) for (b, o), p, q in zip(free, *pads, strict=True)]
         if d.output_shape is None:
             return free
         sizes = given[d.output_shape]
         if isinstance(sizes, Linear) and self.choose is not None:
             sizes = self.choose(layer.inputs[d.output_shape], [o for _, o in free])
-        wanted = _integers(layer, sizes, len(axes))
-        return [d.window(a, size, k, wanted[a]) for a, (size, k) in enumerate(axes)]
+        wanted = zip(axes, _known(sizes), strict=True)
+        return [d.window(a, size, k, n) for a, ((size, k), n) in enumerate(wanted)]
 
     def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
         """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
@@ -341,26 +343,14 @@ def _behind(arrays: Sequence[Array], last: float) -> Array:
     return np.append(np.concatenate([a.reshape(-1) for a in arrays]), last)
 
 
-def _integers(layer: Layer, value: Value, count: int | None = None) -> list[int]:
-    """Return a vector of known integers."""
-    if isinstance(value, Linear) or value.given.type not in ("i32", "i64"):
-        raise Unproved(f"{layer} has a vector that is not known")
-    out = [int(v) for v in value.given.array.reshape(-1).tolist()]
-    if count not in (None, len(out)):
-        raise Unproved(f"{layer} has a vector of {len(out)} numbers, not {count}")
-    return out
-
-
-def finished(value: Linear, kind: str, parameters: Sequence[float]) -> Linear:
-    """Return a value behind an activation, whose parameters have the value's type."""
-    rounded = np.array(parameters, FLOATS.get(value.type or "", np.float64)).tolist()
-    return value._replace(last=(*value.last, (kind, tuple(rounded))))
+def _known(value: Value) -> Ints:
+    """Return the integers of a constant vector."""
+    return whole(value.given if isinstance(value, Fixed) else None)
 
 
 def scaled(value: Linear, factor: Array) -> Linear:
     """Return a value times a constant, which is broadcast to it."""
-    if value.last or value.type not in NUMBERS:
-        raise Unproved(f"{value.type} or an activation is multiplied")
+    need(not value.last and value.type in NUMBERS, f"{value.type} or an activation is multiplied")
     return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
 
 

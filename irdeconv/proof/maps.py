@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.model import Array, Layer, Unproved
+from irdeconv.proof.definition import Activation, LayerDefinition
+from irdeconv.proof.model import Array, Layer, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size
 from irdeconv.proof.weights import Part, compare
 
@@ -87,8 +87,7 @@ class View:
 
     `table` has the row of the base that each element comes from, -1 for zero; rows of several
     blocks are counted through. `bias` has a number for each element of the table (with
-    `bias_numbered` that of an element of an input); then comes the `activation`, its name and
-    parameters.
+    `bias_numbered` that of an element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -97,7 +96,7 @@ class View:
     blocks: tuple[KernelSums, ...] | None = None
     bias: Array | None = None
     bias_numbered: bool = False
-    activation: tuple[Any, ...] = ()
+    activation: Activation | None = None
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -127,7 +126,7 @@ class Reference:
     windows: tuple[tuple[Size, Size], ...]
     bias: Array | None = None
     bias_numbered: bool = False
-    activation: tuple[Any, ...] = ()
+    activation: Activation | None = None
 
 
 @dataclass
@@ -199,12 +198,8 @@ class MapComparison:
             found = by_channel(bias, axes)
             right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
             self.agree([found], np.broadcast_to(right, found.shape), "the bias")
-        name, *parameters = self.view.activation or (None,)
-        right_name, *right_parameters = self.wanted.activation or (None,)
-        if name != right_name or len(parameters) != len(right_parameters):
-            raise Unproved(f"the activation is {name}, not {right_name}")
-        if not all(map(_same_parameter, parameters, right_parameters)):
-            raise Unproved(f"the parameters of {name} are {list(map(float, parameters))}")
+        if self.view.activation != self.wanted.activation:
+            raise Unproved(f"its end is {self.view.activation}, not {self.wanted.activation}")
 
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
@@ -338,12 +333,10 @@ class MapComparison:
 
     def agree(self, parts: list[Array], wanted: Array, what: str) -> None:
         """Check that weights add up to the wanted ones, exactly or but for rounding."""
-        if not all(np.isfinite(p).all() for p in (*parts, wanted)):
-            raise Unproved(f"{what} are not all finite")
+        need(all(np.isfinite(p).all() for p in (*parts, wanted)), f"{what} are not all finite")
         if len(parts) == 1 and np.array_equal(parts[0], wanted):
             return
-        if self.wanted.numbered or wanted.dtype.kind != "f":
-            raise Unproved(f"{what} are other ones")
+        need(not self.wanted.numbered and wanted.dtype.kind == "f", f"{what} are other ones")
         one, none = np.ones(1), np.zeros(wanted.shape, int)
         stored = np.float16 if self.halves and len(parts) == 1 else wanted.dtype.type
         low = [Part(p.astype(np.float64), one, none, stored) for p in parts]
@@ -372,12 +365,3 @@ def last(array: Array, places: Sequence[int]) -> Array:
     """Return the elements at places of the last axes."""
     index: Any = (..., *places)
     return np.asarray(array[index])
-
-
-def _same_parameter(a: Any, b: Any) -> bool:
-    """Return whether two parameters are the same; an attribute is rounded to the other's type."""
-    kinds = {p.dtype for p in (a, b) if isinstance(p, np.ndarray)}
-    if len(kinds) == 2:
-        return False
-    a, b = (np.asarray(p, *kinds) for p in (a, b))
-    return bool(a == b)

@@ -18,6 +18,12 @@ class Unproved(Exception):
     """The equality of two values does not follow; the text says where the proof stops."""
 
 
+def need(holds: Any, text: str) -> None:
+    """Raise Unproved with a text unless something holds."""
+    if not holds:
+        raise Unproved(text)
+
+
 class Port(NamedTuple):
     """Output `port` (counted from 0) of layer `layer` (its place in the model)."""
 

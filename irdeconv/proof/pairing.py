@@ -101,21 +101,6 @@ def check(
     return _Pairing(source, lowered, fact, provers).verdict()
 
 
-def rounded(exact: Array, stored: Array) -> float | None:
-    """Return the largest change, relative to a number or to 2^-14 where that is larger (the least
-    normal number of f16), if all of `stored` is `exact` rounded to f16; None otherwise.
-
-    0.0 where all are equal. What becomes infinite is not rounded.
-    """
-    if np.array_equal(exact, stored):
-        return 0.0
-    with np.errstate(over="ignore"):
-        near = exact.astype(np.float16).astype(exact.dtype)
-    if exact.shape != stored.shape or not (np.isfinite(near) & (stored == near)).all():
-        return None
-    return float((np.abs(near - exact) / np.maximum(np.abs(exact), 2.0**-14)).max(initial=0))
-
-
 def _pure(layer: Layer) -> bool:
     """Whether a layer computes the same of the same inputs, as OpenVINO's own do but these."""
     known = layer.version.startswith("opset") and layer.type not in _IMPURE
@@ -279,8 +264,8 @@ class _Pairing:
         for i in self._halves.get(_half(data.array), ()):
             exact = self._source.layers[i].elements
             assert exact is not None
-            change = rounded(exact.array, data.array.astype(exact.array.dtype))
-            if exact.type == layer.attributes.get("destination_type") and change is not None:
+            change = _change(exact.array, data.array)
+            if exact.type == layer.attributes.get("destination_type") and np.isfinite(change):
                 self._rounding = max(self._rounding, change)
                 return [i]
         return []
@@ -335,6 +320,16 @@ class _Pairing:
 def _half(array: Array) -> Hashable:
     with np.errstate(over="ignore"):
         return array.shape, hashlib.sha256(array.astype("<f2").tobytes()).digest()
+
+
+def _change(exact: Array, half: Array) -> float:
+    """Return the largest change, relative to a number or to the least normal one of f16 (2^-14).
+
+    `half` is `exact` rounded to f16; the change is infinite where only `half` is.
+    """
+    moved = exact != half
+    a, b = exact[moved].astype(np.float64), half[moved]
+    return float((abs(a - b) / np.maximum(abs(a), 2.0**-14)).max(initial=0))
 
 
 def _difference(a: Layer, b: Layer) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from lxml import etree
 
 from irdeconv.proof.language import ATTRIBUTES
-from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved
+from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
 
 Element = Any  # of lxml
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
@@ -63,8 +63,7 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     except (OSError, ValueError, etree.XMLSyntaxError) as e:
         raise Unproved(f"{xml}: {e}") from None
     version = _number(root, "version")
-    if root.tag != "net" or version not in (10, 11):
-        raise Unproved(f"{xml}: it is no <net> of version 10 or 11")
+    need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
     layers = _named(_LayerFile(root, blob).layers, version == 10)
     parameters, results = (
         tuple(i for i, y in enumerate(layers) if y.type == t) for t in ("Parameter", "Result")

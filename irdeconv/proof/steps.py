@@ -6,7 +6,6 @@ Each function takes the case of the sizes, the layer, and its inputs.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,10 +14,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import LARGEST_ARRAY
-from irdeconv.proof.definition import OPSET, define, ints
+from irdeconv.proof.call import LARGEST_ARRAY, vector, whole
+from irdeconv.proof.definition import activation, define, ints
 from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_channel, last
-from irdeconv.proof.model import Array, Layer, TypedArray
+from irdeconv.proof.model import Array, Layer, TypedArray, need
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge
 from irdeconv.proof.views import (
@@ -27,7 +26,6 @@ from irdeconv.proof.views import (
     canonical,
     clipped,
     elements,
-    need,
     padded,
     rebuilt,
     regrouped,
@@ -36,8 +34,6 @@ from irdeconv.proof.views import (
     spread,
     taken,
     unsqueezed,
-    vector,
-    whole,
     zero_shape,
     zero_view,
 )
@@ -60,12 +56,16 @@ def _insert(case: Case, layer: Layer, x: View) -> View:
     strides, trailing = ints(layer, "strides", n), layer.attributes.get("trailing", "false")
     need(min(strides) >= 1 and trailing in ("true", "false"), f"{layer} is not understood")
     for a, s in enumerate(strides, 2):
-        size = x.axes[a].length
-        x = taken(unsqueezed(x, [a + 1]), a + 1, np.arange(s))
-        x = regrouped(case, x, [*x.shape[:a], size * s, *x.shape[a + 2 :]])
-        cut = 0 if trailing == "true" or not size > 0 else 1 - s
-        x = padded(case, x, {a: (0, cut)})
+        cut = 0 if trailing == "true" or not x.axes[a].length > 0 else 1 - s
+        x = padded(case, _each(case, x, a, np.arange(s)), {a: (0, cut)})
     return x
+
+
+def _each(case: Case, x: View, a: int, places: Array) -> View:
+    """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
+    shape = x.shape
+    x = taken(unsqueezed(x, [a + 1]), a + 1, places)
+    return regrouped(case, x, [*shape[:a], shape[a] * places.size, *shape[a + 1 :]])
 
 
 def _slice(
@@ -126,19 +126,10 @@ def _squeeze(case: Case, layer: Layer, x: View, places: Any) -> View:
 
 
 def _depth_to_space(case: Case, layer: Layer, x: View) -> View:
-    (b,), mode = ints(layer, "block_size", 1, None), layer.attributes.get("mode")
-    n, c, *space = x.shape
-    k, first = len(space), mode == "blocks_first"
-    fits = mode in ("blocks_first", "depth_first") and 1 <= b <= LARGEST_ARRAY
-    need(fits, f"{layer}: {mode} of {b}")
-    need(type(c) is int and k and c % b**k == 0, f"{layer}: {c} channels")
-    inner = c // b**k
-    blocks = [*[b] * k, inner] if first else [inner, *[b] * k]
-    x = regrouped(case, x, [n, *blocks, *space])
-    at, channel = (1, 1 + k) if first else (2, 1)
-    order = [0, channel, *(v for a in range(k) for v in (2 + k + a, at + a))]
-    x = replace(x, axes=tuple(x.axes[a] for a in order))
-    return regrouped(case, x, [n, inner, *(v * b for v in space)])
+    need(type(x.shape[1]) is int, f"{layer}: {x.shape[1]} channels")
+    apart, order, shape = language.depth_to_space(language.listed_call(layer)[0], x.shape)
+    x = regrouped(case, x, apart)
+    return regrouped(case, replace(x, axes=tuple(x.axes[a] for a in order)), shape)
 
 
 def _concat(case: Case, layer: Layer, *parts: Any) -> View:
@@ -228,8 +219,7 @@ def _interpolate(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
         if not case.implies(MOST_RESIZED - 1 - size * f):
             raise SizesTooLarge(f"{layer}: {size * f} elements may be too many for f32")
         if f > 1:
-            x = taken(unsqueezed(x, [a + 1]), a + 1, np.zeros(f, np.int64))
-            x = regrouped(case, x, [*x.shape[:a], size * f, *x.shape[a + 2 :]])
+            x = _each(case, x, a, np.zeros(f, np.int64))
     return x
 
 
@@ -274,16 +264,8 @@ def _same_type(case: Case, layer: Layer, x: View) -> View:
 
 
 def _activation(case: Case, layer: Layer, x: Any, *parameters: Any) -> Any:
-    listed = ("min", "max") if layer.type == "Clamp" else ()
-    known = re.fullmatch(OPSET, layer.version) and set(layer.attributes) == set(listed)
-    need(known and not layer.rest, f"{layer} of version {layer.version} is not understood")
     need(not x.activation, f"{layer} is a second activation")
-    need(all(p.type == x.type for p in parameters), f"{layer} mixes element types")
-    fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
-    need(fits, f"the parameters of {layer} are no constant scalars")
-    numbers = [float(layer.attributes[name]) for name in listed]
-    scalars = [p.array.reshape(()) for p in parameters]
-    return replace(x, activation=(layer.type, *numbers, *scalars))
+    return replace(x, activation=activation(layer, x.type, parameters))
 
 
 def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:

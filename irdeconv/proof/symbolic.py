@@ -17,10 +17,20 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES, RULES
-from irdeconv.proof.definition import define, is_deconvolution
+from irdeconv.proof.call import MOVES, RULES, vector
+from irdeconv.proof.definition import define, finish, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
-from irdeconv.proof.model import Array, Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.model import (
+    Array,
+    Layer,
+    Model,
+    Obligation,
+    Port,
+    Proof,
+    TypedArray,
+    Unproved,
+    need,
+)
 from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, every_case
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
@@ -31,9 +41,7 @@ from irdeconv.proof.views import (
     data_view,
     elements,
     moved,
-    need,
     numbers,
-    vector,
 )
 
 MOST_LAYERS = 5000
@@ -67,8 +75,7 @@ def _proof(ob: Obligation, largest: int) -> Proof:
             raise Unproved(f"what is computed does not fit together: {e}") from None
 
     cases = every_case(show, largest)
-    if not found:
-        raise Unproved("the source layer has no output at any size")
+    need(found, "the source layer has no output at any size")
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
     sizes = f"every size (up to {largest:,} per axis)" if is_open else f"the size {list(data)}"
@@ -110,8 +117,7 @@ def region(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> l
         if port.layer in found or (leaf(port) is not None and not is_constant(model, port)):
             continue
         found.add(port.layer)
-        if len(found) > MOST_LAYERS:
-            raise Unproved(f"what was rewritten has more than {MOST_LAYERS} layers")
+        need(len(found) <= MOST_LAYERS, f"what was rewritten has more than {MOST_LAYERS} layers")
         stack += model.of(port).inputs
     return sorted(found)
 
@@ -272,7 +278,7 @@ class RegionWalk:
             windows.append((begin, out))
         given = None if d.bias is None else others[d.bias - 1]
         bias = None if given is None else elements(given).reshape(-1)
-        last = (d.activation[0], *d.activation[1]) if d.activation else ()
+        last = finish(d.activation, data.type) if d.activation else None
         ends = (bias, isinstance(given, Numbers), last)
         found = (weights, isinstance(filter, Numbers), tuple(windows), *ends)
         return Reference(layer, d, data.type, data.shape, *found)

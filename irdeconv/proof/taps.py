@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.call import LARGEST_ARRAY
-from irdeconv.proof.model import Array, Ints, TypedArray, Unproved
+from irdeconv.proof.definition import Activation
+from irdeconv.proof.model import Array, Ints, TypedArray, Unproved, need
 from irdeconv.proof.weights import Part, compare, product
 
 MOST_TAPS, MOST_GROUPS = 2**22, 2**19
@@ -43,7 +44,7 @@ class Linear(NamedTuple):
 
     type: str | None
     terms: tuple[Term, ...]
-    last: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    last: tuple[Activation, ...] = ()
 
     @property
     def shape(self) -> Ints:
@@ -115,8 +116,7 @@ class Column(NamedTuple):
 def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
     """Return the number of elements; Unproved where there are too many."""
     size = math.prod(shape)
-    if not 0 <= size <= most:
-        raise Unproved(f"{size} {what} are more than the proof by elements takes on")
+    need(0 <= size <= most, f"{size} {what} are more than the proof by elements takes on")
     return size
 
 
@@ -176,8 +176,7 @@ class Bases:
         place = np.where(owner < 0, NONE, place)
         for b in present(owner):
             base, here = self.all[b], owner == b
-            if base.block is not None:
-                raise Unproved("a convolution of a convolution is not followed")
+            need(base.block is None, "a convolution of a convolution is not followed")
             if base.is_data:
                 channel[here], place[here] = row[here], place[here] + base.start
                 continue
@@ -215,8 +214,7 @@ class Bases:
         for x, w in itertools.product(block.data.terms, block.filter.terms):
             slots, channel, scale, seen = self._channels(x, n, g, k)
             place, _, factor, symbol = self.atoms(w, g, m, k, at.shape[1])
-            if (place >= 0).any():
-                raise Unproved("data is multiplied by data")
+            need(not (place >= 0).any(), "data is multiplied by data")
             taps = len(seen) * at.shape[1]
             self.held = room((1, self.held + n * len(at) * taps + 2 * g * m * self.channels * taps))
             kept = np.flatnonzero(slots >= 0)

@@ -13,8 +13,8 @@ from irdeconv.proof import language
 from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.maps import Axis, View
-from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved
-from irdeconv.proof.sizes import Case, Expr, Size
+from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved, need
+from irdeconv.proof.sizes import Case, Size
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,6 @@ class Zeros:
 
     type: str | None
     shape: tuple[Size, ...]
-
-
-def need(holds: Any, text: str) -> None:
-    """Raise Unproved with a text unless something holds."""
-    if not holds:
-        raise Unproved(text)
-
-
-def vector(value: Any) -> list[Size]:
-    """Return a vector of integers, known or symbolic."""
-    known = isinstance(value, TypedArray) and value.array.ndim < 2 and value.type in ("i32", "i64")
-    need(known, "a vector of sizes is not known")
-    return list(value.array.reshape(-1).tolist())
-
-
-def whole(value: Any) -> list[int]:
-    """Return a vector of known integers."""
-    found = vector(value)
-    need(not any(isinstance(v, Expr) for v in found), "a vector depends on open sizes")
-    return found
 
 
 def elements(value: Any) -> Array:
