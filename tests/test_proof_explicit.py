@@ -62,20 +62,23 @@ def test_a_filter_that_is_an_input() -> None:
         prove(obliged(source(None), (region, output), DATA, *shapes))
 
 
-def open_axes(low: int, high: int | None) -> Obligation:
+def open_axes(*sizes: int | tuple[int, int | None]) -> Obligation:
     w = weights(2, 3, 4, 4)
     r = Region()
     x = r.parameter("x")
     y = r.add("ZeroInsertion", x, version="irdeconv_1", strides=(2, 2))
     y = r.add("Convolution", y, np.flip(w, (2, 3)).swapaxes(0, 1), **ONES | PADS)
-    return obliged(source(w), (r, y), (2, (2, 2), (low, high), 4))
+    return obliged(source(w), (r, y), (2, (2, 2), *sizes))
 
 
 def test_open_sizes_are_walked_and_named() -> None:
-    proof = prove(open_axes(0, None))
+    proof = prove(open_axes((0, None), 4))
     assert not proof.every
-    assert proof.sizes == "the open sizes [1, 2, 3, 5, 8, 9] only"
-    assert prove(open_axes(6, 7)).sizes == "the open sizes [6, 7] only"
+    assert proof.sizes == "the open sizes 1, 2, 3, 5, 8, 9 only"
+    assert prove(open_axes((6, 7), 4)).sizes == "the open sizes 6, 7 only"
+    # Of several axes the pairs are named, not each for itself.
+    proof = prove(open_axes((0, None), (0, None)))
+    assert proof.sizes == "the open sizes 1x1, 2x2, 3x3, 5x5, 8x8, 9x8, 8x9 only"
 
 
 def test_channels_that_are_open_are_those_of_the_filter() -> None:

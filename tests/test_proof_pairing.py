@@ -131,12 +131,15 @@ def test_any_difference_is_a_problem(case: str) -> None:
         assert pair[0] is lowered or message in "\n".join(said(verdict))
 
 
-def test_operations_that_draw_numbers_are_no_two_of_one() -> None:
+@pytest.mark.parametrize(
+    ("type", "version"), [("RandomUniform", "opset8"), ("Dice", "mine"), ("Dice", "opset_of_mine")]
+)
+def test_operations_that_may_draw_numbers_are_no_two_of_one(type: str, version: str) -> None:
     def drawing(second: int) -> Model:
         return model(
             parameter(),
-            operation("RandomUniform", "a", 0),
-            operation("RandomUniform", "b", 0),
+            replace(operation(type, "a", 0), version=version),
+            replace(operation(type, "b", 0), version=version),
             operation("Subtract", "s", 1, second),
             result(3),
         )

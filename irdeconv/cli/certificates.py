@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from irdeconv.proving import Given
     from irdeconv.verify.proof.certified import Certificates
 
-SOME_SIZES = 7  # exit code: equal, but not for every size
+SOME_SIZES = 7  # exit code: equal, but not for every size, or only if what is assumed is so
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 
@@ -96,7 +96,8 @@ def finish_rewriting(
     """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
 
     `prove` makes certificates of the model as it is read back, `show` writes the report. Returns
-    0 where all layers are proved for every size, 7 for some sizes, 1 where one is not proved.
+    0 where all layers are proved for every size, 7 for some sizes or where anything is assumed,
+    1 where one is not proved.
     """
     from irdeconv.text import dump
 
@@ -128,4 +129,4 @@ def proof_code(made: Certificates) -> int:
     differs = made.probe is not None and made.probe["differs"]
     if differs or not all(c.proved for c in made):
         return 1
-    return 0 if all(made) else SOME_SIZES
+    return 0 if all(made) and not made.assumed else SOME_SIZES

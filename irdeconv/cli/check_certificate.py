@@ -7,7 +7,8 @@ be of these files. With --probe both are also evaluated modulo random primes on 
 ONNX models are compared as they are, node for node. With --smt z3 proves every layer as well, by
 formulas that --smt-write writes for any solver.
 Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: equal for
-some sizes only, which are listed. 1: anything is not proved, or there is nothing to prove.
+some sizes only, which are listed, or only if what is assumed of operations that irdeconv does not
+know is so. 1: anything is not proved, or there is nothing to prove.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
-    """Return 0 for every size, 7 for some, 1 for no; what a probe cannot tell is no difference."""
+    """Return 0 for every size, 7 for some or on assumptions, 1 for no.
+
+    What a probe cannot tell is no difference.
+    """
     if not report.equal or (probed is not None and probed.differs):
         return 1
     return 0 if report.passed else SOME_SIZES
@@ -150,7 +154,9 @@ def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
 
 
 def _some_sizes(report: CheckReport) -> str:
-    few = next(r for r in report.layers if not r.every)
+    few = next((r for r in report.layers if not r.every), None)
+    if few is None:
+        return "proved only if what is assumed is so, which the file alone says"
     which = f'"{few.layer}" is proved for some sizes only'
     return f"NOT proved for every size: {which}; --sizes NAME=DIMS asks for exact ones"
 

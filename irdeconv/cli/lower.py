@@ -7,7 +7,7 @@ its source, in the file that -o has written.
 In an ONNX model only the ConvTranspose nodes are replaced, by standard operations of its operation
 set (11 or later); -o names the new .onnx, or an .xml for the lowered IR of the model.
 Exit code 4 where a deconvolution stays, 1 where one is not proved, 7 where one is for some sizes
-only.
+only, or only if what is assumed is so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The `irdeconv` command: find the verb, parse its options, turn exceptions into exit codes.
 
 Exit codes: 0 yes, 1 the answer is no, 2 usage, 3 the model cannot be read, 4 unsupported, 5 a
-limit, 6 input or output, 7 yes, but for some sizes only, 70 a bug of irdeconv, 130 interrupted.
+limit, 6 input or output, 7 yes, but for some sizes only or if what is assumed is so, 70 a bug of
+irdeconv, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _usage() -> str:
         "       irdeconv --version\n\n"
         "Verbs:\n" + "\n".join(rows) + "\n\n"
         "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit, "
-        "6 input/output, 7 for some sizes only, 70 bug, 130 interrupted."
+        "6 input/output, 7 yes in part, 70 bug, 130 interrupted."
     )
 
 

@@ -5,7 +5,7 @@ enlarged by repetition; with --only upsample also a resize alone. What is none o
 stays, with the reason. With -o the raised IR is written as .xml and .bin. With --format ir the
 raised graph is printed in its text form, and the report goes to stderr. With --certify every raised
 layer is proved equal to what it replaces; exit code 1 where one is not, 7 where one is for some
-sizes only.
+sizes only, or only if what is assumed is so.
 """
 
 from __future__ import annotations

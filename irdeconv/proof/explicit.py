@@ -90,7 +90,7 @@ def prove(ob: Obligation) -> Proof:
     """
     plans = [(n, -1, i) for i, n in enumerate(SIZES)] + [(SIZES[-1], i, 0) for i in range(6)]
     fixed: dict[tuple[Port, int], int] = {}
-    sizes: set[int] = set()
+    sizes: dict[tuple[int, ...], None] = {}
     failure, lines, worst = Unproved("no size was walked"), [], 0.0
     for plan in plans:
         leaves, wanted = _source(ob, fixed, plan)
@@ -98,14 +98,16 @@ def prove(ob: Obligation) -> Proof:
             failure = wanted  # the source does not allow these sizes
         else:
             worst = max(worst, _compared(ob, leaves, wanted))
-            sizes |= {*leaves.chosen, *leaves.asked}
+            sizes[*leaves.chosen, *leaves.asked] = None
             lines.append(f"{list(wanted.shape)}: {leaves.bases.equations} equations of weights")
         if not leaves.chosen + leaves.asked or -1 < plan[1] >= len(leaves.chosen) - 1:
             break
     if not lines:
         raise failure
-    text = f"the open sizes {sorted(sizes)} only" if sizes else "its sizes, which are fixed"
-    return Proof("element by element", text, not sizes, tuple(lines), worst)
+    is_open = any(sizes)
+    listed = ", ".join("x".join(map(str, row)) for row in sizes)
+    text = f"the open sizes {listed} only" if is_open else "its sizes, which are fixed"
+    return Proof("element by element", text, not is_open, tuple(lines), worst)
 
 
 def _source(

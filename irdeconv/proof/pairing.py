@@ -103,8 +103,8 @@ def check(
 
 def _pure(layer: Layer) -> bool:
     """Whether a layer computes the same of the same inputs, as OpenVINO's own do but these."""
-    known = layer.version.startswith("opset") and layer.type not in _IMPURE
-    return known and (layer.type == "Const" or not layer.rest)
+    known = re.fullmatch("opset[0-9]+", layer.version) and layer.type not in _IMPURE
+    return bool(known) and (layer.type == "Const" or not layer.rest)
 
 
 class _Pairing:

@@ -53,8 +53,9 @@ def check_certificate(
     """Prove every rewritten layer equal to the original, and all others to be unchanged.
 
     The report is true where at least one layer was rewritten and everything is proved for every
-    size that `model` allows; `equal` also where some layer is for some sizes only. `sizes` asks for
-    other shapes of inputs, such as exact ones. With `certificates` (or the file that `lower
+    size that `model` allows; `equal` also where some layer is for some sizes only, or only if what
+    is `assumed` is so: what a file declares of operations that nobody knows. `sizes` asks for other
+    shapes of inputs, such as exact ones. With `certificates` (or the file that `lower
     --certify` wrote) there must be exactly one for each rewritten layer, and all must state what
     the two models contain, and the hashes of their files. `probe` evaluates both sides instead of
     proving: modulo random primes, at random points that `seed` repeats; without one they are fresh.

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 CERTIFICATE_SCHEMA = "irdeconv/certificate/2"
 LONGEST_VALUE = 80  # characters of a value in a message
+IF_ASSUMED = " if what is assumed is so"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,8 +73,8 @@ class Certificate:
         return self.holds_for is not None
 
     def __bool__(self) -> bool:
-        """Whether the layer is proved for every size."""
-        return self.proved and self.every
+        """Whether the layer is proved for every size, and nothing is taken for granted."""
+        return self.proved and self.every and not self.assumed
 
     def __repr__(self) -> str:
         return f"<Certificate {str(self).splitlines()[0]}>"
@@ -83,6 +84,7 @@ class Certificate:
             return f"NOT proved {self.layer}: {self.reason}"
         nodes = ", ".join(n["type"] for n in self.nodes)
         title = "proved" if self.every else "NOT proved for every size"
+        title += IF_ASSUMED if self.assumed else ""
         first = f"{title} {self.layer}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
         return "\n".join([first, *remarks(self)])
 

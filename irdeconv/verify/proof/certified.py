@@ -10,6 +10,7 @@ from typing import Any, overload
 from irdeconv.markup import html_table
 from irdeconv.plural import count
 from irdeconv.verify.proof.certificate import (
+    IF_ASSUMED,
     Certificate,
     remarks,
     require_schema,
@@ -57,8 +58,8 @@ class Certificates(Sequence[Certificate]):
 
     @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten and every such layer is proved for every size."""
-        return bool(self.all) and all(self.all)
+        """Whether a layer was rewritten, all are proved for every size, and nothing is assumed."""
+        return bool(self.all) and all(self.all) and not self.assumed
 
     def __bool__(self) -> bool:
         return self.passed
@@ -80,9 +81,10 @@ class Certificates(Sequence[Certificate]):
         """One line: how many layers are proved."""
         if not self.all:
             return "no layer was rewritten, nothing is proved"
-        few = sum(c.proved and not c for c in self.all)
+        few = sum(c.proved and not c.every for c in self.all)
         some = f", {few} for some sizes only" if few else ""
-        return f"{sum(c.proved for c in self.all)} of {count(len(self.all), 'layer')} proved{some}"
+        done, given = sum(c.proved for c in self.all), IF_ASSUMED if self.assumed else ""
+        return f"{done} of {count(len(self.all), 'layer')} proved{some}{given if done else ''}"
 
     @property
     def remarks(self) -> list[str]:

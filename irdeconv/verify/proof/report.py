@@ -8,7 +8,7 @@ from typing import Any
 from irdeconv.errors import Diagnostic
 from irdeconv.markup import html_table
 from irdeconv.plural import count
-from irdeconv.verify.proof.certificate import remarks, whole_remarks
+from irdeconv.verify.proof.certificate import IF_ASSUMED, remarks, whole_remarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class LayerCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the layer was proved equal for every size."""
-        return self.reason is None and self.every
+        """Whether the layer was proved equal for every size, and nothing was taken for granted."""
+        return self.reason is None and self.every and not self.assumed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -58,7 +58,7 @@ class LayerCheck:
     def __str__(self) -> str:
         if self.reason is not None:
             return f"{'not ' if self.unclear else 'FAIL'} {self.layer}: {self.reason}"
-        title = "ok  " if self.every else "part"
+        title = "ok  " if self.passed else "part"
         first = f"{title} {self.layer}: {self.type} = {self.form} for {self.proved}"
         return "\n".join([first, *remarks(self)])
 
@@ -88,15 +88,21 @@ class CheckReport:
 
     @property
     def equal(self) -> bool:
-        """Whether a layer was rewritten and all are equal, be it for some sizes only."""
+        """Whether a layer was rewritten and all are equal, be it for some sizes only.
+
+        What is assumed has to be so.
+        """
         return (
             bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
         )
 
     @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten, all are proved for every size, all others are the same."""
-        return self.equal and all(self.layers)
+        """Whether a layer was rewritten, all are proved for every size, all others are the same.
+
+        Nothing is assumed.
+        """
+        return self.equal and all(self.layers) and not self.assumed
 
     @property
     def differs(self) -> bool:
@@ -141,6 +147,7 @@ class CheckReport:
         for r in self.layers:
             done, few = done + (r.reason is None), few + (r.reason is None and not r.every)
         some = f", {few} for some sizes only" if few else ""
+        some += IF_ASSUMED if done and self.assumed else ""
         others = count(self.others, "other")
         return f"{done} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
