@@ -269,7 +269,7 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each value fits, all of them together may not."""
     w = weights(2, 3, 4, 4)
     monkeypatch.setattr("irdeconv.proof.linear.MOST_HELD", 1000)
-    with pytest.raises(Unproved, match="are more than the proof by elements takes on"):
+    with pytest.raises(Unproved, match="are more than the proof takes on"):
         prove(obliged(source(w), lowered(w)))
 
 

@@ -15,7 +15,8 @@ LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
 FLOATS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.float32}
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8}
 PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
-REFUSED = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError)  # by NumPy
+# What does not fit is refused by Python or NumPy.
+REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 ALL = range(LONGEST_VECTOR)
 Run = Callable[..., Any]
 # For each type, for each opset from which on it holds: what computes it; which ports carry what is
@@ -74,8 +75,9 @@ class Call(NamedTuple):
     def room(self, shape: Iterable[int]) -> Ints:
         """Return a shape that an array may have."""
         shape = tuple(shape)
-        small = len(shape) <= HIGHEST_RANK and math.prod(max(d, 1) for d in shape) <= LARGEST_ARRAY
-        self.need(small and min(shape, default=0) >= 0, f"no result of shape {shape}")
+        fits = len(shape) <= HIGHEST_RANK and min(shape, default=0) >= 0
+        self.need(fits, f"no result of shape {shape}")
+        room((max(d, 1) for d in shape), what=f"elements of {self.layer}, in the shape {shape},")
         return shape
 
     def together(self, *x: Array) -> None:
@@ -86,11 +88,8 @@ class Call(NamedTuple):
 
     def pick(self, x: Array, axis: int, at: Array) -> Array:
         """Return the elements at some places of an axis; outside of it there is nothing."""
-        kept = (at >= 0) & (at < x.shape[axis])
-        shape = self.room((*x.shape[:axis], at.size, *x.shape[axis + 1 :]))
-        out = np.full(shape, self.nothing, x.dtype)
-        out[(slice(None),) * axis + (kept,)] = x.take(at[kept], axis)
-        return out
+        self.room((*x.shape[:axis], at.size, *x.shape[axis + 1 :]))
+        return pick(x, axis, at, self.nothing)
 
     def inside(self, at: TypedArray, sizes: Any, wraps: bool) -> Array:
         """Return indices counted from 0; negative ones count from the end, where that is so."""
@@ -140,6 +139,21 @@ def whole(given: Any) -> Ints:
     found = vector(given)
     need(all(hasattr(v, "__index__") for v in found), "a vector depends on open sizes")
     return tuple(map(int, found))
+
+
+def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
+    """Return the number of elements; Unproved where there are too many."""
+    size = math.prod(shape)
+    need(0 <= size <= most, f"{size} {what} are more than the proof takes on")
+    return size
+
+
+def pick(x: Array, axis: int, at: Array, nothing: int) -> Array:
+    """Return the elements at some places of an axis, `nothing` for those outside of it."""
+    kept = (at >= 0) & (at < x.shape[axis])
+    out = np.full((*x.shape[:axis], at.size, *x.shape[axis + 1 :]), nothing, x.dtype)
+    out[(slice(None),) * axis + (kept,)] = x.take(at[kept], axis)
+    return out
 
 
 def computed(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:

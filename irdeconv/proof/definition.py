@@ -22,7 +22,7 @@ from irdeconv.proof.model import Ints, Layer, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
-OPSET = "opset([1-9]|1[0-6])"
+OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
 
 
 class Dialect(NamedTuple):
@@ -39,8 +39,8 @@ class Dialect(NamedTuple):
     modes: str = "explicit valid same_upper same_lower"
 
 
-_OPSET = "strides dilations pads_begin pads_end auto_pad"
-_ONEDNN = f"{_OPSET} output_padding groups data_format filter_format weights_format"
+CONVOLUTION_SAYS = "strides dilations pads_begin pads_end auto_pad"
+_ONEDNN = f"{CONVOLUTION_SAYS} output_padding groups data_format filter_format weights_format"
 _ONNX = "strides dilations pads auto_pad output_padding output_shape group kernel_shape"
 _RT = "stride dilation padding pre_padding post_padding padding_mode groups kernel_size output_maps"
 _ROUNDED = "EXPLICIT_ROUND_DOWN EXPLICIT_ROUND_UP CAFFE_ROUND_DOWN CAFFE_ROUND_UP"
@@ -48,8 +48,8 @@ _SAME = "SAME_UPPER SAME_LOWER"
 _ACTIVE = f"{_ONNX} activation activation_params"
 _BACK, _CONV_T = "ConvolutionBackpropData GroupConvolutionBackpropData", "ConvTranspose"
 _DIALECTS = {
-    "convolution": Dialect("", "", _OPSET, "input"),
-    "opset": Dialect(_BACK, OPSET, f"{_OPSET} output_padding"),
+    "convolution": Dialect("", "", CONVOLUTION_SAYS, "input"),
+    "opset": Dialect(_BACK, OPSET, f"{CONVOLUTION_SAYS} output_padding"),
     "onednn": Dialect(_CONV_T, "onednn_graph_1", _ONEDNN, "kernel", f"none valid {_SAME.lower()}"),
     "onnx": Dialect(_CONV_T, "onnx_opset(1|11|22)", _ONNX, "input", f"NOTSET VALID {_SAME}"),
     "nhwc": Dialect(

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from irdeconv.proof.call import room
 from irdeconv.proof.linear import Fixed, LinearWalk, Misfit, Value
 from irdeconv.proof.model import Layer, Obligation, Port, Proof, TypedArray, Unproved, need
-from irdeconv.proof.taps import NONE, Bases, Linear, Term, room
+from irdeconv.proof.taps import NONE, Bases, Linear, Term
 from irdeconv.proof.weights import Different
 
 SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)

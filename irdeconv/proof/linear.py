@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, whole
+from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, room, whole
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
     LayerDefinition,
@@ -26,7 +26,7 @@ from irdeconv.proof.definition import (
 )
 from irdeconv.proof.language import evaluate, move, output_type
 from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved, need
-from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term, room
+from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term
 from irdeconv.proof.weights import product
 
 MOST_SUMMED, MOST_HELD, MOST_LAYERS, MOST_TERMS = 4096, 2**27, 5000, 256

@@ -149,7 +149,7 @@ class MapComparison:
         shape = [sizes[order.index(a)] for a in range(len(order))]
         if view.blocks is None or len(view.axes) != len(order):
             raise Unproved("no convolution was found, or the rank is another one")
-        if not all(map(self.equal, view.shape, shape)):
+        if not all(self.case.is_zero(a - b) for a, b in zip(view.shape, shape, strict=True)):
             raise Unproved(f"the output is {list(view.shape)}, not {shape}")
         axes = [view.axes[a] for a in order]
         self.batch(axes[0], sizes[0])
@@ -173,15 +173,10 @@ class MapComparison:
             return "zero-insertion"
         return "gemm" if set(blocks[0].weights.shape[3:]) == {1} else "stacked"
 
-    def equal(self, a: Size, b: Size) -> bool:
-        """Return whether two sizes are the same in the whole case."""
-        gap = a - b
-        return bool(gap == 0) if not isinstance(gap, Expr) else self.case.is_zero(gap)
-
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
         n = self.case.free("n")
-        plain = axis.coordinate == 0 and axis.radix == 1 and self.equal(axis.shift, 0)
+        plain = axis.coordinate == 0 and axis.radix == 1 and self.case.is_zero(axis.shift)
         if not plain or not all(self.case.implies(e, (n, size - 1 - n)) for e in axis.inside(n)):
             raise Unproved("the batch is not kept as it is")
 
@@ -244,7 +239,7 @@ class MapComparison:
             if self.case.excludes(there):
                 continue
             stands[at] = WRONG
-            k = next((k for k in range(kernel) if self.equal(reach, k * D)), None)
+            k = next((k for k in range(kernel) if self.case.is_zero(reach - k * D)), None)
             given = [o, size - 1 - o, i, data - 1 - i]
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ

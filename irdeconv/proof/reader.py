@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
+from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET
 from irdeconv.proof.language import ATTRIBUTES
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
 
@@ -23,9 +24,7 @@ _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
-_OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
-_CONVOLUTION = {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}
-_READ = {**ATTRIBUTES, "Convolution": _CONVOLUTION, "GroupConvolution": _CONVOLUTION}
+_READ = {**ATTRIBUTES, **{t: {*CONVOLUTION_SAYS.split()} for t in CONVOLUTIONS}}
 # Inputs that take integers of any type.
 _VECTORS = {"Pad": (1, 2), "Slice": (1, 2, 3, 4), "StridedSlice": (1, 2, 3), "Gather": (1, 2)}
 _VECTORS |= {"VariadicSplit": (1, 2)} | dict.fromkeys(
@@ -260,7 +259,7 @@ class _LayerFile:
             tidy |= {k: v for k, v in attributes.items() if k == "variable_id"}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
-            known = _READ.get(kind) if re.fullmatch(_OPSET, version) else None
+            known = _READ.get(kind) if re.fullmatch(OPSET, version) else None
             keys = [k for k in keys if known is None or k in known]  # it does not look at others
             attributes = {k: tidy[k] for k in keys}
         inputs = tuple(Port(self._places[s.layer], s.port) for s in self._sources[index] if s)
@@ -344,7 +343,7 @@ def _widen(layers: list[Layer]) -> None:
     """Make constants of other integers i64 where all that read them take any type for that."""
     kept: set[int] = set()
     for y in layers:
-        takes = _VECTORS.get(y.type, ()) if re.fullmatch(_OPSET, y.version) else ()
+        takes = _VECTORS.get(y.type, ()) if re.fullmatch(OPSET, y.version) else ()
         kept |= {p.layer for port, p in enumerate(y.inputs) if port not in takes}
     for i, y in enumerate(layers):
         kind = y.elements.type if y.elements else ""

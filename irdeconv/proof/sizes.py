@@ -208,7 +208,7 @@ class Case:
 
     def is_zero(self, e: Size) -> bool:
         """Return whether e == 0 follows, without splitting the case."""
-        return self.implies(e) and self.implies(-e)
+        return self.implies(e) and self.implies(-e) if isinstance(e, Expr) else bool(e == 0)
 
     def implies(self, e: Size, given: Iterable[Size] = ()) -> bool:
         """Return whether e >= 0 follows from the facts and `given` (expressions >= 0)."""

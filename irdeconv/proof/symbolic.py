@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import MOVES, RULES, vector
+from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
 from irdeconv.proof.definition import define, finish, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
@@ -46,7 +46,6 @@ from irdeconv.proof.views import (
 
 MOST_LAYERS = 5000
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
 
@@ -71,7 +70,7 @@ def _proof(ob: Obligation, largest: int) -> Proof:
             found.append(_compared(RegionWalk(ob, case)))
         except Vacuous:
             return
-        except REFUSED as e:  # what does not fit is refused by Python or NumPy
+        except REFUSED as e:
             raise Unproved(f"what is computed does not fit together: {e}") from None
 
     cases = every_case(show, largest)

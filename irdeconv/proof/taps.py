@@ -12,13 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import LARGEST_ARRAY
+from irdeconv.proof.call import room
 from irdeconv.proof.definition import Activation
 from irdeconv.proof.model import Array, Ints, TypedArray, Unproved, need
 from irdeconv.proof.weights import Part, compare, product
@@ -111,13 +111,6 @@ class Column(NamedTuple):
     def factors(self) -> Array:
         """Return the factor of each element."""
         return np.broadcast_to(self.factor, self.row.shape)
-
-
-def room(shape: Iterable[int], most: int = LARGEST_ARRAY, what: str = "elements") -> int:
-    """Return the number of elements; Unproved where there are too many."""
-    size = math.prod(shape)
-    need(0 <= size <= most, f"{size} {what} are more than the proof by elements takes on")
-    return size
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof import language
-from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES
+from irdeconv.proof.call import HIGHEST_RANK, LARGEST_ARRAY, MOVES, pick, room
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.proof.maps import Axis, View
 from irdeconv.proof.model import Array, Layer, Port, TypedArray, Unproved, need
@@ -57,8 +57,7 @@ def elements(value: Any) -> Array:
 def numbers(leaf: Leaf) -> Numbers:
     """Return the numbers of a leaf's elements."""
     need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
-    count = math.prod(leaf.shape)
-    need(count <= LARGEST_ARRAY, f"there are {count} computed weights")
+    count = room(leaf.shape, what="computed weights")
     return Numbers(leaf.type, np.arange(count).reshape(leaf.shape))
 
 
@@ -133,17 +132,9 @@ def taken(view: View, a: int, places: Array) -> View:
     inside = (places >= 0) & (places < n)
     need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
     need(view.table.size // max(n, 1) * places.size <= LARGEST_ARRAY, "a table grows too large")
-
-    def pick(table: Array, nothing: Any) -> Array:
-        shape = list(table.shape)
-        shape[digit] = places.size
-        out = np.moveaxis(np.full(shape, nothing, table.dtype), digit, 0)
-        out[inside] = np.moveaxis(table, digit, 0)[places[inside]]
-        return np.moveaxis(out, 0, digit)
-
-    bias = None if view.bias is None else pick(view.bias, 0)
+    bias = None if view.bias is None else pick(view.bias, digit, places, 0)
     axis = replace(view.axes[a], length=int(places.size))
-    return with_axis(replace(view, table=pick(view.table, -1), bias=bias), a, axis)
+    return with_axis(replace(view, table=pick(view.table, digit, places, -1), bias=bias), a, axis)
 
 
 def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> View:
@@ -265,7 +256,7 @@ def zero_view(value: Any, pattern: View, at: int) -> View:
     axes = [replace(a, length=n) for a, n in zip(pattern.axes, shape, strict=True)]
     sizes = list(pattern.table.shape)
     sizes[axes[at].digit or 0] = shape[at]
-    need(math.prod(sizes) <= LARGEST_ARRAY, "there are too many zeros")
+    room(sizes, what="zeros")
     blocks = None if pattern.blocks is None else ()
     return View(pattern.type, np.full(sizes, -1), tuple(axes), blocks)
 
