@@ -27,11 +27,11 @@ def certify(
 
     `model` is the one with deconvolutions; `sizes` gives its inputs other shapes, and those of
     `lowered` as well. A certificate is true where its layer is proved for every size; otherwise it
-    has the `reason`, or `holds_for` says for which sizes it is. All together are true where
-    something was rewritten and every layer of it is proved; `to_json` keeps them, with the hashes
-    of two files. With `probe` both are evaluated as well, as `check_certificate` does, and the
-    certificates have seed, bound and sizes. `check_certificate` says whether all else is the same,
-    too. Raises what `read` and `infer` do.
+    has the `reason`, `holds_for` says for which sizes it is, or `assumed` on what. All together are
+    true where something was rewritten and every layer of it is proved; `to_json` keeps them, with
+    the hashes of two files. With `probe` both are evaluated as well, as `check_certificate` does,
+    and the certificates have seed, bound and sizes. `check_certificate` says whether all else is
+    the same, too. Raises what `read` and `infer` do.
 
     >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
     >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
