@@ -128,7 +128,8 @@ def test_symbols_pass_through_the_operations_on_vectors() -> None:
     [
         ("Pad-12 pad_mode=edge", [counted(3), ints(1), ints(1)], 'pad_mode="edge"'),
         ("Pad-12", [counted(3), ints(-4), ints(2)], "crops"),
-        ("Pad-12", [counted(3), ints(2**40), ints(0)], "shape"),
+        ("Pad-12", [counted(3), ints(2**30), ints(0)], "shape"),
+        ("Pad-12", [counted(3), ints(2**31), ints(-(2**31))], "beyond 32 bits"),
         ("Pad-12 colour=red", [counted(3), ints(1), ints(0)], "colour"),
         ("Gather-8", [counted(3), ints(3), scalar(0)], "indices"),
         ("Gather-7", [counted(3), ints(-1), scalar(0)], "indices"),
@@ -143,7 +144,12 @@ def test_symbols_pass_through_the_operations_on_vectors() -> None:
         ("Convert-1 destination_type=bf16", [reals(1 + 2**-8)], "bf16 rounds"),
         ("Multiply-1", [reals(2047, type="f16"), reals(3, type="f16")], "f16 rounds"),
         ("Subtract-1", [reals(2**25 + 1, type="f32"), reals(2**25)], "f32 rounds"),
-        ("Tile-1", [counted(3), ints(2**62)], "shape"),
+        ("Tile-1", [counted(3), ints(2**30)], "shape"),
+        ("Slice-8", [counted(3), ints(-1), ints(-9), ints(-(2**31))], "beyond 32 bits"),
+        ("StridedSlice-1", [counted(3), ints(0), ints(9), ints(2**31)], "beyond 32 bits"),
+        ("Roll-7", [counted(3), ints(2**31), ints(0)], "beyond 32 bits"),
+        ("Range-4 output_type=i64", [scalar(4), scalar(1), scalar(2)], "away from its end"),
+        ("Range-4 output_type=i64", [scalar(0), scalar(1), scalar(2**23)], "beyond 24 bits"),
     ],
 )
 def test_refused(head: str, inputs: list[TypedArray], text: str) -> None:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from irdeconv.proof.call import MOVES, RULES
 from irdeconv.proof.language import ATTRIBUTES, evaluate
 from irdeconv.proof.model import TypedArray, Unproved
-from support.language_domains import DOMAINS, counted, layer
+from support.language_domains import DOMAINS, counted, layer, scalar
 from support.language_values import PAIRS, TYPES, UNARY, combined
 from support.live_language import LiveCase, Mode, live
 
@@ -207,6 +208,49 @@ def test_versions_are_those_of_openvino() -> None:
     judged = accepted(cases)
     assert 200 < len(judged) < len(cases)
     assert complaints(judged, "run") == []
+
+
+def test_ranges() -> None:
+    """Those that run away from their end have elements at run time."""
+    ends = product(range(-3, 4), repeat=3)
+    head = layer("Range-4 output_type=i64")
+    judged = accepted(LiveCase(head, [scalar(v) for v in e]) for e in ends)
+    assert len(judged) > 150
+    assert complaints(judged, "folded", "run") == []
+
+
+def test_sums_and_products() -> None:
+    axes = [*product(range(-3, 3), repeat=1), *product(range(-3, 3), repeat=2)]
+    cases = [
+        LiveCase(layer(f"Reduce{kind}-1 keep_dims={keep}"), [counted(shape, "i64"), ints(*a)])
+        for kind, keep, a in product(("Sum", "Prod"), ("true", "false"), axes)
+        for shape in ((3,), (2, 3), (0, 3))
+        if keep == "true" or len(a) == 1  # as parameters OpenVINO refuses several of these
+    ]
+    judged = accepted(cases)
+    assert len(judged) > 50
+    assert complaints(judged, "folded", "run") == []
+
+
+@pytest.mark.parametrize("kind", ["Gather", "Squeeze", "Unsqueeze", "ReduceProd", "ReduceSum"])
+def test_some_vectors_have_to_be_known_beforehand(kind: str) -> None:
+    """OpenVINO does not run these with a vector of run time."""
+    import openvino as ov
+    from openvino import opset16 as op
+
+    x, at = op.parameter([1, 3, 2], ov.Type.i32), op.parameter([2], ov.Type.i64)
+    first = op.parameter([], ov.Type.i64)
+    y, vector = {
+        "Gather": lambda: (op.gather(x, op.constant(np.array([1])), first), first),
+        "Squeeze": lambda: (op.squeeze(x, at), at),
+        "Unsqueeze": lambda: (op.unsqueeze(x, at), at),
+        "ReduceProd": lambda: (op.reduce_prod(x, at, False), at),
+        "ReduceSum": lambda: (op.reduce_sum(x, at, False), at),
+    }[kind]()
+    model = ov.Model([op.result(y)], [x, vector])
+    feeds = [np.ones((1, 3, 2), np.int32), np.array(1) if kind == "Gather" else np.array([0, 0])]
+    with pytest.raises(RuntimeError):
+        ov.Core().compile_model(model, "CPU")(feeds)
 
 
 def test_every_operation_has_a_domain() -> None:

@@ -298,3 +298,42 @@ def test_what_is_taken_as_declared_is_no_proof_of_every_size() -> None:
     assert alone.lines()[-1] == "equal for every size, if what is assumed is so"
     told = check(first, second, lambda port: Fact("f32", (2, 3)), (asking,))
     assert (told.exit_code, told.assumed) == (0, ())
+
+
+def late(*inputs: int) -> Layer:
+    return replace(operation("Identity", "i", *inputs), version="opset16")
+
+
+def test_what_the_source_knows_beforehand_stays_known() -> None:
+    """OpenVINO does not fold an Identity; many of its layers run with constants only."""
+    for kind, want in (("Identity", False), ("Convert", True)):
+        data = {} if kind == "Identity" else {"destination_type": "f32"}
+        made = late(2) if kind == "Identity" else operation(kind, "i", 2, **data)
+        product = operation("MatMul", "m", 1, 3, transpose_a="false")
+        changed = model(
+            parameter(),
+            operation("Sigmoid", "s", 0),
+            constant("w", WEIGHTS),
+            made,
+            product,
+            result(4, "y"),
+        )
+        assert check(network(), changed).passed == want, kind
+
+
+@pytest.mark.parametrize("kind", ["Const", "Identity"])
+def test_the_axis_of_a_gather_is_known_beforehand(kind: str) -> None:
+    """A Gather in a rewritten region; the same behind an Identity, at which OpenVINO stops."""
+    axis = 3 if kind == "Identity" else 2
+    layers = [
+        parameter(),
+        constant("at", np.array([0, 1]), "i64"),
+        constant("axis", np.array(0), "i64"),
+        *([late(2)] if kind == "Identity" else []),
+    ]
+    taken = replace(operation("Gather", "g", 0, 1, axis), version="opset8")
+    layers += [taken, operation("Sigmoid", "s", len(layers)), result(len(layers) + 1, "y")]
+    source = model(parameter(), operation("Sigmoid", "s", 0), result(1, "y"))
+    verdict = check(source, model(*layers))
+    assert verdict.passed == (kind == "Const"), verdict.lines()
+    assert kind == "Const" or "does not know beforehand" in verdict.problems[0]

@@ -65,9 +65,11 @@ class Call(NamedTuple):
         self.need(fits, f'{name}="{self.said[name]}" is no list of small integers')
         return tuple(map(int, parts))
 
-    def vector(self, given: Any, length: int | None = None, least: int = 0) -> Ints:
-        """Return the exact integers of a vector, or of a scalar."""
-        found = whole(given)
+    def vector(
+        self, given: Any, length: int | None = None, least: int = 0, far: bool = False
+    ) -> Ints:
+        """Return the exact integers of a vector, or of a scalar; `far`: also beyond 32 bits."""
+        found = whole(given, far)
         fits = least <= len(found) < LONGEST_VECTOR and length in (None, len(found))
         self.need(fits, f"a vector of {len(found)} numbers instead of {length or 'more'}")
         return found
@@ -127,16 +129,22 @@ class Call(NamedTuple):
         return np.asarray(x, np.float64)
 
 
-def vector(given: Any) -> list[Any]:
-    """Return the integers, known or symbolic, of a vector or scalar."""
+def vector(given: Any, far: bool = False) -> list[Any]:
+    """Return the integers, known or symbolic, of a vector or scalar; `far`: also beyond 32 bits.
+
+    OpenVINO cuts them to 32 bits; of a step of -2^31 it dies.
+    """
     known = isinstance(given, TypedArray) and given.array.ndim < 2 and given.type in ("i32", "i64")
     need(known, "a vector of integers is not known")
-    return list(given.array.reshape(-1).tolist())
+    found = list(given.array.reshape(-1).tolist())
+    near = far or all(abs(v) < 1 << 31 for v in found if isinstance(v, int))
+    need(near, f"a vector has numbers beyond 32 bits: {found[:9]}")
+    return found
 
 
-def whole(given: Any) -> Ints:
+def whole(given: Any, far: bool = False) -> Ints:
     """Return the integers of a vector or scalar; none may be symbolic."""
-    found = vector(given)
+    found = vector(given, far)
     need(all(hasattr(v, "__index__") for v in found), "a vector depends on open sizes")
     return tuple(map(int, found))
 

@@ -1,6 +1,11 @@
 """Which constants may be stored in f16: weights, but no number that decides a size or an index."""
 
-from irdeconv.proof.model import Model
+import hashlib
+from collections.abc import Hashable
+
+import numpy as np
+
+from irdeconv.proof.model import Array, Model
 
 WEIGHING = {
     *("Add", "Subtract", "Multiply", "Divide", "PReLU", "BatchNormInference", "MatMul", "Gather"),
@@ -26,3 +31,9 @@ def weighs(model: Model, place: int) -> bool:
                 return False
             moved |= set() if i in data else {i}
     return True
+
+
+def half(array: Array) -> Hashable:
+    """Return what arrays share that are the same in f16."""
+    with np.errstate(over="ignore"):
+        return array.shape, hashlib.sha256(array.astype("<f2").tobytes()).digest()

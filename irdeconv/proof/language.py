@@ -46,7 +46,8 @@ def _zero_insertion(c: Call, x: Array) -> Array:
 
 @op("Slice-8")
 def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None) -> Array:
-    rows = list(zip(*map(c.vector, (start, stop, step)), strict=True))
+    ends = [c.vector(v, far=True) for v in (start, stop)]
+    rows = list(zip(*ends, c.vector(step), strict=True))
     chosen = tuple(range(len(rows))) if axes is None else c.vector(axes)
     parts = [slice(None)] * x.ndim
     for a, (b, e, s) in zip(axes_of(chosen, x.ndim), rows, strict=True):
@@ -58,13 +59,13 @@ def _slice(c: Call, x: Array, start: Any, stop: Any, step: Any, axes: Any = None
 @op("StridedSlice-1 begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
 def _strided_slice(c: Call, x: Array, begin: Any, end: Any, step: Any = None) -> Array:
     names = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
-    masks, first = [c.ints(f"{n}_mask") for n in names], c.vector(begin, least=1)
+    masks, first = [c.ints(f"{n}_mask") for n in names], c.vector(begin, None, 1, far=True)
     alike = len(masks[0]) == len(masks[1]) and {*map(len, masks)} <= {0, len(masks[0])}
     alike = alike and {*sum(masks, ())} <= {0, 1} and len(masks[0]) <= len(first)
     c.need(alike, f"masks {masks} of {len(first)} bounds")
     parts: list[Any] = []
     steps = [1] * len(first) if step is None else c.vector(step)
-    for i, (b, e, s) in enumerate(zip(first, c.vector(end), steps, strict=True)):
+    for i, (b, e, s) in enumerate(zip(first, c.vector(end, far=True), steps, strict=True)):
         open_0, open_1, new, shrink, rest = (i < len(m) and m[i] for m in masks)
         one = not shrink or (s == 1 and not open_0)
         c.need(one and new + shrink + rest <= 1, "two masks meet, or one element with a step")
@@ -316,7 +317,11 @@ def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
 
 @op("Range-4 output_type", (), moves=False)
 def _range(c: Call, *ends: TypedArray) -> Array:
-    values = range(*(c.vector(e, 1)[0] for e in ends))
+    first, stop, step = (c.vector(e, 1)[0] for e in ends)
+    c.need(max(map(abs, (first, stop, step))) < 1 << 23, "integers beyond 24 bits")
+    # At run time OpenVINO does not look at the sign of the step to find that there are none.
+    c.need(first == stop or (first < stop) == (step > 0), "it runs away from its end")
+    values = range(first, stop, step)
     c.room([len(values)])
     return c.whole(np.array(values, np.int64), c.type)
 

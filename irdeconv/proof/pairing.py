@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -13,7 +12,8 @@ import numpy as np
 
 from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.definition import is_deconvolution
-from irdeconv.proof.halves import weighs
+from irdeconv.proof.halves import half, weighs
+from irdeconv.proof.known import is_late, known_inputs
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
 
@@ -120,6 +120,7 @@ class _Pairing:
         self._source, self._lowered, self._provers = source, lowered, provers
         self._fact = fact or self._declared
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
+        self._known = [known_inputs(m) for m in (source, lowered)]
         self._twins: dict[Port, Port] = {}
         self._images: set[Port] = set()  # of the twins
         self._merged: dict[Port, Port] = {}  # values of the source that were shown to be equal
@@ -152,6 +153,9 @@ class _Pairing:
             left = [e for e in ends if not self._settle(*e[:2])]
             if not left:
                 break
+        rows = enumerate(zip(self._lowered.layers, self._known[1], strict=True))
+        late = [str(y) for i, (y, known) in rows if i not in self._hits and is_late(y, known)]
+        problems += [f"{y} reads a vector that OpenVINO does not know beforehand" for y in late]
         failed = [
             y for y in self._failed if y.output not in self._twins and y.wanted not in self._images
         ]
@@ -239,6 +243,7 @@ class _Pairing:
         layer = self._lowered.layers[place]
         inputs = tuple(self._twins.get(p, Port(-1)) for p in layer.inputs)
         same = self._table.get((self._signatures[1][place], inputs), [])
+        same = [i for i in same if self._known[0][i] <= self._known[1][place]]
         if not _pure(layer):
             same = [i for i in same if self._used.get(i, place) == place]
         elif not same and layer.type == "Convert" and weighs(self._lowered, place):
@@ -260,8 +265,8 @@ class _Pairing:
             self._halves = {}
             for i, constant in enumerate(self._source.layers):
                 if constant.elements is not None and constant.elements.type in ("f32", "f64"):
-                    self._halves.setdefault(_half(constant.elements.array), []).append(i)
-        for i in self._halves.get(_half(data.array), ()):
+                    self._halves.setdefault(half(constant.elements.array), []).append(i)
+        for i in self._halves.get(half(data.array), ()):
             exact = self._source.layers[i].elements
             assert exact is not None
             change = _change(exact.array, data.array)
@@ -315,11 +320,6 @@ class _Pairing:
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
-
-
-def _half(array: Array) -> Hashable:
-    with np.errstate(over="ignore"):
-        return array.shape, hashlib.sha256(array.astype("<f2").tobytes()).digest()
 
 
 def _change(exact: Array, half: Array) -> float:

@@ -71,7 +71,7 @@ def _each(case: Case, x: View, a: int, places: Array) -> View:
 def _slice(
     case: Case, layer: Layer, x: View, start: Any, stop: Any, step: Any, axes: Any = None
 ) -> View:
-    rows = list(zip(vector(start), vector(stop), whole(step), strict=True))
+    rows = list(zip(vector(start, True), vector(stop, True), whole(step), strict=True))
     chosen = range(len(rows)) if axes is None else axes_of(whole(axes), len(x.axes))
     need(len(chosen) == len(rows) and not layer.attributes, f"{layer} is not understood")
     for a, (b, e, s) in zip(chosen, rows, strict=True):

@@ -60,6 +60,8 @@ def slices() -> Domain:
     bounds = (*range(-5, 6), *FAR)
     for n, b, e, s in product((0, 1, 4), bounds, bounds, (-3, -2, -1, 0, 1, 2, 3)):
         yield LiveCase(layer("Slice-8"), [counted((n,)), ints(b), ints(e), ints(s)])
+    for n, b, e, s in product((0, 1, 4), (0, -1), FAR, (*FAR, 2**32, -(2**31) + 1)):
+        yield LiveCase(layer("Slice-8"), [counted((n,)), ints(b), ints(e), ints(s)])
     for a in vectors(range(-3, 3), 0, 1, 2):
         k = len(a)
         given = [ints(*v[:k]) for v in ((0, -2), (9, 3), (1, 2), a)]
