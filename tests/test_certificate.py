@@ -114,6 +114,22 @@ def test_the_proof_for_all_sizes_says_so() -> None:
     assert (made.holds_for or "").startswith("every size (up to ")
 
 
+# At sizes that are walked, what is padded is all of the output already: nothing is cropped then.
+CROPPED = {
+    "explicit": Layer(2, (9,), 1, 2, 3, (4,), (4,), (1,), (-1,), (0,), (5,)),
+    "same_lower": Layer(1, (1,), None, 2, 3, (1,), (1,), (1,), (0,), (0,), (0,), "same_lower"),
+}
+
+
+@pytest.mark.parametrize("pads", CROPPED)
+def test_what_is_padded_and_cropped_at_run_time_is_proved_behind_both(pads: str) -> None:
+    layer = replace(CROPPED[pads], output_shape=(1,))
+    x, w = np.zeros(layer.data_shape, np.float32), np.ones(layer.filter_shape, np.float32)
+    graph, _ = build(layer, x, w, shape_source="input")
+    source = ird.infer(graph)
+    assert accepted(source, ird.lower(source, "gemm").graph) == {"every size": 1}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
     source = chain()

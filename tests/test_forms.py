@@ -21,7 +21,7 @@ pytestmark = pytest.mark.thorough
 
 SEED = 20250117
 CHUNKS, CASES = 12, 50
-# The full sweep: more than 20,000 results. `pytest -m slow` runs it.
+# The full sweep: more than 20,000 results, half of them proved. `pytest -m slow` runs it.
 SLOW_CHUNKS, SLOW_CASES = 40, 100
 
 
@@ -51,10 +51,11 @@ def test_every_form_equals_the_definition(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(SLOW_CHUNKS))
 def test_every_form_is_equal_and_proved_in_the_full_sweep(chunk: int) -> None:
     seen: Counter[str] = Counter()
-    rngs = (np.random.default_rng([SEED + 1, chunk, k]) for k in range(SLOW_CASES))
-    runs = sum(check_case(rng, seen, prove=True) for rng in rngs)
+    rngs = [np.random.default_rng([SEED + 1, chunk, k]) for k in range(SLOW_CASES)]
+    runs = sum(check_case(rng, seen, prove=k % 2 == 0) for k, rng in enumerate(rngs))
     print(f"{runs} results equal, {seen['proved']} layers proved", dict(sorted(seen.items())))
-    assert runs == seen["proved"] >= SLOW_CASES * len(ALL)
+    assert runs >= SLOW_CASES * len(ALL)
+    assert seen["proved"] >= SLOW_CASES // 2 * len(ALL)
 
 
 def test_the_sweep_is_large_and_varied() -> None:

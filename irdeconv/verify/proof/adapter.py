@@ -51,7 +51,9 @@ def adapted(graph: Graph) -> Adapted:
 def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
     """Pad first and crop behind it, where one Pad may do both: a crop may take what was padded.
 
-    In a file such a Pad reads foreign memory; what writes graphs splits it as well.
+    In a file such a Pad reads foreign memory; what writes graphs splits it as well. Only the crop
+    has the node's name: what bears it is compared with the original, at some sizes the padded data
+    equals this as well.
     """
     specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
     begin, end = (s.known for s in specs)
@@ -66,15 +68,17 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
         layers.append(layer)
         return Port(len(layers) - 1)
 
-    at = add(Layer(pad.name, "Const", "opset1", elements=zero, **one))
+    at = add(Layer(f"{pad.name}/zero", "Const", "opset1", elements=zero, **one))
     data, first, last, *fill = pad.inputs
     for type in ("Maximum", "Minimum"):
         said = {"auto_broadcast": "numpy"}
-        ends = [add(Layer(pad.name, type, "opset1", said, (v, at), **value)) for v in (first, last)]
-        made = replace(pad, inputs=(data, *ends, *fill))
+        made = Layer(f"{pad.name}/{type}", type, "opset1", said, **value)
+        ends = [add(replace(made, inputs=(v, at))) for v in (first, last)]
+        crop = replace(pad, inputs=(data, *ends, *fill))
         if type == "Maximum":
-            data = add(replace(made, names=((),), outputs=(Fact(pad.outputs[0].type, None),)))
-    return made
+            unknown = (Fact(pad.outputs[0].type, None),)
+            data = add(replace(crop, name=f"{pad.name}/Pad", names=((),), outputs=unknown))
+    return crop
 
 
 def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
