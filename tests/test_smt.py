@@ -125,6 +125,17 @@ def test_channels_that_depend_on_pads_of_open_size() -> None:
     assert "axis 1, which taps read the same element for o1 = (- (+ (* 4 q1) 3) v" in text
 
 
+def test_channels_that_depend_on_positions_of_several_axes() -> None:
+    """Phases of one element: the channel of an output is 4*o1 + o2, in a Concat with zeros."""
+    made = layer(groups=None, kernel=(3, 2), strides=(3, 4), dilations=(3, 1), size=(1, 1), m=1)
+    made = replace(made, auto_pad="same_lower", output_shape=(3, 4), output_padding=(0, 0))
+    graph = source_of(made)
+    for standard in (False, True):
+        (ob,) = obligations(graph, lowered(graph, "phases", standard=standard))
+        answer, _ = prove(ob, SECONDS)
+        assert answer, str(answer)
+
+
 def test_a_stranger_reads_and_runs_the_text() -> None:
     """The text alone, given to a solver by itself, answers unsat for each step."""
     import z3

@@ -94,7 +94,16 @@ def test_every_value_occurs_in_the_quick_set(dialect: str) -> None:
 def test_every_row_of_a_grid_is_a_layer() -> None:
     for dialect in ALL:
         for row in grid(dialect, 2).rows:
-            assert min(layer_of(dialect, row, grow=True).output) > 0
+            layer = layer_of(dialect, row, grow=True)
+            assert min(layer.output) > 0
+            assert layer.meets_scatter
+
+
+def test_data_grow_until_the_output_has_products() -> None:
+    """S(I-1) + K is 5 with 3 elements: an output from 5 on has only zeros."""
+    row = {"axes": 1, "size": 3, "kernel": 3, "strides": 1, "pads_begin": 5, "output_shape": 4}
+    assert not layer_of("openvino", row).meets_scatter
+    assert layer_of("openvino", row, grow=True).size == (4,)
 
 
 def test_covering_by_hand() -> None:

@@ -188,6 +188,12 @@ class SuiteLayer:
         assert is_static(out.shape)
         return out.shape
 
+    @property
+    def meets_scatter(self) -> bool:
+        """Whether the output begins within the scatter; beyond, it is all zeros."""
+        begins = self.op.begins(*self.specs)
+        return begins is None or all(b < n for b, n in zip(begins, self.full, strict=True))
+
     def refusal(self) -> str | None:
         """Return why the dialect has no such layer, None where it has."""
         if min(self.groups, self.channels, self.outputs) < 1:

@@ -56,7 +56,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "filter": ("constant", "input"),
     "bias": (False, True),
 }
-_GROWTH = 64  # by how much data may grow until the output has elements
+_GROWTH = 64  # by how much data may grow until the output has products
 
 
 def base(dialect: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def base(dialect: str) -> dict[str, Any]:
 def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> SuiteLayer:
     """Return the layer of a row; Refused where the dialect has none.
 
-    With `grow` the data are enlarged until no output axis is empty.
+    With `grow` the data are enlarged until no output axis is empty or beyond the scatter.
     """
     view = {**base(dialect), **row}
     axes = view["axes"]
@@ -92,7 +92,7 @@ def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> Sui
     for _ in range(_GROWTH if grow else 1):
         sized = replace(layer, output_shape=_output_shape(view["output_shape"], layer))
         refusal = sized.refusal()
-        if refusal is None and min(sized.output) > 0:
+        if refusal is None and min(sized.output) > 0 and sized.meets_scatter:
             return sized
         layer = replace(layer, size=tuple(n + 1 for n in layer.size))
     if refusal is not None:

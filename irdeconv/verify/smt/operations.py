@@ -12,6 +12,7 @@ from irdeconv.verify.smt import sizes
 from irdeconv.verify.smt.arrays import axis_of, list_of, text_of
 from irdeconv.verify.smt.meaning import DECONVOLUTIONS
 from irdeconv.verify.smt.reading import (
+    POSITION,
     BackwardWalk,
     Component,
     ConstantPart,
@@ -129,8 +130,10 @@ def _pad(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
 def _concat(w: BackwardWalk, port: Port, layer: Layer, r: ElementReading) -> None:
     axis = axis_of(layer, list_of(layer, "axis", 1)[0], len(r.index))
     c, first = r.index[axis], term(0)
-    if isinstance(c, SizeTerm) and any(a.kind == "mod" for a in c.parts):
-        fixed(c)  # a class of outputs for each part
+    if isinstance(c, SizeTerm):
+        axes = {m[1] for m in map(POSITION.fullmatch, c.variables) if m}
+        if len(axes) > 1 or any(a.kind == "mod" for a in c.parts):
+            fixed(c)  # a class of outputs for each part
     for p in layer.inputs:
         size = w.side.dims(p)[axis]
         index = list(r.index)
