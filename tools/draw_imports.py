@@ -36,6 +36,9 @@ FILES = {
     "irdeconv": "__init__",
 }
 
+# Their folders are families, which share the files beside them and are all loaded together.
+FAMILIES = ("ops",)
+
 # From the bottom up: a room imports rooms of its own level and of those below.
 LEVELS = (
     ("proof", "the trusted core of the proof: two files in, a verdict out"),
@@ -47,7 +50,10 @@ LEVELS = (
     ("meaning", "what an operation is; every rule of pads, once"),
     ("kernels/shared", "numbers, nothing of graphs; here what all kernels share"),
     ("kernels/compiled", "loops; imported only where numba is installed"),
-    ("kernels/convolution kernels/elementwise kernels/pooling", "with such loops or without"),
+    (
+        "kernels/convolution kernels/detection kernels/elementwise kernels/pooling",
+        "with such loops or without",
+    ),
     ("kernels/deconvolution", "the transpose of a convolution"),
     ("kernels", "all other kernels"),
     ("ops dialects", "one frozen dataclass per operation"),
@@ -97,6 +103,8 @@ class Sources:
     def room(self, module: str) -> str:
         """Return the room of a module."""
         path = self.files[module].relative_to(self.folder)
+        if path.parts[0] in FAMILIES:
+            return path.parts[0]
         if len(path.parts) > 1:
             return path.parent.as_posix()
         return next((room for room, files in FILES.items() if module in files.split()), module)

@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels import suppression
+from irdeconv.kernels.detection import suppression
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import index_type, one_type, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge

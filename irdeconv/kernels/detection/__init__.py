@@ -1,0 +1,1 @@
+"""Finding boxes: suppression of overlapping ones."""
