@@ -90,6 +90,7 @@ ROWS = [
     row("Unsqueeze-1", "", ["f32[2]", i64([1, 1])], "E305", 1, "twice"),
     row("Transpose-1", "", ["f32[2,3]", i64([0])], "E302", 1, "1 values", "rank 2"),
     row("Transpose-1", "", ["f32[2,3]", i64([0, 0])], "E305", 1, "twice"),
+    row("Transpose-1", "", ["f32[2,3]", i64([0, -1])], "E302", 1, "[0, -1]", "negative"),
     row("Broadcast-3", "", ["f32[2]", i64([3])], "E302", 1, "[2]", "[3]"),
     row("Broadcast-3", "", ["f32[2,2]", i64([2])], "E302", 1, "more axes"),
     row("Broadcast-3", "mode=bidirectional", ["f32[2]", i64([3])], "E302", 1, "2 and 3"),

@@ -103,7 +103,7 @@ def _value(spec: Spec) -> Array:
 class Transpose(ViewOp):
     """Permute axes: output axis i is input axis order[i]; an empty order reverses them.
 
-    [movement/Transpose-1]
+    An order counts from the front only: the runtime refuses negative axes.  [movement/Transpose-1]
     """
 
     moves: ClassVar[bool] = True
@@ -132,5 +132,8 @@ class Transpose(ViewOp):
 
 
 def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Return axes counted from 0; an empty order reverses them."""
+    """Return the axes of an order; an empty one reverses them."""
+    if order and min(order) < 0:
+        message = f"the order {list(order)} has negative axes; count from 0 to {rank - 1}"
+        raise OpError(message, code="E302", port=1)
     return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))

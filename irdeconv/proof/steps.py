@@ -89,8 +89,8 @@ def _slice(
 
 def _transpose(case: Case, layer: Layer, x: View, order: Any) -> View:
     rank = len(x.axes)
-    to = axes_of(whole(order), rank) or range(rank)[::-1]
-    need(len(to) == rank, f"{layer} has the order {to}")
+    to = whole(order) or tuple(range(rank))[::-1]
+    need(sorted(to) == [*range(rank)], f"{layer} has the order {to}")
     return replace(x, axes=tuple(x.axes[a] for a in to))
 
 
