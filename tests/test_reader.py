@@ -48,6 +48,17 @@ def test_chain(version: int) -> None:
     assert str(graph.node(1).location) == "net.xml:7:1"
 
 
+@pytest.mark.parametrize("lead", ["\n", " \r\n\t", "\ufeff\n"])
+def test_blanks_in_front_of_the_declaration(lead: str) -> None:
+    """XML forbids them, OpenVINO reads such a file; places are those of the file as it is."""
+    xml = f"{lead}<?xml version='1.0'\nencoding='x'?>\n{ib.chain()}"
+    loaded = load(xml.encode(), ib.CHAIN_BYTES, name="net.xml")
+    assert [d.code for d in loaded.diagnostics] == ["W103"]
+    assert loaded.graph is not None
+    assert str(loaded.graph.node(1).location) == "net.xml:10:1"
+    assert load(f"x{xml}".encode(), ib.CHAIN_BYTES, name="net.xml").errors[0].code == "E101"
+
+
 def test_files(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     (tmp_path / "m.xml").write_text(ib.chain())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from irdeconv import progress
-from irdeconv.graph import Graph, Info, Value
+from irdeconv.graph import Graph, Info
 from irdeconv.io.bodies import check_bodies
 from irdeconv.io.context import Context
 from irdeconv.io.document import Document, XmlPort
@@ -14,6 +14,7 @@ from irdeconv.io.names import check_names
 from irdeconv.io.operations import OperationReader, unknown_attributes
 from irdeconv.io.port_counts import check_inputs
 from irdeconv.io.port_specs import declared_specs, tensor_names
+from irdeconv.io.version10 import as_version_11
 from irdeconv.io.wiring import Wiring, wire
 from irdeconv.ops.basic import Opaque
 
@@ -50,7 +51,7 @@ def build(document: Document, context: Context) -> Graph | None:
         return None
     _connect(graph, wiring)
     if document.version is not None and document.version.strip() == "10":
-        _name_ends(graph)
+        as_version_11(graph)
     return graph
 
 
@@ -58,18 +59,6 @@ def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> Iterator[tuple[str, 
     for number, port in enumerate(ports):
         if port.rt_info is not None:
             yield side, number, port.rt_info
-
-
-def _name_ends(graph: Graph) -> None:
-    """Give unnamed inputs and outputs of a version 10 model the names that OpenVINO gives them."""
-    ends = [Value(node.id) for node in graph.parameters]
-    ends += [v for node in graph.results for v in graph.inputs_of(node.id)]
-    for node_id, port in ends:
-        node = graph.node(node_id)
-        names = list(node.tensor_names)
-        if port < len(names) and not names[port]:
-            names[port] = (node.name if len(names) == 1 else f"{node.name}.{port}",)
-            node.tensor_names = tuple(names)
 
 
 def _connect(graph: Graph, wiring: Wiring) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ PathLikeText = str | PathLike[str]
 Weights = PathLikeText | bytes | NoWeights | Literal[False] | None
 _READ_AT_ONCE = 1 << 20
 _PATIENCE = 0.5  # seconds
+_LATE_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s+(<\?xml\s[^>]*\?>)")
 
 
 @dataclass
@@ -112,6 +114,7 @@ def _load(
     source = _source(path, name, out, limits)
     if source is None or _is_foreign(source, out):
         return out
+    source = _without_lead(source, out)
     document = read_document(source, out, limits)
     if document is None:
         return out
@@ -137,6 +140,22 @@ def _source(
     except (OSError, ValueError) as e:
         out.add_denied(text, "", Location(SourceFile(text, b"")), e)
         return None
+
+
+def _without_lead(source: SourceFile, out: Collector) -> SourceFile:
+    """Return a file whose XML declaration does not come first without it, places kept.
+
+    XML forbids blanks in front of the declaration, OpenVINO's reader skips them and takes the text
+    for UTF-8.
+    """
+    late = _LATE_DECLARATION.match(source.data)
+    if late is None:
+        return source
+    message = "there are blanks in front of the XML declaration; XML forbids them"
+    hint = "let the file begin with <?xml"
+    out.add("W103", message, location=Location(source, fixed=(1, 1)), hint=hint)
+    blank = re.sub(rb"[^\r\n]", b" ", late[1])
+    return SourceFile(source.path, source.data[: late.start(1)] + blank + source.data[late.end() :])
 
 
 def read_bytes(path: str, limit: int) -> bytes:
