@@ -272,19 +272,22 @@ def op(
     *,
     since: int = 1,
     until: int = LAST_OPSET,
+    without: tuple[int, ...] = (),
     aliases: tuple[str, ...] = (),
     standard: bool = True,
 ) -> Callable[[C], C]:
-    """Register a class as the operation `type` of opset `since`..`until`, or of `version` alone."""
+    """Register a class as the operation `type` of opset `since`..`until`, or of `version` alone.
+
+    `without` are opsets in between that lack it.
+    """
 
     def register(cls: C) -> C:
         made: Any = dataclass(frozen=True)(cls)
         if not (cls.__doc__ or "").strip() or cls.__doc__ == Op.__doc__:
             raise TypeError(f"operation {type} has no docstring")
         made.type = type
-        made.versions = (
-            (version,) if version else tuple(f"opset{n}" for n in range(since, until + 1))
-        )
+        numbers = (n for n in range(since, until + 1) if n not in without)
+        made.versions = (version,) if version else tuple(f"opset{n}" for n in numbers)
         made.version = made.versions[0]
         made.standard = standard
         for spelled in (type, *aliases):

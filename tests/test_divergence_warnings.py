@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, Value
-from irdeconv.op import REGISTRY, parse_attributes
+from irdeconv.op import REGISTRY, Op, parse_attributes
+from irdeconv.ops.recurrent import LSTMCell, LSTMCell1, LSTMSequence
+from irdeconv.ops.reduction import ReduceL1, ReduceL2
+from irdeconv.spec import Spec
 from support.layers import constant, parameter, result
 
 OPENVINO, ONEDNN, TENSORRT = "opset1", "onednn_graph_1", "tensorrt"
@@ -232,3 +236,24 @@ def test_where_all_agree_nothing_is_told(row: Any) -> None:
     *layer, more = row
     semantic = {"W300", "W301", "W303"}
     assert [d for d in found(*layer, **more) if d[0] in semantic] == []
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        (ReduceL1(), [Spec(f32, (2,)), Spec.of(np.array([], np.int64))]),
+        (ReduceL2(keep_dims=True), [Spec(f32, (2,)), Spec.of(np.array([], np.int64))]),
+        (LSTMCell1(2, input_forget=True), [Spec(f32, None)] * 6),
+        (LSTMCell1(2), [Spec(f32, None)] * 7),
+    ],
+)
+def test_the_runtime_differs_from_the_document(op: Op, inputs: list[Spec]) -> None:
+    assert [p.code for p in op.remarks(*inputs)] == ["W300"]
+
+
+def test_activations_of_two_directions() -> None:
+    twice = ("sigmoid", "tanh", "tanh", "sigmoid", "tanh", "relu")
+    assert [p.code for p in LSTMSequence(2, twice).check()] == ["W300"]
+    assert [p.code for p in LSTMSequence(2, twice[:3] * 2).check()] == []
+    assert [p.code for p in LSTMSequence(2, twice[:4]).check()] == ["E210"]
+    assert [p.code for p in LSTMCell(2, twice[:3] * 2).check()] == ["E210"]

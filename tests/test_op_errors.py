@@ -70,7 +70,7 @@ ROWS = [
     row("Select-1", "", ["boolean[2]", "f32[2]", "i32[2]"], "E303", 2, "f32", "i32"),
     row("Convert-1", "destination_type=f32", ["string[2]"], "E303", 0, "string"),
     row("Sigmoid-1", "", ["boolean[2]"], "E303", 0, "boolean"),
-    row("HSwish-4", "", ["i32[2]"], "E303", 0, "i32", "floating-point"),
+    row("Mish-4", "", ["i32[2]"], "E303", 0, "i32", "floating-point"),
     row("Swish-4", "", ["f32[2]", "f32[1]"], "E301", 1, "rank 1"),
     row("PReLU-1", "", ["f32[1,3,4]", "f32[5]"], "E302", 1, "[5]", "[1,3,4]"),
     row("SoftMax-8", "axis=2", ["f32[1,3]"], "E304", "axis", "axis 2", "rank 2"),

@@ -16,16 +16,19 @@ from irdeconv.kernels.elementwise.calls import Rule
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.binding import known
-from irdeconv.ops.checks import Types, one_type, want_rank, want_type
+from irdeconv.ops.checks import Types, one_type, real_types, want_rank, want_type, widest
 from irdeconv.ops.elementwise import quiet
 from irdeconv.ops.unary import UnaryFunction, compute, row, unary
 from irdeconv.spec import Array, Spec, format_shape, is_static, merge
 from irdeconv.traits import COMPOSITE, KEEPS, MOVES, ChainStep, Operand, roundings
 
 
-def _activation(name: str, rule: Rule, what: str, since: int) -> type[UnaryFunction]:
-    doc = row(what, f"activation/{name}-{since}", "floating-point")
-    return unary(name, rule, doc, since=since, accepts="real", rounding=COMPOSITE)
+def _activation(
+    name: str, rule: Rule, what: str, since: int, accepts: Types = "real"
+) -> type[UnaryFunction]:
+    types = "floating-point" if accepts == "real" else "any numbers"
+    doc = row(what, f"activation/{name}-{since}", types)
+    return unary(name, rule, doc, since=since, accepts=accepts, rounding=COMPOSITE)
 
 
 Sigmoid = unary(
@@ -44,17 +47,16 @@ ReLU = unary(
 )
 SoftPlus = _activation("SoftPlus", steps.softplus, "ln(exp(x) + 1)", 4)
 Mish = _activation("Mish", steps.mish, "x * tanh(SoftPlus(x))", 4)
-HSwish = _activation("HSwish", steps.hswish, "x * min(ReLU(x + 3), 6) / 6", 4)
-HSigmoid = _activation("HSigmoid", steps.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5)
+HSwish = _activation("HSwish", steps.hswish, "x * min(ReLU(x + 3), 6) / 6", 4, "number")
+HSigmoid = _activation("HSigmoid", steps.hsigmoid, "min(ReLU(x + 3), 6) / 6", 5, "number")
 SoftSign = _activation("SoftSign", steps.softsign, "x / (1 + |x|)", 9)
 
 
 @op("Elu")
 class Elu(UnaryFunction):
-    """x where x >= 0, else alpha * (exp(x) - 1), floating-point.  [activation/Elu-1]"""
+    """x where x >= 0, else alpha * (exp(x) - 1), any numbers.  [activation/Elu-1]"""
 
     rounding = COMPOSITE
-    accepts: ClassVar[Types] = "real"
     alpha: float = attribute(0.0, documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
@@ -142,18 +144,23 @@ class Swish(_Parametric):
 
 @op("PReLU", aliases=("PRelu",))
 class PReLU(Op):
-    """x where x >= 0, else x * slope, one floating-point type.
+    """x where x >= 0, else x * slope; the data's type.
 
-    A slope of one axis whose size is the data's axis 1 runs along that axis, one of a single value
-    fits any data; any other broadcasts as NumPy does, without widening the data.
+    Any numbers, or floating-point data and slope of two types, computed in the wider one. A slope
+    of one axis whose size is the data's axis 1 runs along that axis, one of a single value fits any
+    data; any other broadcasts as NumPy does, without widening the data.
     [activation/PReLU-1]
     """
 
     rounding = roundings(1, "slope")
 
     def infer(self, data: Spec, slope: Spec) -> Spec:
-        want_type(data, "number", 0, "data")
-        dtype = one_type(data, slope, names=("data", "slope"))
+        names = ("data", "slope")
+        if data.dtype is not None and data.dtype.is_real:
+            dtype = real_types(data, slope, names=names)
+        else:
+            want_type(data, "number", 0, "data")
+            dtype = one_type(data, slope, names=names)
         if data.shape is not None and slope.shape is not None:
             self._check(data.shape, slope.shape)
         return Spec(dtype, data.shape)
@@ -178,6 +185,9 @@ class PReLU(Op):
             slope = slope.reshape(-1, *(1,) * (data.ndim - 2))
         elif slope.size == 1:
             slope = slope.reshape(())
+        if data.dtype != slope.dtype:
+            wide = self.evaluate(*widest(data, slope))
+            return wide.astype(data.dtype)
         # Two clipped terms are several times as fast as a selection by sign.
         zero = data.dtype.type(0)
         return quiet(np.add)(np.maximum(data, zero), np.minimum(data, zero) * slope)
@@ -193,12 +203,15 @@ class PReLU(Op):
 
 @op("HardSigmoid")
 class HardSigmoid(_Parametric):
-    """max(0, min(1, alpha * x + beta)); alpha, beta: scalars.  [activation/HardSigmoid-1]"""
+    """max(0, min(1, alpha * x + beta)), any numbers of one type; alpha, beta: scalars.
+
+    [activation/HardSigmoid-1]
+    """
 
     rule: ClassVar[Rule] = steps.hard_sigmoid
 
     def infer(self, data: Spec, alpha: Spec, beta: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
+        want_type(data, "number", 0, "data")
         dtype = one_type(data, alpha, beta, names=("data", "alpha", "beta"))
         for port, s, name in ((1, alpha, "alpha"), (2, beta, "beta")):
             want_rank(s.shape, 0, 0, port, name)

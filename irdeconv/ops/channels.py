@@ -126,7 +126,7 @@ class SpaceToDepth(_Blocks):
         return split, order
 
 
-@op("ShuffleChannels")
+@op("ShuffleChannels", without=(2,))
 class ShuffleChannels(_Rearrangement):
     """Read the channels of `axis` as [group, C / group] and swap the two; any type.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op
-from irdeconv.spec import VALUE_LIMIT, Dim, Interval, Shape, Spec, bounds, dims
+from irdeconv.spec import VALUE_LIMIT, Array, Dim, Interval, Shape, Spec, bounds, dims
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
@@ -50,6 +52,22 @@ def one_type(
                 port=i if ports is None else ports[i],
             )
     return found
+
+
+def real_types(*specs: Spec, names: Sequence[str]) -> ElementType | None:
+    """Return the first input's element type; all are floating-point, mixed as they please; E303.
+
+    Results of mixed types are computed in the widest and rounded to the first.
+    """
+    for port, (spec, name) in enumerate(zip(specs, names, strict=True)):
+        want_type(spec, "real", port, name)
+    return specs[0].dtype
+
+
+def widest(*arrays: Array) -> list[Array]:
+    """Return floating-point arrays in one type: f64 where one is, else f32."""
+    wide = np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32
+    return [a.astype(wide, copy=False) for a in arrays]
 
 
 def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:

@@ -17,7 +17,7 @@ from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
 from irdeconv.kernels.elementwise import calls, steps
 from irdeconv.kernels.elementwise.calls import Rule
-from irdeconv.op import Op, attribute, op
+from irdeconv.op import LAST_OPSET, Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, one_type, want_type
 from irdeconv.spec import (
@@ -140,6 +140,7 @@ def binary(
     rounding: Rounding,
     rule: Rule | None = None,
     since: int = 1,
+    until: int = LAST_OPSET,
     accepts: Types = "number",
     gives_boolean: bool = False,
     scalar: Callable[[Any, Any], Any] | None = None,
@@ -160,7 +161,7 @@ def binary(
         "gives_boolean": gives_boolean,
         "scalar": scalar,
     }
-    return op(name, since=since)(type(name, (Binary,), body))
+    return op(name, since=since, until=until)(type(name, (Binary,), body))
 
 
 def _row(what: str, types: str, section: str, out: str = "the same type") -> str:
@@ -281,14 +282,18 @@ GreaterEqual = _comparison(
 )
 
 
-def _logical(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
-    doc = _row(what, "boolean", f"logical/{name}-1")
-    return binary(name, fn, doc, accepts="boolean", gives_boolean=True, rounding=JUMPS)
+def _logical(
+    name: str, fn: BinaryFunction, what: str, until: int = LAST_OPSET, section: str = ""
+) -> type[Binary]:
+    doc = _row(what, "boolean", f"logical/{section or name}-1")
+    kind: Any = {"accepts": "boolean", "gives_boolean": True, "rounding": JUMPS}
+    return binary(name, fn, doc, until=until, **kind)
 
 
 LogicalAnd = _logical("LogicalAnd", np.logical_and, "a and b")
 LogicalOr = _logical("LogicalOr", np.logical_or, "a or b")
 LogicalXor = _logical("LogicalXor", np.logical_xor, "Exactly one of a, b")
+Xor = _logical("Xor", np.logical_xor, "Exactly one of a, b, an older name", 1, "LogicalXor")
 
 
 def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:

@@ -212,8 +212,8 @@ class _ScatterElements(_Scatter):
         if mode == "mean":
             counts = np.full(data.shape, 1 if keep else 0, np.int64)
             np.add.at(counts, where, 1)
-            wide = out / np.maximum(counts, 1)
-            out = (np.floor(wide) if out.dtype.kind in "iu" else wide).astype(out.dtype)
+            # Integer means are cut towards zero.
+            out = (out / np.maximum(counts, 1)).astype(out.dtype)
         return out
 
 

@@ -18,7 +18,15 @@ from irdeconv.kernels.reductions import rows_of
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import by_rows, is_computed, known, shape_of
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import elements, exact, one_type, positive_number, want_rank, want_type
+from irdeconv.ops.checks import (
+    elements,
+    exact,
+    one_type,
+    positive_number,
+    real_types,
+    want_rank,
+    want_type,
+)
 from irdeconv.ops.reduction import reduced_axes
 from irdeconv.ops.unary import wide
 from irdeconv.spec import Array, Spec, merge
@@ -148,13 +156,19 @@ class MVN(_MeanVariance):
 _NAMES = ("data", "gamma", "beta", "mean", "variance")
 
 
-def _infer_batch_norm(
-    inputs: tuple[Spec, ...], ports: tuple[int, ...], names: tuple[str, ...] = _NAMES
-) -> Spec:
+def _infer_batch_norm(inputs: tuple[Spec, ...], ports: tuple[int, ...]) -> Spec:
+    """Check types and parameters of batch normalization; see `_per_channel`."""
+    want_type(inputs[0], "real", ports[0], "data")
+    dtype = one_type(*inputs, names=_NAMES, ports=ports)
+    _check_vectors(inputs, ports, _NAMES)
+    return Spec(dtype, inputs[0].shape)
+
+
+def _check_vectors(
+    inputs: tuple[Spec, ...], ports: tuple[int, ...], names: tuple[str, ...]
+) -> None:
     """Check that every parameter is a vector of one value for each channel; data comes first."""
     data, *parameters = inputs
-    want_type(data, "real", ports[0], "data")
-    dtype = one_type(*inputs, names=names, ports=ports)
     want_rank(data.shape, 2, None, ports[0], "data")
     channels = None if data.shape is None else data.shape[1]
     for port, name, s in zip(ports[1:], names[1:], parameters, strict=True):
@@ -167,7 +181,6 @@ def _infer_batch_norm(
                 code="E302",
                 port=port,
             )
-    return Spec(dtype, data.shape)
 
 
 def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
@@ -232,7 +245,7 @@ class BatchNormInference(_BatchNorm):
 class GroupNormalization(Op):
     """Standardize each of `num_groups` groups of channels, then * scale + bias for each channel.
 
-    data: [N, C, ...], floating-point; scale, bias: vectors of C values.
+    data: [N, C, ...]; scale, bias: vectors of C values; floating-point, of any types.
     [normalization/GroupNormalization-12]
     """
 
@@ -243,10 +256,12 @@ class GroupNormalization(Op):
         yield from positive_number(self, "num_groups")
 
     def infer(self, data: Spec, scale: Spec, bias: Spec) -> Spec:
-        out = _infer_batch_norm((data, scale, bias), (0, 1, 2), ("data", "scale", "bias"))
+        names = ("data", "scale", "bias")
+        dtype = real_types(data, scale, bias, names=names)
+        _check_vectors((data, scale, bias), (0, 1, 2), names)
         if data.shape is not None:
             divided(data.shape[1], self.num_groups, "the channel axis", "num_groups")
-        return out
+        return Spec(dtype, data.shape)
 
     def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
         return wide(self._normalize)(data, scale, bias)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.chain import computing_type
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import known
-from irdeconv.ops.checks import one_type, want_type
+from irdeconv.ops.checks import real_types, widest
 from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
 from irdeconv.spec import Array, Spec
 from irdeconv.traits import FUNCTION, ChainStep, Operand
@@ -22,7 +21,7 @@ from irdeconv.traits import FUNCTION, ChainStep, Operand
 class FakeQuantize(Op):
     """Map in_low..in_high to out_low..out_high in `levels` steps; below and above: the ends.
 
-    data and the four limits: one floating-point type; the limits broadcast to the data.
+    data and the four limits: floating-point, of any types; the limits broadcast to the data.
     round((x - il) / (ih - il) * (levels - 1)) / (levels - 1) * (oh - ol) + ol, halves to even.
     [quantization/FakeQuantize-1]
     """
@@ -39,10 +38,9 @@ class FakeQuantize(Op):
             )
 
     def infer(self, data: Spec, in_low: Spec, in_high: Spec, out_low: Spec, out_high: Spec) -> Spec:
-        want_type(data, "real", 0, "data")
         limits = (in_low, in_high, out_low, out_high)
         names = ("data", "in_low", "in_high", "out_low", "out_high")
-        dtype = one_type(data, *limits, names=names)
+        dtype = real_types(data, *limits, names=names)
         shape = data.shape
         for port, s in enumerate(limits, 1):
             shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
@@ -51,10 +49,8 @@ class FakeQuantize(Op):
     def evaluate(
         self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
     ) -> Array:
-        dtype = np.float64 if data.dtype == np.float64 else np.float32
-        inputs: Any = (data, in_low, in_high, out_low, out_high)
-        x, il, ih, ol, oh = (a.astype(dtype, copy=False) for a in inputs)
-        steps = dtype(self.levels - 1)
+        x, il, ih, ol, oh = widest(data, in_low, in_high, out_low, out_high)
+        steps = x.dtype.type(self.levels - 1)
         with np.errstate(all="ignore"):
             q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
         low, high = np.minimum(il, ih), np.maximum(il, ih)

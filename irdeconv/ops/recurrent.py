@@ -33,6 +33,7 @@ class Recurrent(Op):
 
     usual: ClassVar[Strings] = ()
     gates: ClassVar[int] = 1
+    halves: ClassVar[bool] = False  # whether activations may be told once for each direction
 
     hidden_size: int
     activations: Strings = ()
@@ -47,17 +48,24 @@ class Recurrent(Op):
         if self.clip < 0:
             yield Problem("E210", f"clip is {self.clip}; it must not be negative", attribute="clip")
         names = [a.lower() for a in self.activations]
-        if names and len(names) != len(self.usual):
-            text = f"there are {len(names)} activations; {len(self.usual)} are needed"
+        need = len(self.usual)
+        if len(names) not in (0, need, 2 * need if self.halves else need):
+            twice = f", or {2 * need} for two directions" if self.halves else ""
+            text = f"there are {len(names)} activations; {need} are needed{twice}"
             yield Problem("E210", text, attribute="activations")
+        if len(names) == 2 * need and names[:need] != names[need:]:
+            text = f"both directions take the first {need} of the activations in the runtime"
+            hint = "make two sequences of it, one for each direction"
+            yield Problem("W300", text, attribute="activations", hint=hint)
         for name in names:
             if name not in ACTIVATIONS:
                 text = f'the activation "{name}" is not one of {", ".join(ACTIVATIONS)}'
                 yield Problem("E210", text, attribute="activations")
 
     def functions(self) -> list[recurrent.Activation]:
-        """Return the activations."""
-        return [ACTIVATIONS[a.lower()] for a in self.activations or self.usual]
+        """Return the activations; of those of two directions the first half."""
+        names = self.activations[: len(self.usual)] or self.usual
+        return [ACTIVATIONS[a.lower()] for a in names]
 
     def clipped(self, x: Array) -> Array:
         """Clip what enters an activation; a clip of 0 stands for none."""
@@ -81,8 +89,8 @@ class Recurrent(Op):
         names = ports(type(self)).names
         h = self.hidden_size
         known: dict[str, Dim] = {"H": h, "G": self.gates * h, "B": self.bias_gates() * h}
-        known["D"] = directions
-        for port, (spec, name, axes) in enumerate(zip(inputs, names, letters, strict=True)):
+        known |= {"D": directions, "P": 3 * h}
+        for port, (spec, name, axes) in enumerate(zip(inputs, names, letters, strict=False)):
             want_type(spec, "integer" if axes == "N" else "real", port, name)
             want_rank(spec.shape, len(axes), len(axes), port, name)
             for axis, (letter, dim) in enumerate(zip(axes, spec.shape or (), strict=False)):
@@ -94,7 +102,7 @@ class Recurrent(Op):
                         port=port,
                     )
                 known[letter] = both
-        real = [port for port, axes in enumerate(letters) if axes != "N"]
+        real = [port for port, axes in enumerate(letters[: len(inputs)]) if axes != "N"]
         specs, named = [inputs[port] for port in real], [names[port] for port in real]
         dtype = one_type(*specs, names=named, ports=real)
         return dtype, {letter: known.get(letter, DYNAMIC) for letter in "NTDH"}
@@ -164,11 +172,11 @@ class _OneStateCell(_Cell):
         return self.specs(x, initial_hidden_state, w, r, b)
 
 
-@op("RNNCell", since=3)
+@op("RNNCell", without=(2,))
 class RNNCell(_OneStateCell, _Rnn):
     """One step: x (N, I), state (N, H), w (H, I), r (H, H), b (H,) -> (N, H).
 
-    H' = f(x W + H R + B), f tanh by default; real numbers of one type.  [sequence/RNNCell-3]
+    H' = f(x W + H R + B), f tanh by default; real numbers of one type.  [sequence/RNNCell-1]
     """
 
     activations: Strings = RNN
@@ -186,11 +194,52 @@ class GRUCell(_OneStateCell, _Gru):
     linear_before_reset: bool = False
 
 
+@op("LSTMCell", until=3)
+class LSTMCell1(_Cell, _Lstm):
+    """LSTMCell with more attributes; B may be absent, then it is 0.  [sequence/LSTMCell-1]
+
+    The runtime takes the gates as f, i, c, o whatever `weights_format` says, and ignores
+    `input_forget` and the peepholes p (3H,).
+    """
+
+    activations: Strings = LSTM
+    input_forget: bool = False
+    weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "ifco"
+
+    def infer(
+        self,
+        x: Spec,
+        initial_hidden_state: Spec,
+        initial_cell_state: Spec,
+        w: Spec,
+        r: Spec,
+        b: Spec | None = None,
+        p: Spec | None = None,
+    ) -> tuple[Spec, ...]:
+        given = (x, initial_hidden_state, initial_cell_state, w, r, b, p)
+        letters = ("NI", "NH", "NH", "GI", "GH", "B", "P")
+        dtype, sizes = self.sizes([s for s in given if s is not None], letters)
+        return (Spec(dtype, (sizes["N"], sizes["H"])),) * 2
+
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        if self.input_forget:
+            text = "the runtime computes the input gate as if input_forget were false"
+            yield Problem("W300", text, attribute="input_forget", hint="write the cell out")
+        if len(inputs) > len(ports(LSTMCell).names):
+            text = "the runtime ignores the peepholes"
+            yield Problem("W300", text, hint="write the cell out where they are not 0")
+
+    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
+        h, c, w, r, *rest = others
+        b = rest[0] if rest else np.zeros(len(w), x.dtype)
+        return super().evaluate(x, h, c, w, r, b)
+
+
 @op("LSTMCell", since=4)
 class LSTMCell(_Cell, _Lstm):
     """One step: x (N, I), two states (N, H), w (4H, I), r (4H, H), b (4H,) -> two states.
 
-    Gates f, i, c, o: C' = f C + i c, H' = o h(C').  [sequence/LSTMCell-1]
+    Gates f, i, c, o: C' = f C + i c, H' = o h(C').  [sequence/LSTMCell-4]
     """
 
     activations: Strings = LSTM
@@ -211,6 +260,7 @@ Direction = Literal["forward", "reverse", "bidirectional"]
 
 
 class _Sequence(Recurrent):
+    halves: ClassVar[bool] = True
     direction: Direction
 
     def specs(self, *inputs: Spec) -> tuple[Spec, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import ml_dtypes
 import numpy as np
 
+from irdeconv.errors import Problem
 from irdeconv.kernels import reductions
+from irdeconv.kernels.elementwise.integers import saturated
 from irdeconv.kernels.reductions import rows_of
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import is_computed, shape_of
@@ -28,14 +29,16 @@ def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Reduction(Op):
-    """Base of the reductions: no axes at all leave the data as it is.
+    """Base of the reductions: of no axes at all each element by itself is reduced.
 
-    `ufunc` reduces f32 and f64 into given memory; `averages` says that the sum is divided.
+    `ufunc` reduces f32 and f64 into given memory; `averages` says that the sum is divided, `norm`
+    that a single element becomes its absolute value.
     """
 
     fn: ClassVar[Reducer]
     ufunc: ClassVar[np.ufunc | None] = None
     averages: ClassVar[bool] = False
+    norm: ClassVar[bool] = False
     accepts: ClassVar[Types] = "number"
 
     keep_dims: bool = False
@@ -64,12 +67,15 @@ class Reduction(Op):
             out.append(Interval.of(min(low, 1), None if high is None else max(high, 1)))
         return tuple(out)
 
+    def remarks(self, data: Spec, axes: Spec) -> Iterator[Problem]:
+        if self.norm and axes.known is not None and not axes.known.size:
+            text = "without axes the runtime gives absolute values, the document the data itself"
+            yield Problem("W300", text, hint="give axes, or an Abs in its place")
+
     def evaluate(self, data: Array, axes: Array) -> Array:
         if axes.dtype == object or (data.dtype == object and not self._adds_dims(data)):
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes.reshape(-1), data.ndim)
-        if not chosen:
-            return data
         return type(self).fn(data, chosen, self.keep_dims)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
@@ -101,8 +107,14 @@ class Reduction(Op):
         return type(self).partial and not holds_real(data)
 
 
-def _wide(fn: Reducer) -> Reducer:
-    """Accumulate f16, bf16 and f8 in float32, integers in 64 bits; round once."""
+Finish = Callable[[Array, int], Array]  # from totals and how many elements each has
+
+
+def _wide(fn: Reducer, finish: Finish | None = None) -> Reducer:
+    """Accumulate f16, bf16 and f8 in float32, integers in 64 bits; round once.
+
+    Totals of 8 bits pass through 32 and saturate, as in the runtime, before they are finished.
+    """
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
         dtype = x.dtype
@@ -113,7 +125,12 @@ def _wide(fn: Reducer) -> Reducer:
                 x = x.astype(np.int64 if dtype.kind == "i" else np.uint64)
             elif dtype.kind not in "iu" and dtype.itemsize < 4:
                 x = x.astype(np.float32)
-            return np.asarray(fn(x, axes, keep)).astype(dtype, copy=False)
+            total = np.asarray(fn(x, axes, keep))
+            if dtype.kind in "iu" and dtype.itemsize == 1:
+                total = saturated(total.astype(np.int32), dtype).astype(np.int64)
+            if finish is not None:
+                total = finish(total, x.size // max(total.size, 1))
+            return total.astype(dtype, copy=False)
 
     return reduce
 
@@ -125,24 +142,29 @@ def _numpy(fn: Reducer) -> Reducer:
     return reduce
 
 
-def _mean(x: Array, axes: Any, keep: bool) -> Array:
-    if x.dtype.kind not in "iu":
-        total = np.sum(x, axis=axes, keepdims=keep)
-        return np.asarray(total if x.size == 0 else np.mean(x, axis=axes, keepdims=keep))
-    total = np.sum(x, axis=axes, keepdims=keep)
-    count = x.size // max(total.size, 1)
-    # Integer means are cut towards zero.
+def _divided(total: Array, count: int) -> Array:
+    """Return means; those of integers are cut towards zero."""
+    if total.dtype.kind not in "iu":
+        return np.asarray(total / np.asarray(max(count, 1), total.dtype))
     return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1)))
 
 
 def _extreme(fn: Reducer, lowest: bool) -> Reducer:
-    """Return max or min; over nothing it is the type's lowest or highest finite value."""
+    """Return max or min; over nothing an integer type's end, the lowest float32 or infinity.
+
+    These are the runtime's, which starts from the highest float32 where axes are constants.
+    """
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
         if x.size:
             return np.asarray(fn(x, axis=axes, keepdims=keep))
-        info: Any = (np.iinfo if x.dtype.kind in "iu" else ml_dtypes.finfo)(x.dtype)
-        return np.asarray(fn(x, axis=axes, keepdims=keep, initial=info.min if lowest else info.max))
+        if x.dtype.kind in "iu":
+            start: Any = np.iinfo(x.dtype).min if lowest else np.iinfo(x.dtype).max
+        else:
+            start = np.finfo(np.float32).min if lowest else np.inf
+        with np.errstate(over="ignore"):  # float32's lowest number is -inf in narrower types
+            first = np.asarray(start).astype(x.dtype)
+        return np.asarray(fn(x, axis=axes, keepdims=keep, initial=first))
 
     return reduce
 
@@ -151,10 +173,12 @@ def _l1(x: Array, axes: Any, keep: bool) -> Array:
     return np.asarray(np.sum(np.abs(x), axis=axes, keepdims=keep))
 
 
-def _l2(x: Array, axes: Any, keep: bool) -> Array:
-    if x.dtype.kind in "iu":
-        x = x.astype(np.float64)
-    return np.asarray(np.sqrt(np.sum(x * x, axis=axes, keepdims=keep)))
+def _squares(x: Array, axes: Any, keep: bool) -> Array:
+    return np.asarray(np.sum(x * x, axis=axes, keepdims=keep))
+
+
+def _root(total: Array, count: int) -> Array:
+    return np.asarray(np.sqrt(total))
 
 
 def reduction(
@@ -168,6 +192,7 @@ def reduction(
     rounding: Rounding = SCALE,
     ufunc: np.ufunc | None = None,
     averages: bool = False,
+    norm: bool = False,
 ) -> type[Reduction]:
     """Register a reduction."""
     types = "boolean" if accepts == "boolean" else "any numbers"
@@ -181,6 +206,7 @@ def reduction(
         "rounding": rounding,
         "ufunc": ufunc,
         "averages": averages,
+        "norm": norm,
     }
     return op(name, since=since)(type(name, (Reduction,), body))
 
@@ -190,7 +216,7 @@ ReduceSum = reduction(
 )
 ReduceMean = reduction(
     "ReduceMean",
-    _wide(_mean),
+    _wide(_numpy(np.sum), _divided),
     "Arithmetic mean (integers: towards zero)",
     rounding=SUM,
     ufunc=np.add,
@@ -205,8 +231,12 @@ ReduceMax = reduction(
 ReduceMin = reduction(
     "ReduceMin", _extreme(np.min, False), "Smallest value", rounding=JUMPS, ufunc=np.minimum
 )
-ReduceL1 = reduction("ReduceL1", _wide(_l1), "Sum of absolute values", since=4, rounding=SUM)
-ReduceL2 = reduction("ReduceL2", _wide(_l2), "Root of the sum of squares", since=4)
+ReduceL1 = reduction(
+    "ReduceL1", _wide(_l1), "Sum of absolute values", since=4, rounding=SUM, norm=True
+)
+ReduceL2 = reduction(
+    "ReduceL2", _wide(_squares, _root), "Root of the sum of squares", since=4, norm=True
+)
 ReduceLogicalAnd = reduction(
     "ReduceLogicalAnd",
     _numpy(np.all),

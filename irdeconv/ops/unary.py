@@ -14,6 +14,7 @@ import numpy as np
 from irdeconv.dtypes import boolean
 from irdeconv.kernels.elementwise import calls, steps
 from irdeconv.kernels.elementwise.calls import Rule
+from irdeconv.kernels.elementwise.integers import rounded, saturated
 from irdeconv.op import Op, op
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import Types, want_type
@@ -32,24 +33,23 @@ from irdeconv.traits import (
 Scalar = Callable[[Any], Any]  # what an operation makes of a partly known value
 
 
-def wide(fn: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute f16, bf16 and f8 in float32 and integers in float64; round to nearest once."""
+def wide(fn: Callable[..., Array], *, clips: bool = False) -> Callable[..., Array]:
+    """Compute all but f64 in float32 and round once; `clips`: see kernels.elementwise.integers."""
 
     def computed(x: Array, *args: Any) -> Array:
         dtype = x.dtype
         with np.errstate(all="ignore"):
             if dtype in (np.float32, np.float64):
                 return fn(x, *args)
-            if dtype.kind in "iu":
-                return np.rint(fn(x.astype(np.float64), *args)).astype(dtype)
-            return fn(x.astype(np.float32), *args).astype(dtype)
+            out = fn(x.astype(np.float32), *args)
+            return rounded(out, dtype, clips=clips) if dtype.kind in "iu" else out.astype(dtype)
 
     return computed
 
 
-def compute(rule: Rule, x: Array, *params: Any) -> Array:
+def compute(rule: Rule, x: Array, *params: Any, clips: bool = False) -> Array:
     """Compute what a rule says of a tensor."""
-    return wide(lambda real: calls.evaluate(rule, (real,), params))(x)
+    return wide(lambda real: calls.evaluate(rule, (real,), params), clips=clips)(x)
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,12 @@ class Unary(Op):
 class UnaryFunction(Unary):
     """Base of functions of a number; the type stays.
 
-    `rule` says what is computed, evaluated alone as in a chain. Integers are rounded to from
-    double precision, unless `integers` computes them.
+    `rule` says what is computed, evaluated alone as in a chain. Of integers it is computed in
+    float32 and rounded (`clips` says how what has no integer is), unless `integers` computes them.
     """
 
     rule: ClassVar[Rule]
+    clips: ClassVar[bool] = False
     integers: ClassVar[Callable[[Array], Array] | None] = None
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
@@ -101,7 +102,7 @@ class UnaryFunction(Unary):
         if integers is not None and data.dtype.kind in "iu":
             return integers(data)
         rule, params = self.formula()
-        return compute(rule, data, *params)
+        return compute(rule, data, *params, clips=type(self).clips)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def unary(
     accepts: Types = "number",
     integers: Callable[[Array], Array] | None = None,
     scalar: Scalar | None = None,
+    clips: bool = False,
 ) -> type[UnaryFunction]:
     """Register a function of each element.
 
@@ -139,6 +141,7 @@ def unary(
         "integers": integers,
         "partial": scalar is not None,
         "scalar": scalar,
+        "clips": clips,
     }
     return op(name, since=since)(type(name, (UnaryFunction,), body))
 
@@ -149,25 +152,40 @@ def row(what: str, section: str, types: str = "any numbers") -> str:
 
 
 def _function(
-    name: str, rule: Rule, what: str, since: int = 1, rounding: Rounding = FUNCTION
+    name: str,
+    rule: Rule,
+    what: str,
+    since: int = 1,
+    rounding: Rounding = FUNCTION,
+    *,
+    clips: bool = False,
 ) -> type[UnaryFunction]:
     doc = row(what, f"arithmetic/{name}-{since}")
-    return unary(name, rule, doc, since=since, rounding=rounding)
+    return unary(name, rule, doc, since=since, rounding=rounding, clips=clips)
 
 
 def _same(x: Array) -> Array:
     return x
 
 
+def _saturating(fn: np.ufunc) -> Callable[[Array], Array]:
+    """Compute integers exactly; 8-bit ones saturate, so that -(-128) is 127."""
+    return lambda x: saturated(fn(x.astype(np.int64)), x.dtype)
+
+
 Abs = unary(
-    "Abs", np.abs, row("Absolute value", "arithmetic/Abs-1"), rounding=KEEPS, integers=np.abs
+    "Abs",
+    np.abs,
+    row("Absolute value", "arithmetic/Abs-1"),
+    rounding=KEEPS,
+    integers=lambda x: x if x.dtype.kind == "u" else _saturating(np.abs)(x),
 )
 Negative = unary(
     "Negative",
     steps.negative,
     row("-x", "arithmetic/Negative-1"),
     rounding=KEEPS,
-    integers=np.negative,
+    integers=_saturating(np.negative),
     scalar=lambda v: ranges.subtract(0, v),
 )
 Sign = _function("Sign", np.sign, "-1, 0 or 1", rounding=JUMPS)
@@ -193,14 +211,14 @@ Log = _function("Log", np.log, "Natural logarithm")
 Sin = _function("Sin", np.sin, "Sine of x in radians")
 Cos = _function("Cos", np.cos, "Cosine of x in radians")
 Tan = _function("Tan", np.tan, "Tangent of x in radians")
-Asin = _function("Asin", np.arcsin, "Inverse sine")
-Acos = _function("Acos", np.arccos, "Inverse cosine")
+Asin = _function("Asin", np.arcsin, "Inverse sine", clips=True)
+Acos = _function("Acos", np.arccos, "Inverse cosine", clips=True)
 Atan = _function("Atan", np.arctan, "Inverse tangent")
-Sinh = _function("Sinh", np.sinh, "Hyperbolic sine")
-Cosh = _function("Cosh", np.cosh, "Hyperbolic cosine")
+Sinh = _function("Sinh", np.sinh, "Hyperbolic sine", clips=True)
+Cosh = _function("Cosh", np.cosh, "Hyperbolic cosine", clips=True)
 Asinh = _function("Asinh", np.arcsinh, "Inverse hyperbolic sine", since=4)
-Acosh = _function("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4)
-Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4)
+Acosh = _function("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4, clips=True)
+Atanh = _function("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4, clips=True)
 Tanh = _function("Tanh", np.tanh, "Hyperbolic tangent")
 # Runtimes take polynomials that are equally far off everywhere: OpenVINO's 9.2 u at -0.05.
 Erf = _function("Erf", steps.erf, "Error function", rounding=replace(COMPOSITE, count=2))

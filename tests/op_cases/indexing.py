@@ -104,6 +104,12 @@ CASES = [
     case("CumSum-3", 'exclusive="true" reverse="true"', [LINE, i64(0)], f32([21, 15, 8, 0])),
     case("CumSum-3", 'reverse="true"', [A, i64(1)], f32([[6, 3, 2], [24, 17, 8]])),
     case(
+        "ScatterElementsUpdate-12",
+        'reduction="mean"',
+        [i32([-5, 6]), i64([0, 1, 1]), i32([-6, -8, -9]), i64(0)],
+        i32([-5, -3]),  # -5.5 and -11 / 3, cut towards zero
+    ),
+    case(
         "GroupNormalization-12",
         'num_groups="2" epsilon="0.5625"',
         [f32([1, 3, 10, 10], (1, 4, 1)), f32([1, 10, 1, 1]), f32([0, 1, 2, 3])],

@@ -84,16 +84,29 @@ LOOSE = 64 * ROUNDING
 N, T, INPUTS, H = 2, 3, 4, 3
 
 
-def cell_row(op: str, attributes: str, cell: Cell, states: int, gates: int, bias: int) -> Case:
+def cell_row(
+    op: str,
+    attributes: str,
+    cell: Cell,
+    states: int,
+    gates: int,
+    bias: int,
+    *,
+    without_bias: bool = False,
+    more: Sequence[Tensor] = (),
+) -> Case:
     x, given = values(1, N, INPUTS), [values(2 + s, N, H) for s in range(states)]
     w, r, b = values(5, gates * H, INPUTS), values(6, gates * H, H), values(7, bias * H)
+    if without_bias:
+        b = f32([0] * bias * H)
     outs = [
         cell(list(x.values[n]), [list(s.values[n]) for s in given], w.values, r.values, b.values)
         for n in range(N)
     ]
     wanted = [f32([outs[n][s] for n in range(N)]) for s in range(states)]
     text = f'hidden_size="{H}" {attributes}'
-    return case(op, text, [x, *given, w, r, b], wanted, tolerance=LOOSE)
+    inputs = [x, *given, w, r, *([] if without_bias else [b]), *more]
+    return case(op, text, inputs, wanted, tolerance=LOOSE)
 
 
 def sequence_row(
@@ -103,9 +116,13 @@ def sequence_row(
     sizes: tuple[int, int, int],
     lengths: Sequence[int] = (T, T),
     directions: str = "f",
+    twice: str = "",
     **more: Any,
 ) -> Case:
-    """A sequence in the directions `f`, `r` or `fr`; sizes: states, gates, gates of the bias."""
+    """A sequence in the directions `f`, `r` or `fr`; sizes: states, gates, gates of the bias.
+
+    `twice` are activations of the second direction, which the runtime does not look at.
+    """
     states, gates, bias = sizes
     d = len(directions)
     x, given = values(11, N, T, INPUTS), [values(12 + s, N, d, H) for s in range(states)]
@@ -121,6 +138,8 @@ def sequence_row(
             last[:, n, k] = now
     name = {"f": "forward", "r": "reverse", "fr": "bidirectional"}[directions]
     usual = {1: "tanh", 3: "sigmoid,tanh", 4: "sigmoid,tanh,tanh"}[gates]
+    if twice:
+        usual = f"{usual},{twice}"
     # The specification has these defaults; OpenVINO's reader fails without the attribute.
     text = f'hidden_size="{H}" direction="{name}" activations="{usual}" {attributes}'
     inputs = [x, *given, i32(lengths), w, r, b]
@@ -133,6 +152,7 @@ RELU = 'activations="relu,relu,relu"'
 
 CASES = [
     cell_row("RNNCell-3", "", rnn_cell(), *RNN),
+    cell_row("RNNCell-1", "", rnn_cell(), *RNN),
     cell_row("RNNCell-16", 'activations="relu"', rnn_cell(relu), *RNN),
     cell_row("GRUCell-3", "", gru_cell(), *GRU),
     cell_row("GRUCell-3", 'linear_before_reset="true"', gru_cell(linear=True), *LINEAR),
@@ -140,7 +160,14 @@ CASES = [
     cell_row("LSTMCell-4", "", lstm_cell(), *LSTM),
     cell_row("LSTMCell-4", CLIPPED, lstm_cell(clip=0.25), *LSTM),
     cell_row("LSTMCell-4", RELU, lstm_cell(relu, relu, relu), *LSTM),
+    cell_row("LSTMCell-1", "", lstm_cell(), *LSTM),
+    cell_row("LSTMCell-1", 'weights_format="fico"', lstm_cell(), *LSTM, without_bias=True),
+    # The runtime looks neither at the gates' order nor at what couples them nor at peepholes.
+    cell_row("LSTMCell-2", 'weights_format="iofc"', lstm_cell(), *LSTM),
+    cell_row("LSTMCell-3", 'input_forget="true"', lstm_cell(), *LSTM),
+    cell_row("LSTMCell-3", CLIPPED, lstm_cell(clip=0.25), *LSTM, more=[values(8, 3 * H)]),
     sequence_row("RNNSequence-5", "", rnn_cell(), RNN),
+    sequence_row("RNNSequence-5", "", rnn_cell(), RNN, directions="fr", twice="relu"),
     sequence_row("RNNSequence-5", "", rnn_cell(), RNN, (1, 3), "r"),
     sequence_row("GRUSequence-5", "", gru_cell(), GRU, (3, 2)),
     sequence_row("GRUSequence-5", "", gru_cell(), GRU, (2, 2), "fr"),
@@ -148,6 +175,8 @@ CASES = [
         "GRUSequence-5", 'linear_before_reset="true"', gru_cell(linear=True), LINEAR, (3, 1), "r"
     ),
     sequence_row("LSTMSequence-5", "", lstm_cell(), LSTM),
+    sequence_row("GRUSequence-5", "", gru_cell(), GRU, (2, 3), "fr", "sigmoid,tanh"),
     sequence_row("LSTMSequence-5", "", lstm_cell(), LSTM, (1, 3), "fr"),
+    sequence_row("LSTMSequence-5", "", lstm_cell(), LSTM, (3, 3), "fr", "sigmoid,tanh,tanh"),
     sequence_row("LSTMSequence-16", CLIPPED, lstm_cell(clip=0.25), LSTM, (3, 2), "r"),
 ]

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType, i64
+from irdeconv.dtypes import ElementType, f32, i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import suppression
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import index_type, one_type, single, want_rank, want_type
+from irdeconv.ops.checks import index_type, real_types, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge
 
 Scalar = Spec | None
@@ -26,7 +26,8 @@ class NonMaxSuppression(Op):
     scalars, 0 by default: the most boxes of a class, the overlap from which a box goes, the score
     that all must exceed, and the sigma of soft suppression, which lowers scores by
     exp(-overlap^2 / 2 sigma) and knows no limit of overlap, as in the runtime. Boxes are
-    [y1, x1, y2, x2], with "center" [x, y, width, height].  [sort/NonMaxSuppression-5]
+    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores come out as
+    f32.  [sort/NonMaxSuppression-5]
     """
 
     box_encoding: Literal["corner", "center"] = "corner"
@@ -45,8 +46,7 @@ class NonMaxSuppression(Op):
         score_threshold: Scalar = None,
         soft_nms_sigma: Scalar = None,
     ) -> tuple[Spec, ...]:
-        want_type(boxes, "real", 0, "boxes")
-        dtype = one_type(boxes, scores, names=("boxes", "scores"))
+        real_types(boxes, scores, names=("boxes", "scores"))
         want_rank(boxes.shape, 3, 3, 0, "boxes")
         want_rank(scores.shape, 3, 3, 1, "scores")
         most: Dim = 0
@@ -63,7 +63,7 @@ class NonMaxSuppression(Op):
         if all(v is not None for v in values):
             count = len(self.evaluate(*values)[0])  # type: ignore[arg-type]
         places = Spec(self.output_type, (count, 3))
-        return places, Spec(dtype, (count, 3)), Spec(self.output_type, (1,))
+        return places, Spec(f32, (count, 3)), Spec(self.output_type, (1,))
 
     def _count(self, boxes: Spec, scores: Spec, most: Dim) -> Dim:
         """Return how many boxes may be kept; E302 where the shapes do not fit."""
@@ -99,6 +99,6 @@ class NonMaxSuppression(Op):
         if self.sort_result_descending:
             rows.sort(key=lambda row: (-row[3], *row[:3]))
         places = np.array([row[:3] for row in rows], self.output_type.container)
-        found = np.array([(row[0], row[1], row[3]) for row in rows], boxes.dtype)
+        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
         count = np.array([len(rows)], self.output_type.container)
         return places.reshape(-1, 3), found.reshape(-1, 3), count
