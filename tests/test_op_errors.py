@@ -57,6 +57,7 @@ def deconvolution(pads: list[Tensor | str], code: str, port: int, *says: str) ->
 
 A = count((3, 4))
 SEQUENCE = ["f32[2,5]", "f32[2,1,3]", "f32[2,1,3]", "i32[2]", *["f32[1,12,3]"] * 2, "f32[1,12]"]
+DETECTED = ["f32[1,16]", "f32[1,12]"]  # boxes and scores of three classes of four priors
 CELL = ["f32[2,4]", "f32[2,3]", "f32[?,4]", "f32[9,3]", "f32[9]"]
 ROWS = [
     row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
@@ -143,6 +144,14 @@ ROWS = [
     row("Einsum-7", "equation=ij,jk", ["f32[2,3]"], "E304", "equation", "2 inputs"),
     row("NonMaxSuppression-9", "", ["f32[1,6,5]", "f32[1,1,6]"], "E302", 0, "5 numbers"),
     row("NonMaxSuppression-9", "", ["f32[1,6,4]", "f32[1,1,5]"], "E302", 1, "1 x 5", "1 x 6"),
+    row("PriorBox-8", "min_size=4", [i64([2, 3, 4]), i64([8, 9])], "E302", 0, "3 values"),
+    row("PriorBoxClustered-1", "", [i64([2, -3]), i64([8, 9])], "E305", 0, "-3"),
+    row("DetectionOutput-8", "keep_top_k=1", [*DETECTED, "f32[1,2,21]"], "E302", 2, "21", "5"),
+    row("DetectionOutput-8", "keep_top_k=1", [*DETECTED, "f32[1,1,20]"], "E302", 2, "2, boxes"),
+    row("DetectionOutput-8", "keep_top_k=1", [*DETECTED, "f32[1,2,15]"], "E302", 0, "16", "12"),
+    row(
+        "DetectionOutput-8", "keep_top_k=1", [*DETECTED, "f32[2,2,20]"], "E302", 2, "2", "1 images"
+    ),
     row("GridSample-9", "", ["f32[1,1,2,2]", "f32[1,2,2,3]"], "E302", 1, "3 elements"),
     row("GridSample-9", "", ["f32[1,1,2,2]", "f32[2,2,2,2]"], "E302", 1, "batch"),
     row("Eye-9", "output_type=f32", [i64(2), i64(-1), i64(0)], "E305", 1, "-1"),
@@ -185,11 +194,19 @@ CHECKS = [
     ("LSTMCell-4", {"hidden_size": "1", "activations": "tanh"}, "activations"),
     ("RNNCell-4", {"hidden_size": "1", "activations": "sin"}, "activations"),
     ("RNNCell-4", {"hidden_size": "1", "clip": "-1"}, "clip"),
+    ("PriorBox-8", {"min_size": "4", "variance": "1,2"}, "variance"),
+    ("PriorBox-8", {"min_size": "0"}, "min_size"),
+    ("PriorBox-8", {"fixed_size": "4"}, None),
+    ("PriorBox-8", {"min_size": "4", "max_size": "5,6"}, None),
+    ("PriorBoxClustered-1", {"width": "4", "height": "5,6"}, "height"),
+    ("DetectionOutput-8", {"keep_top_k": "-2", "normalized": "1"}, "keep_top_k"),
+    ("DetectionOutput-8", {"keep_top_k": "", "normalized": "1"}, "keep_top_k"),
+    ("DetectionOutput-8", {"keep_top_k": "1", "input_width": "0"}, "input_width"),
 ]
 
 
 @pytest.mark.parametrize(("op", "given", "name"), CHECKS)
-def test_attribute_check(op: str, given: dict[str, str], name: str) -> None:
+def test_attribute_check(op: str, given: dict[str, str], name: str | None) -> None:
     kind, _, number = op.rpartition("-")
     cls = lookup(kind, f"opset{number}")
     assert cls is not None

@@ -1,3 +1,3 @@
 """Operations that find objects: boxes, and the suppression of those that overlap."""
 
-from irdeconv.ops.detection import suppression
+from irdeconv.ops.detection import detection_output, prior_box, suppression

@@ -1,0 +1,273 @@
+"""DetectionOutput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from irdeconv.attributes import Ints
+from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.detection import detections
+from irdeconv.kernels.detection.detections import BestBoxes, Coding
+from irdeconv.op import Op, attribute, op
+from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
+from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, merge
+
+_NAMES = ("box_logits", "class_preds", "proposals", "aux_class_preds", "aux_box_preds")
+Coded = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
+CORNER: Coded = "caffe.PriorBoxParameter.CORNER"
+
+
+def _divided(size: Dim, by: int, port: int, what: str) -> Dim:
+    """Return size / by, open where the size is; E302 where that is no whole number."""
+    if not isinstance(size, int):
+        return DYNAMIC
+    if by <= 0 or size % by:
+        text = f"{_NAMES[port]} has {size} numbers; it must be a multiple of {by}, {what}"
+        raise OpError(text, code="E302", port=port)
+    return size // by
+
+
+def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
+    if merge(size, wanted) is None:
+        text = f"{_NAMES[port]} has size {size}; it must be {wanted}, {what}"
+        raise OpError(text, code="E302", port=port)
+
+
+class _DetectionOutput(Op):
+    """Base of the two versions."""
+
+    background_label_id: int
+    top_k: int
+    variance_encoded_in_target: bool
+    keep_top_k: Ints
+    code_type: Coded
+    share_location: bool
+    nms_threshold: float
+    confidence_threshold: float
+    clip_after_nms: bool
+    clip_before_nms: bool
+    decrease_label_id: bool
+    normalized: bool
+    input_height: int
+    input_width: int
+    objectness_score: float
+
+    def declared_classes(self) -> int | None:
+        """Return the number of classes where it is an attribute."""
+        return None
+
+    def check(self) -> Iterator[Problem]:
+        if not self.keep_top_k:
+            yield Problem("E210", "keep_top_k is empty", attribute="keep_top_k", hint="-1 is all")
+        for name, values in (("top_k", (self.top_k,)), ("keep_top_k", self.keep_top_k)):
+            if any(v < -1 for v in values):
+                yield Problem("E210", f"{name} is {min(values)}; -1 is all", attribute=name)
+        if self.decrease_label_id and self.background_label_id != 0:
+            text = f"background_label_id is {self.background_label_id}; decrease_label_id needs 0"
+            yield Problem("E210", text, attribute="background_label_id")
+        if not self.normalized:
+            yield from positive_number(self, "input_height")
+            yield from positive_number(self, "input_width")
+
+    def infer(
+        self,
+        box_logits: Spec,
+        class_preds: Spec,
+        proposals: Spec,
+        aux_class_preds: Spec | None = None,
+        aux_box_preds: Spec | None = None,
+    ) -> Spec:
+        if (aux_class_preds is None) != (aux_box_preds is None):
+            raise OpError("aux_class_preds needs aux_box_preds: 3 or 5 inputs", code="E208", port=3)
+        given = [box_logits, class_preds, proposals]
+        if aux_class_preds is not None and aux_box_preds is not None:
+            given += [aux_class_preds, aux_box_preds]
+        for port, spec in enumerate(given):
+            want_type(spec, "real", port, _NAMES[port])
+            rank = 3 if port == 2 else 2
+            want_rank(spec.shape, rank, rank, port, _NAMES[port])
+        dtype = one_type(*given, names=_NAMES)
+        shapes = [s.shape or (DYNAMIC,) * 3 for s in given]
+        return Spec(dtype, (1, 1, self._count(shapes), detections.DETECTION))
+
+    def _count(self, shapes: list[Shape]) -> Dim:
+        """Return the rows of the output; E302 where shapes do not fit each other."""
+        batch = self._batch(shapes)
+        priors, classes = self._sizes(shapes)
+        if self.keep_top_k and self.keep_top_k[0] > 0:
+            return batch * self.keep_top_k[0]
+        if self.keep_top_k and self.keep_top_k[0] == -1 and self.top_k > 0:
+            return batch * self.top_k * classes
+        return batch * priors * classes
+
+    def _batch(self, shapes: list[Shape]) -> Dim:
+        batch: Dim = DYNAMIC
+        for port, shape in enumerate(shapes):
+            both = merge(batch, shape[0])
+            if port == 2 and merge(shape[0], 1) is not None:
+                continue
+            if both is None:
+                text = f"{_NAMES[port]} has a batch of {shape[0]}, there are {batch} images"
+                raise OpError(text, code="E302", port=port)
+            batch = both
+        rows = 1 if self.variance_encoded_in_target else 2
+        _matching(shapes[2][1], rows, 2, "boxes, and variances unless they are in the target")
+        return batch
+
+    def _sizes(self, shapes: list[Shape]) -> tuple[Dim, Dim]:
+        """Return the numbers of priors and of classes."""
+        prior = 4 if self.normalized else 5
+        priors = _divided(shapes[2][2], prior, 2, "the numbers of a prior")
+        known = self.declared_classes()
+        classes: Dim = DYNAMIC if known is None else known
+        if isinstance(classes, int) and not isinstance(priors, int):
+            priors = _divided(shapes[1][1], classes, 1, "a score of each class")
+        elif isinstance(priors, int) and not isinstance(classes, int):
+            classes = _divided(shapes[1][1], priors, 1, "a score of each prior")
+            if not isinstance(classes, int) and not self.share_location:
+                classes = _divided(shapes[0][1], 4 * priors, 0, "a box of each prior")
+        _matching(shapes[1][1], priors * classes, 1, "a score of each prior and class")
+        boxes = 4 * priors * (1 if self.share_location else classes)
+        _matching(shapes[0][1], boxes, 0, "a box of each prior")
+        if len(shapes) > 3:
+            _matching(shapes[3][1], 2 * priors, 3, "two scores of each prior")
+            _matching(shapes[4][1], boxes, 4, "a box of each prior")
+        return priors, classes
+
+    def evaluate(self, box_logits: Array, class_preds: Array, *others: Array) -> Array:
+        proposals = others[0].astype(np.float32)
+        count = self._count([a.shape for a in (box_logits, class_preds, *others)])
+        priors = proposals.shape[2] // (4 if self.normalized else 5)
+        scores = class_preds.astype(np.float32).reshape(len(class_preds), priors, -1)
+        if len(others) == 3:
+            scores = self._objects(scores, others[1])
+        boxes = self._boxes(proposals, [a.astype(np.float32) for a in (*others[2:], box_logits)])
+        select = self._best_boxes()
+        choose = select.of_priors if self.decrease_label_id else select.of_classes
+        rows = []
+        for n, of_image in enumerate(scores.transpose(0, 2, 1)):
+            own = proposals[n % len(proposals), 0].reshape(priors, -1)
+            valid = _until_end(own) if not self.normalized else priors
+            found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
+            rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
+        return detections.fill(rows, int(count)).astype(box_logits.dtype)  # type: ignore[arg-type]
+
+    def _best_boxes(self) -> BestBoxes:
+        return BestBoxes(
+            background=self.background_label_id,
+            confidence=self.confidence_threshold,
+            overlap=self.nms_threshold,
+            top=self.top_k,
+            keep=self.keep_top_k[0],
+        )
+
+    def _objects(self, scores: Array, aux: Array) -> Array:
+        """Make background of priors (N, P, C) whose objectness is below the threshold."""
+        alone = np.zeros(scores.shape[2], np.float32)
+        if 0 <= self.background_label_id < len(alone):
+            alone[self.background_label_id] = 1
+        low = aux.astype(np.float32).reshape(len(aux), -1, 2)[..., 1] < self.objectness_score
+        return np.where(low[..., None], alone, scores)
+
+    def _boxes(self, proposals: Array, deltas: list[Array]) -> Array:
+        """Decode (N, L, P, 4), step by step; the first step's results are the second's priors."""
+        size = 4 if self.normalized else 5
+        priors = proposals[:, 0].reshape(len(proposals), 1, -1, size)[..., size - 4 :]
+        variances = None
+        if not self.variance_encoded_in_target:
+            dense = proposals[:, 1, : 4 * priors.shape[2]]
+            variances = dense.reshape(len(proposals), 1, -1, 4)
+        image = None if self.normalized else (self.input_height, self.input_width)
+        coding = Coding(self.code_type != CORNER, image, self.clip_before_nms)
+        for logits in deltas:
+            each = logits.reshape(len(logits), priors.shape[2], -1, 4).transpose(0, 2, 1, 3)
+            with np.errstate(over="ignore", invalid="ignore"):
+                priors = detections.decode(priors, variances, each, coding)
+        return priors
+
+    def _row(self, n: int, label: int, at: list[int], scores: Array, boxes: Array) -> Array:
+        """Return the detections (K, 7) of a class in an image."""
+        found = boxes[0 if self.share_location else label][at]
+        if self.clip_after_nms:
+            found = np.clip(found, 0, 1)
+        shown = label - 1 if self.decrease_label_id else label
+        head = np.full((len(at), 2), (n, shown), np.float32)
+        return np.concatenate([head, scores[at, None], found], 1)
+
+
+def _until_end(priors: Array) -> int:
+    """Return how many priors there are before one that begins with -1."""
+    ends = np.flatnonzero(priors[:, 0] == -1)
+    return int(ends[0]) if len(ends) else len(priors)
+
+
+@op("DetectionOutput", until=7)
+class DetectionOutput1(_DetectionOutput):
+    """Detections of an SSD network: boxes (N, 4PL), scores (N, PC), priors (1 or N, 2, 4P)
+    -> (1, 1, K, 7).
+
+    P priors, C = `num_classes`, L = 1 with `share_location`, else C. A row is image, class, score,
+    left, top, right, bottom; the first free row begins with -1, the rest is 0. Boxes are relative
+    to the corners of the priors, or to centre and size (exp); the variances, the second row of the
+    priors, scale them unless they are encoded in the target. Priors that are not `normalized` have
+    five numbers, the first -1 behind the last of them, and are divided by the input's size. Of each
+    class but the background the best `top_k` scores above `confidence_threshold` go through
+    suppression (an overlap above `nms_threshold`), of each image the best `keep_top_k` stay, class
+    by class. With `decrease_label_id` every prior has only its best class, `top_k` counts the
+    priors of an image, and labels count from 0 behind the background. Two more inputs, scores
+    (N, 2P) and boxes, shift the priors first; what has less than `objectness_score` there is
+    background. As in the runtime, both shifts divide by the input's size.
+    [detection/DetectionOutput-1]
+    """
+
+    num_classes: int
+    keep_top_k: Ints
+    nms_threshold: float = attribute(0.0, documented=True)
+    background_label_id: int = 0
+    top_k: int = -1
+    variance_encoded_in_target: bool = False
+    code_type: Coded = CORNER
+    share_location: bool = True
+    confidence_threshold: float = 0.0
+    clip_after_nms: bool = False
+    clip_before_nms: bool = False
+    decrease_label_id: bool = False
+    normalized: bool = False
+    input_height: int = 1
+    input_width: int = 1
+    objectness_score: float = 0.0
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        yield from positive_number(self, "num_classes")
+
+    def declared_classes(self) -> int | None:
+        return self.num_classes
+
+
+@op("DetectionOutput", since=8)
+class DetectionOutput(_DetectionOutput):
+    """Detections of an SSD network, as DetectionOutput-1: boxes (N, 4PL), scores (N, PC), priors
+    (1 or N, 2, 4P) -> (1, 1, K, 7).
+
+    The number of classes C follows from the shapes.  [detection/DetectionOutput-8]
+    """
+
+    keep_top_k: Ints
+    nms_threshold: float = attribute(0.0, documented=True)
+    background_label_id: int = 0
+    top_k: int = -1
+    variance_encoded_in_target: bool = False
+    code_type: Coded = CORNER
+    share_location: bool = True
+    confidence_threshold: float = 0.0
+    clip_after_nms: bool = False
+    clip_before_nms: bool = False
+    decrease_label_id: bool = False
+    normalized: bool = False
+    input_height: int = 1
+    input_width: int = 1
+    objectness_score: float = 0.0
