@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,144 +16,36 @@ pytest.importorskip("onnxruntime")
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-from onnx import helper, numpy_helper  # noqa: E402
+from onnx import helper  # noqa: E402
 
-from irdeconv.importers.onnx_node import RULES  # noqa: E402
-from irdeconv.importers.onnx_reader import read_onnx  # noqa: E402
 from support.onnx_models import convert, info, model, runtime, single  # noqa: E402
+from support.scripts import script  # noqa: E402
 
-# Why node tests of covered operations are refused: a part of the message, and how many there are.
-REASONS = (
-    "saturate=0",
-    "element type",
-    "a conversion from",
-    "is a sequence_type",
-    "is a optional_type",
-    "strings are not covered",
-    "training_mode",
-    "tf_crop_and_resize",
-    "half_pixel_symmetric",
-    "antialias=1",
-    "exclude_outside=1",
-    "keep_aspect_ratio_policy",
-    "align_corners with scale",
-    "pads that are no constant, of some axes only",
-    "mode=wrap",
-    "storage_order=1",
-    "operation set 1 is not covered",
-    "an extreme of no elements",
-    "f16 and bf16 ranges",
-)
-NEW = "of the operation is not covered"  # versions that a newer onnx brings
-
-
-def as_array(value: Any) -> Any:
-    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
-
-
-@cache
-def node_tests() -> list[Any]:
-    from onnx.backend.test.loader import load_model_tests
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return list(load_model_tests(kind="node"))
-
-
-def frozen(test: Any) -> Any:
-    """The model with every input but the first as a constant: what rules need to know."""
-    made = onnx.ModelProto()
-    made.CopyFrom(test.model)
-    pairs = list(zip(made.graph.input, test.data_sets[0][0], strict=True))
-    for item, value in pairs[1:]:
-        array = np.asarray(as_array(value))
-        made.graph.initializer.append(numpy_helper.from_array(array, item.name))
-    return made
-
-
-def imported(test: Any) -> ird.Graph:
-    try:
-        return read_onnx(test.name, test.model.SerializeToString()).graph
-    except ird.UnsupportedError as e:
-        if "is not a constant" not in str(e):
-            raise
-    return read_onnx(test.name, frozen(test).SerializeToString()).graph
-
-
-def wide(x: Any) -> Any:
-    return x if x.dtype.kind in "biu" else x.astype(np.float64)
-
-
-def check(test: Any, graph: ird.Graph) -> None:
-    names = [i.name for i in test.model.graph.input]
-    for feeds, expected in test.data_sets:
-        given = {k: as_array(v) for k, v in zip(names, feeds, strict=True) if k in graph.inputs}
-        got = ird.run(graph, given, form=None)
-        assert list(got) == [o.name for o in test.model.graph.output]
-        for mine, want in zip(got.values(), map(as_array, expected), strict=True):
-            want = np.asarray(want)
-            assert mine.shape == want.shape
-            assert mine.dtype == want.dtype
-            # Half precision rounds after every node; models of many nodes differ in their order.
-            coarse = {"float16": 2**-9, "bfloat16": 2**-6}.get(want.dtype.name, 0)
-            rtol = max(test.rtol, coarse if len(test.model.graph.node) > 5 else 0)
-            np.testing.assert_allclose(wide(mine), wide(want), rtol=rtol, atol=test.atol)
-
-
-def uncovered_types(test: Any) -> set[str]:
-    return {
-        n.op_type
-        for n in test.model.graph.node
-        if ("" if n.domain == "ai.onnx" else n.domain, n.op_type) not in RULES
-    }
-
-
-def reason(error: ird.UnsupportedError) -> str:
-    text = str(error)
-    return next((r for r in (*REASONS, NEW) if r in text), text)
+backend = script("run_onnx_backend")
 
 
 def test_all_node_tests(capsys: pytest.CaptureFixture[str]) -> None:
-    passed, refused, wrong = Counter[str](), Counter[str](), []
-    types = Counter[str]()
-    for test in node_tests():
-        kinds = {n.op_type for n in test.model.graph.node}
-        try:
-            graph = imported(test)
-        except ird.UnsupportedError as e:
-            if missing := uncovered_types(test):
-                types.update(missing)
-                refused["operation types without a rule"] += 1
-            else:
-                refused[reason(e)] += 1
-            continue
-        try:
-            check(test, graph)
-        except (AssertionError, ird.IrdeconvError) as e:
-            wrong.append((test.name, str(e)[:300]))
-        else:
-            passed.update(kinds)
-            passed["all"] += 1
+    found = list(backend.outcomes())
+    by_state = {s: [o for o in found if o.state == s] for s in backend.STATES}
     with capsys.disabled():
-        print(f"\nONNX {onnx.__version__} node tests: {len(node_tests())}; passed {passed['all']}")
-        print(f"refused {sum(refused.values())}: {dict(refused.most_common())}")
-        print(f"types without a rule: {dict(sorted(types.items()))}")
-    assert wrong == []
-    assert set(refused) <= {*REASONS, NEW, "operation types without a rule"}
-    assert passed["all"] >= 1000
+        print(f"\nONNX {onnx.__version__}: { ({s: len(v) for s, v in by_state.items()}) }")
+    assert [(o.name, o.reason) for o in by_state["wrong"]] == []
+    assert all(o.reason for o in by_state["refused"])
+    assert len(by_state["passed"]) >= 1590
+
+
+def test_a_wrong_value_is_seen() -> None:
+    (test,) = [t for t in backend.node_tests() if t.name == "test_abs"]
+    false = [(feeds, [-want[0]]) for feeds, want in test.data_sets]
+    assert backend.judge(test).state == "passed"
+    assert backend.judge(replace(test, data_sets=false)).state == "wrong"
 
 
 @pytest.mark.parametrize("kind", ["ConvTranspose", "Conv", "Pad"])
 def test_nothing_of_the_core_is_refused(kind: str) -> None:
-    tests = [t for t in node_tests() if {n.op_type for n in t.model.graph.node} == {kind}]
+    tests = [t for t in backend.node_tests() if backend.kinds_of(t) == {kind}]
     assert len(tests) >= 5
-    refused = []
-    for test in tests:
-        try:
-            check(test, imported(test))
-        except ird.UnsupportedError:
-            refused.append(test.name)
-    assert refused == (["test_wrap_pad"] if kind == "Pad" else [])
+    assert {backend.judge(t).state for t in tests} == {"passed"}
 
 
 # Peers -------------------------------------------------------------------------------------------

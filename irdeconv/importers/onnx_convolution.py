@@ -49,16 +49,20 @@ def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:
 @rule("Conv", "1 11 22")
 def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """X [N, C, *I], W [M, C/g, *K], optional bias [M]."""
-    x, w, groups = n[0], n[1], n.integer("group", 1)
-    axes = b.rank(x) - 2
+    y, bias = convolved(n, b, n[0], n[1]), n.input(2)
+    return y if bias is None else b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
+
+
+def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:
+    """Return the convolution that the node's attributes say, without a bias."""
+    groups, axes = n.integer("group", 1), b.rank(x) - 2
     shape = b.static(w, "the filter")
     kernel = n.ints("kernel_shape")
     if kernel and kernel != shape[2:]:
         raise Refusal(f"kernel_shape is {list(kernel)}, the filter's kernel {list(shape[2:])}")
     # The runtime convolves one to three spatial axes; more are irdeconv's own.
     lists = _lists(n, axes) | {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
-    y, bias = b.convolution(x, w, groups, **lists), n.input(2)
-    return y if bias is None else b.add(Add(), y, b.per_channel(bias, axes))
+    return b.convolution(x, w, groups, **lists)
 
 
 def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:
@@ -94,7 +98,8 @@ def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.outputs(op, *_inputs(n))
 
 
-def _pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
+def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
+    """Return what poolings share: kernel, strides, dilations, pads and how sizes are rounded."""
     axes = b.rank(n[0]) - 2
     kernel = n.ints("kernel_shape")
     if len(kernel) != axes:
@@ -126,7 +131,7 @@ def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     order = n.integer("storage_order", 0)
     if order and n.wants(1):
         raise Refusal("storage_order=1: column-major indices are not covered")
-    op = MaxPool14(**_pool_lists(n, b), axis=0)
+    op = MaxPool14(**pool_lists(n, b), axis=0)
     y, places = b.outputs(op, n[0])
     return (y, places) if n.wants(1) else y
 
@@ -134,7 +139,7 @@ def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("AveragePool", "1 7 10 11 19 22")
 def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Means; padding counts with count_include_pad."""
-    lists = _pool_lists(n, b)
+    lists = pool_lists(n, b)
     exclude = not n.integer("count_include_pad", 0)
     if not exclude and lists["rounding_type"] != "floor":
         _check_overhang(n, b.shape(n[0])[2:], lists)

@@ -7,45 +7,52 @@ from functools import reduce
 
 import numpy as np
 
-from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.importers.onnx_tensors import element_type
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule, wrap
 from irdeconv.op import Op
 from irdeconv.ops import activation as act
 from irdeconv.ops import elementwise as el
 from irdeconv.ops import unary as un
 from irdeconv.ops.broadcasting import Broadcast
-
-CASTS = tuple(
-    ELEMENT_TYPES[n] for n in "f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split()
-)
+from irdeconv.ops.shape import Unsqueeze
 
 
 def _binary(types: str, versions: str, op: Op) -> None:
     def two(n: OnnxNode, b: ImportBuilder) -> Outputs:
         if b.dtype(n[0]).kind == "string":
             raise Refusal("strings are not covered")
-        return b.add(op, n[0], n[1])
+        return b.add(op, n[0], _second(n, b))
 
     rule(types, versions)(two)
 
 
+def _second(n: OnnxNode, b: ImportBuilder) -> Value:
+    """Return the second input as it broadcasts to the first; before version 7 from an axis on."""
+    y, old = n[1], n.version < 7
+    if not old or not n.integer("broadcast", 0):
+        return y
+    rank = b.rank(n[0])
+    behind = rank - wrap(n.integer("axis", rank - b.rank(y)), rank + 1) - b.rank(y)
+    if behind < 0:
+        raise Refusal(f"axis leaves no place for {b.rank(y)} axes in rank {rank}")
+    return b.add(Unsqueeze(), y, b.ints(*range(-behind, 0))) if behind else y
+
+
 for _name, _versions, _op in (
-    ("Abs", "6 13", un.Abs()),
-    ("Neg", "6 13", un.Negative()),
+    ("Abs", "1 6 13", un.Abs()),
+    ("Neg", "1 6 13", un.Negative()),
     ("Sign", "9 13", un.Sign()),
-    ("Floor", "6 13", un.Floor()),
-    ("Ceil", "6 13", un.Ceiling()),
+    ("Floor", "1 6 13", un.Floor()),
+    ("Ceil", "1 6 13", un.Ceiling()),
     ("Round", "11 22", un.Round("half_to_even")),
-    ("Sqrt", "6 13", un.Sqrt()),
-    ("Exp", "6 13", un.Exp()),
-    ("Log", "6 13", un.Log()),
+    ("Sqrt", "1 6 13", un.Sqrt()),
+    ("Exp", "1 6 13", un.Exp()),
+    ("Log", "1 6 13", un.Log()),
     ("Erf", "9 13", un.Erf()),
-    ("Tanh", "6 13", un.Tanh()),
-    ("Sigmoid", "6 13", act.Sigmoid()),
-    ("Relu", "6 13 14", act.ReLU()),
+    ("Tanh", "1 6 13", un.Tanh()),
+    ("Sigmoid", "1 6 13", act.Sigmoid()),
+    ("Relu", "1 6 13 14", act.ReLU()),
     ("Softplus", "1 22", act.SoftPlus()),
     ("Softsign", "1 22", act.SoftSign()),
     ("Mish", "18 22", act.Mish()),
@@ -66,19 +73,19 @@ for _versions, _classes in (
         plain(_class.type, _versions, _class())
 
 for _name, _versions, _two in (
-    ("Add", "7 13 14", el.Add()),
-    ("Sub", "7 13 14", el.Subtract()),
-    ("Mul", "7 13 14", el.Multiply()),
-    ("Div", "7 13 14", el.Divide(m_pythondiv=False)),
-    ("And", "7", el.LogicalAnd()),
-    ("Or", "7", el.LogicalOr()),
-    ("Xor", "7", el.LogicalXor()),
+    ("Add", "1 6 7 13 14", el.Add()),
+    ("Sub", "1 6 7 13 14", el.Subtract()),
+    ("Mul", "1 6 7 13 14", el.Multiply()),
+    ("Div", "1 6 7 13 14", el.Divide(m_pythondiv=False)),
+    ("And", "1 7", el.LogicalAnd()),
+    ("Or", "1 7", el.LogicalOr()),
+    ("Xor", "1 7", el.LogicalXor()),
     ("BitwiseAnd", "18", el.BitwiseAnd()),
     ("BitwiseOr", "18", el.BitwiseOr()),
     ("BitwiseXor", "18", el.BitwiseXor()),
-    ("Equal", "7 11 13 19", el.Equal()),
-    ("Less", "7 9 13", el.Less()),
-    ("Greater", "7 9 13", el.Greater()),
+    ("Equal", "1 7 11 13 19", el.Equal()),
+    ("Less", "1 7 9 13", el.Less()),
+    ("Greater", "1 7 9 13", el.Greater()),
     ("LessOrEqual", "12 16", el.LessEqual()),
     ("GreaterOrEqual", "12 16", el.GreaterEqual()),
 ):
@@ -93,12 +100,12 @@ def _variadic(type: str, versions: str, op: Op) -> None:
     rule(type, versions)(lambda n, b: _fold(b, op, n.given))
 
 
-_variadic("Sum", "6 8 13", el.Add())
-_variadic("Max", "6 8 12 13", el.Maximum())
-_variadic("Min", "6 8 12 13", el.Minimum())
+_variadic("Sum", "1 6 8 13", el.Add())
+_variadic("Max", "1 6 8 12 13", el.Maximum())
+_variadic("Min", "1 6 8 12 13", el.Minimum())
 
 
-@rule("Mean", "6 8 13")
+@rule("Mean", "1 6 8 13")
 def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sum / count, broadcast."""
     total = _fold(b, el.Add(), n.given)
@@ -116,33 +123,35 @@ def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(el.Mod() if fmod else el.FloorMod(), n[0], n[1])
 
 
-@rule("Pow", "7 12 13 15")
+@rule("Pow", "1 7 12 13 15")
 def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x to the power y in x's type; y's type may differ."""
-    x, y = n[0], n[1]
+    x, y = n[0], _second(n, b)
     base, exponent = b.dtype(x), b.dtype(y)
     if base.is_integral and exponent.is_real:
         return b.convert(b.add(el.Power(), b.convert(x, exponent), y), base)
     return b.add(el.Power(), x, b.convert(y, base))
 
 
-@rule("Reciprocal", "6 13")
+@rule("Reciprocal", "1 6 13")
 def reciprocal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 / x."""
     return b.add(el.Divide(m_pythondiv=False), b.like(1, n[0]), n[0])
 
 
-@rule("LeakyRelu", "6 16")
+@rule("LeakyRelu", "1 6 16")
 def leaky_relu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or alpha * x below 0."""
     slope = np.array([n.number("alpha", 0.01)], b.dtype(n[0]).container)
     return b.add(act.PReLU(), n[0], b.const(slope))
 
 
-@rule("PRelu", "7 9 16")
+@rule("PRelu", "1 6 7 9 16")
 def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or slope * x below 0; the slope broadcasts to x as NumPy does."""
     x, slope = n[0], n[1]
+    if n.version < 7 and b.rank(slope) == 1 and b.rank(x) > 2:  # a value for each channel
+        slope = b.reshape(slope, (-1, *(1,) * (b.rank(x) - 2)))
     data, shape = b.shape(x), b.shape(slope)
     if len(shape) > len(data):
         raise Refusal(f"the slope has rank {len(shape)}, above that of the data")
@@ -156,7 +165,7 @@ def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(el.Select(), below, b.add(el.Multiply(), x, slope), x)
 
 
-@rule("Elu", "6 22")
+@rule("Elu", "1 6 22")
 def elu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x, or alpha * (exp(x) - 1) below 0."""
     return b.add(act.Elu(alpha=n.number("alpha", 1.0)), n[0])
@@ -172,7 +181,7 @@ def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(el.Add(), b.add(act.ReLU(), x), b.add(el.Minimum(), zero, below))
 
 
-@rule("Selu", "6 22")
+@rule("Selu", "1 6 22")
 def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """gamma * x, or gamma * alpha * (exp(x) - 1) below 0."""
     alpha = n.number("alpha", 1.67326319217681884765625)
@@ -180,7 +189,7 @@ def selu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(act.Selu(), n[0], b.like(alpha, n[0]), b.like(gamma, n[0]))
 
 
-@rule("HardSigmoid", "6 22")
+@rule("HardSigmoid", "1 6 22")
 def hard_sigmoid(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, min(1, alpha * x + beta))."""
     alpha, beta = n.number("alpha", 0.2), n.number("beta", 0.5)
@@ -208,7 +217,7 @@ def swish(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(act.Swish(), n[0], b.like(n.number("alpha", 1.0), n[0]))
 
 
-@rule("Clip", "6 11 12 13")
+@rule("Clip", "1 6 11 12 13")
 def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """min(max(x, low), high); either bound may be left out."""
     x = n[0]
@@ -234,34 +243,12 @@ def is_inf(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(un.IsInf(bool(negative), bool(positive)), n[0])
 
 
-@rule("Cast", "6 9 13 19 21 23 24 25 28")
-@rule("CastLike", "15 19 21 23 24 25")
-def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Convert between the plain number types and boolean; others saturate or round specially.
-
-    The new type is an attribute of Cast and that of the second input of CastLike.
-    """
-    n.only("saturate", 1)
-    n.only("round_mode", "up")
-    source = b.dtype(n[0])
-    target = element_type(n.integer("to")) if n.type == "Cast" else b.dtype(n[1])
-    if source not in CASTS or target not in CASTS:
-        raise Refusal(f"a conversion from {source} to {target} is not covered")
-    return b.convert(n[0], target)
-
-
-@rule("Identity", "1 13 14 16 19 21 23 24 25")
-def identity(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The input itself under another name."""
-    return n[0]
-
-
-@rule("Dropout", "7 10 12 13 22")
+@rule("Dropout", "1 6 7 10 12 13 22")
 def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The input itself, as in inference; the mask is all true."""
     x = n[0]
-    n.anything("ratio")
-    n.anything("seed")
+    for name in ("ratio", "seed", "is_test"):
+        n.anything(name)
     training = n.known(b, 2, "training_mode")
     if training is not None and bool(training):
         ratio = n.known(b, 1, "ratio")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
@@ -12,8 +12,29 @@ from irdeconv.importers.reader import SourceNode
 from irdeconv.op import Op
 from irdeconv.spec import Array
 
-Outputs = Value | tuple[Value, ...]
 NHWC = "com.ms.internal.nhwc"
+
+
+@dataclass(frozen=True)
+class ValueSequence:
+    """A sequence of tensors whose length is known while importing."""
+
+    items: tuple[Value, ...]
+
+
+Found = Value | ValueSequence
+Outputs = Found | tuple[Found, ...]
+
+
+class Reported(Exception):
+    """Something inside a layer failed, and the report has it already."""
+
+
+class Bodies(Protocol):
+    """What rules of control operations need of the reader."""
+
+    def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
+        """Import the nodes of a GraphProto in place; return its outputs."""
 
 
 @dataclass(kw_only=True)
@@ -23,7 +44,21 @@ class OnnxNode(SourceNode):
     type: str
     version: int
     outputs: tuple[str, ...]
+    bodies: Bodies
+    sequences: Mapping[int, ValueSequence] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+
+    def input(self, at: int) -> Value | None:
+        """Return an optional input, a tensor."""
+        if at in self.sequences:
+            raise Refusal(f"input {at} is a sequence, not a tensor")
+        return super().input(at)
+
+    def sequence(self, at: int) -> tuple[Value, ...]:
+        """Return the items of an input that is a sequence."""
+        if at not in self.sequences:
+            raise Refusal(f"input {at} is no sequence")
+        return self.sequences[at].items
 
     def _take(self, name: str, default: Any, want: Any) -> Any:
         self.asked.add(name)

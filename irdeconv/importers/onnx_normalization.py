@@ -18,11 +18,13 @@ from irdeconv.ops.softmax import LogSoftmax, SoftMax
 from irdeconv.ops.unary import Sqrt
 
 
-@rule("BatchNormalization", "7 9 14 15")
+@rule("BatchNormalization", "1 6 7 9 14 15")
 def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / sqrt(var + epsilon) * scale + bias with the given statistics."""
     n.only("training_mode", 0, "only inference is covered")
     n.only("spatial", 1)
+    if n.version < 7 and not n.integer("is_test", 0):
+        raise Refusal("is_test=0 is training; only inference is covered")
     n.number("momentum", 0.9)
     if any(n.wants(i) for i in range(1, len(n.outputs))):
         raise Refusal("outputs beyond the first are those of training")
@@ -42,7 +44,7 @@ def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Val
     return y if bias is None else b.add(Add(), y, bias)
 
 
-@rule("InstanceNormalization", "6 22")
+@rule("InstanceNormalization", "1 6 22")
 def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize each channel of each batch element, then * scale + bias."""
     x, rank = n[0], b.rank(n[0])
@@ -144,12 +146,13 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
 plain("MatMul", "1 9 13", MatMul(), inputs=2)
 
 
-@rule("Gemm", "7 9 11 13")
+@rule("Gemm", "1 6 7 9 11 13")
 def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """alpha * A * B + beta * C, A and B perhaps transposed, C broadcast."""
     swap = (bool(n.integer("transA", 0)), bool(n.integer("transB", 0)))
     y = _factor(b, b.add(MatMul(*swap), n[0], n[1]), n.number("alpha", 1.0), "alpha")
     c, beta = n.input(2), n.number("beta", 1.0)
+    n.anything("broadcast")  # before version 7: otherwise C has the full shape
     if c is None:
         return y
     return b.add(Add(), y, _factor(b, c, beta, "beta"))

@@ -9,20 +9,18 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i64, of_numpy
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule, wrap
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.importers.onnx_tensors import to_array
 from irdeconv.ops.broadcasting import Broadcast, Tile
 from irdeconv.ops.channels import DepthToSpace, SpaceToDepth
 from irdeconv.ops.elementwise import GreaterEqual, LessEqual, Select
 from irdeconv.ops.generate import Range
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad12
 from irdeconv.ops.places import NonZero
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.splitting import Split, VariadicSplit
-from irdeconv.spec import bounds
 
 BLOCKS = {"DCR": "blocks_first", "CRD": "depth_first"}
 
@@ -31,11 +29,12 @@ plain("Tile", "6 13", Tile(), inputs=2)
 plain("NonZero", "9 13", NonZero(i64))
 
 
-@rule("Reshape", "5 13 14 19 21 23 24 25")
+@rule("Reshape", "1 5 13 14 19 21 23 24 25")
 def reshape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """0 copies a dimension unless allowzero is set."""
     copies = not n.integer("allowzero", 0)
-    return b.add(Reshape(special_zero=copies), n[0], n[1])
+    target = b.ints(*n.ints("shape")) if n.version < 5 else n[1]
+    return b.add(Reshape(special_zero=copies), n[0], target)
 
 
 @rule("Flatten", "1 9 11 13 21 23 24 25")
@@ -77,10 +76,10 @@ def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(Unsqueeze(), n[0], axes)
 
 
-@rule("Concat", "4 11 13")
+@rule("Concat", "1 4 11 13")
 def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Join along an axis."""
-    return b.add(Concat(n.axis(b, n[0])), *n.given)
+    return b.add(Concat(n.axis(b, n[0], default=1)), *n.given)
 
 
 @rule("Split", "2 11 13 18")
@@ -208,51 +207,3 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
     inside = GreaterEqual() if n.integer("upper", 1) else LessEqual()
     return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))
-
-
-@rule("Pad", "2 11 13 18 19 21 23 24 25")
-def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Extend axes; negative pads crop."""
-    x = n[0]
-    mode = n.meaning("mode", "constant", {m: m for m in ("constant", "reflect", "edge")})
-    if n.version < 11:
-        pads: Value = b.ints(*n.ints("pads"))
-        value: Value | None = b.like(n.number("value", 0.0), x)
-    else:
-        pads, value = n[1], n.input(2)
-    begin, end = _pads(n, b, pads, b.rank(x))
-    op = Pad12(mode)
-    if mode != "constant":
-        _check_mirror(b, x, begin, end, mode)
-    if mode != "constant" or value is None:
-        return b.add(op, x, begin, end)
-    return b.add(op, x, begin, end, b.as_scalar(value))
-
-
-def _check_mirror(b: ImportBuilder, x: Value, begin: Value, end: Value, mode: str) -> None:
-    """Refuse what systems compute differently: cropping and mirroring on one axis."""
-    lists = [b.known(v) for v in (begin, end)]
-    if lists[0] is None or lists[1] is None:
-        return
-    for axis, (p, q) in enumerate(zip(lists[0].tolist(), lists[1].tolist(), strict=True)):
-        low = bounds(b.shape(x)[axis])[0]
-        if min(p, q) < 0 < max(p, q) and (mode == "reflect" or -min(p, q) >= low):
-            raise Refusal(f"pads {p} and {q} of axis {axis} crop and {mode} on one axis")
-
-
-def _pads(n: OnnxNode, b: ImportBuilder, pads: Value, rank: int) -> tuple[Value, Value]:
-    """Return pads_begin and pads_end of all axes."""
-    axes = n.known(b, 3, "axes") if n.version >= 18 else None
-    known = b.known(pads)
-    if known is None:
-        if axes is not None and [wrap(int(a), rank) for a in axes] != list(range(rank)):
-            raise Refusal("pads that are no constant, of some axes only")
-        halves = ((0, rank), (rank, 2 * rank))
-        found = [b.add(Slice(), pads, *map(b.ints, (*half, 1, 0))) for half in halves]
-        return found[0], found[1]
-    chosen = list(range(rank)) if axes is None else [wrap(int(a), rank) for a in axes]
-    if known.size != 2 * len(chosen):
-        raise Refusal(f"pads have {known.size} values for {len(chosen)} axes")
-    out = np.zeros((2, rank), np.int64)
-    out[:, chosen] = known.reshape(2, -1)
-    return b.ints(*out[0]), b.ints(*out[1])

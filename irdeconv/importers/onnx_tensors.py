@@ -8,7 +8,8 @@ import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.extras import needed
-from irdeconv.importers.builder import Refusal
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.spec import DYNAMIC, Array, Shape
 
 # TensorProto.DataType by name; complex numbers and the FNUZ types have no counterpart.
@@ -88,3 +89,19 @@ def declared_shape(tensor: Any) -> Shape | None:
         int(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else DYNAMIC
         for d in tensor.shape.dim
     )
+
+
+def type_proto(builder: ImportBuilder, value: Any) -> Any:
+    """Return the TypeProto of a value; an empty one for anything else than a tensor."""
+    out = onnx_module().TypeProto()
+    if not isinstance(value, Value):
+        return out
+    out.tensor_type.elem_type = onnx_type(builder.dtype(value))
+    shape = builder.spec(value).shape
+    if shape is not None:
+        out.tensor_type.shape.SetInParent()
+        for dim in shape:
+            new = out.tensor_type.shape.dim.add()
+            if isinstance(dim, int):
+                new.dim_value = dim
+    return out

@@ -75,9 +75,16 @@ class ModelReader:
         done.diagnostics = self.out.diagnostics
         return done
 
-    def attempt(self, name: str, title: str, build: Callable[[], None]) -> None:
+    def attempt(
+        self,
+        name: str,
+        title: str,
+        build: Callable[[], None],
+        builder: ImportBuilder | None = None,
+    ) -> None:
         """Build the nodes of one layer; where that fails, record why and leave none of them."""
-        self.builder.begin(name)
+        builder = builder or self.builder
+        builder.begin(name)
         try:
             build()
         except Refusal as e:
@@ -91,4 +98,4 @@ class ModelReader:
             self.out.add("E300", message, location=self.location, layer=name)
         else:
             return
-        self.builder.undo()
+        builder.undo()

@@ -108,4 +108,4 @@ def piece(
 
 def graph_of(model: OnnxFile, made: Any, semantics: Semantics) -> Graph:
     """Import a piece; raises what reading an ONNX model raises."""
-    return OnnxReader(model.location, {}, semantics, made).read().graph
+    return OnnxReader(model.location, {}, semantics).read(made).graph

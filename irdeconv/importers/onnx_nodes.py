@@ -1,0 +1,285 @@
+"""Importing the nodes of an ONNX graph: each by the rule of its type, or by its definition.
+
+Operations that ONNX defines by others and that have no rule are imported as what they consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from irdeconv.graph import Value
+from irdeconv.importers.builder import Refusal
+from irdeconv.importers.onnx_names import Names, in_order, opsets_of, plain_attribute, standard
+from irdeconv.importers.onnx_node import (
+    RULES,
+    Bodies,
+    Found,
+    OnnxNode,
+    Reported,
+    ValueSequence,
+)
+from irdeconv.importers.onnx_tensors import onnx_module, to_array, type_proto
+from irdeconv.importers.reader import ModelReader
+
+UNCOVERED_OPERATION = "the operation is not covered"
+IGNORED = ("consumed_inputs",)  # of version 1, about memory
+
+
+class NodeReader(ModelReader):
+    """Imports nodes into the graphs whose names they are given with."""
+
+    results: frozenset[str] = frozenset()
+
+    def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
+        """Import nodes, in an order in which each comes behind those that it reads."""
+        ordered = in_order(nodes)
+        for node in ordered:
+            self._node(names, node)
+        if len(ordered) < len(nodes):
+            done = {id(n) for n in ordered}
+            left = [f'"{layer_name(n)}"' for n in nodes if id(n) not in done]
+            text = f"nodes that depend on each other in a circle: {', '.join(left[:5])}"
+            self.out.malformed(text, "E204")
+
+    def value(self, names: Names, name: str) -> Found | None:
+        """Return a tensor by name, making the constant of an initializer at its first use."""
+        if name not in names.values and name in names.tensors:
+            names.values[name] = self._initializer(names, name)
+        if name in names.values:
+            return names.values[name]
+        return None if names.outer is None else self.value(names.outer, name)
+
+    def _initializer(self, names: Names, name: str) -> Value | None:
+        try:
+            array, dtype = to_array(names.tensors[name])
+            return names.builder.constant(names.prefix + name, array, dtype)
+        except Refusal as e:
+            self.out.uncovered(name, f'initializer "{name}": {e}')
+        except (ValueError, TypeError, OSError) as e:
+            self.out.malformed(f'initializer "{name}": {e}', "E122")
+        return None
+
+    def _node(self, names: Names, node: Any) -> None:
+        """Import one node; what is wrong is recorded and its outputs are unknown then."""
+        inputs = [i if i not in names.absent else "" for i in node.input]
+        found = [self.value(names, i) if i else None for i in inputs]
+        for i in inputs:
+            if i and not names.knows(i):
+                text = f'{self._title(names, node)}: its input "{i}" has no producer'
+                self.out.malformed(text, "E204")
+        names.values.update({o: None for o in node.output if o})
+        missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
+        build, problem = self._build(names, node, found)
+        title, layer = self._title(names, node), names.prefix + layer_name(node)
+        if build is None:
+            self.out.uncovered(names.owner or layer, f"{title}: {problem}")
+        elif not missing:
+            self._attempt(names, title, layer, build)
+
+    def _attempt(self, names: Names, title: str, layer: str, build: Callable[[], None]) -> None:
+        def inside() -> None:
+            names.builder.begin(layer)
+            try:
+                build()
+            except Reported:
+                names.builder.undo()
+
+        self.attempt(names.owner or layer, title, inside, names.builder)
+
+    def _title(self, names: Names, node: Any) -> str:
+        domain = standard(node.domain)
+        name = node.name or next((o for o in node.output if o), "")
+        shown = f' "{name}"' if not names.owner else ""
+        return f"{names.title}{label(node)}{shown} (operation set {names.opset(domain)})"
+
+    # Rules and definitions ---------------------------------------------------------------------
+
+    def _build(
+        self, names: Names, node: Any, found: Sequence[Found | None]
+    ) -> tuple[Callable[[], None] | None, str]:
+        """Return what builds a node, by its rule or its definition; None and why there is none."""
+        domain = standard(node.domain)
+        coverage = RULES.get((domain, node.op_type))
+        version, opset, problem = 0, names.opset(domain), UNCOVERED_OPERATION
+        schema = schema_of(node.op_type, opset, domain)
+        if schema is not None:
+            version = int(schema.since_version)
+        elif coverage is not None and domain not in ("", "ai.onnx.ml"):
+            version = max((v for v in coverage.versions if v <= opset), default=1)
+        elif coverage is not None:
+            return None, "this operation set does not have the operation"
+        if coverage is not None and version in coverage.versions:
+            view = self._view(names, node, version, found)
+            return lambda: self._by_rule(names, node, view), ""
+        if coverage is not None:
+            problem = f"version {version} of the operation is not covered"
+        if schema is None or not is_defined(schema):
+            return None, problem
+        return lambda: self._by_definition(names, node, schema, found), ""
+
+    def _view(
+        self, names: Names, node: Any, version: int, found: Sequence[Found | None]
+    ) -> OnnxNode:
+        sequences = {i: v for i, v in enumerate(found) if isinstance(v, ValueSequence)}
+        return OnnxNode(
+            type=node.op_type,
+            name=names.prefix + layer_name(node),
+            version=version,
+            attributes={
+                k: plain_attribute(a) for k, a in names.given(node).items() if k not in IGNORED
+            },
+            inputs=tuple(v if isinstance(v, Value) else None for v in found),
+            sequences=sequences,
+            outputs=tuple(node.output),
+            semantics=self.semantics,
+            bodies=InnerGraphs(self, names, node),
+        )
+
+    def _by_rule(self, names: Names, node: Any, view: OnnxNode) -> None:
+        """Apply the rule and give its results their names."""
+        made = RULES[standard(node.domain), node.op_type].rule(view, names.builder)
+        results = (made,) if isinstance(made, Value | ValueSequence) else made
+        view.refuse_rest()
+        if any(view.wants(i) for i in range(len(results), len(view.outputs))):
+            raise Refusal(f"more outputs than {len(results)} are not covered")
+        for text in view.remarks:
+            message = f"{self._title(names, node)}: {text}"
+            self.out.add("W303", message, location=self.location, layer=names.owner or view.name)
+        self.keep(names, view.name, view.outputs, results)
+
+    def keep(
+        self, names: Names, layer: str, outputs: Sequence[str], results: Sequence[Found | None]
+    ) -> None:
+        """Give a layer's results their names, in the model's own graph as tensor names too."""
+        first = results[0] if results else None
+        if isinstance(first, Value):
+            names.builder.own(first, layer=layer)
+        for name, value in zip(outputs, results, strict=False):
+            if name and isinstance(value, Value) and names.outer is None and not names.owner:
+                alone = name in self.results
+                names.values[name] = names.builder.bind(value, name, alone=alone)
+            elif name:
+                names.values[name] = value
+
+    def _by_definition(
+        self, names: Names, node: Any, schema: Any, found: Sequence[Found | None]
+    ) -> None:
+        """Import what an operation consists of by ONNX's own definition."""
+        try:
+            function = definition(schema, names, node, found)
+        except RuntimeError as e:
+            raise Refusal(f"its definition fails: {e}") from None
+        if function is None:
+            raise Refusal(UNCOVERED_OPERATION)
+        attributes = {k: a.default_value for k, a in schema.attributes.items()}
+        attributes = {k: a for k, a in attributes.items() if a.type}
+        attributes |= names.given(node)
+        given = dict(zip(function.input, found, strict=False))
+        layer = names.prefix + layer_name(node)
+        inner = Names(
+            builder=names.builder,
+            opsets={**names.opsets, **opsets_of(function.opset_import)},
+            values={k: v for k, v in given.items() if v is not None},
+            absent=frozenset(k for k in function.input if given.get(k) is None),
+            attributes=attributes,
+            prefix=f"{layer}/",
+            title=f"{self._title(names, node)}, in its definition: ",
+            owner=names.owner or layer,
+        )
+        self.nodes(inner, function.node)
+        names.builder.begin(layer)
+        self.keep(names, layer, node.output, [inner.values.get(o) for o in function.output])
+
+
+@dataclass(frozen=True)
+class InnerGraphs(Bodies):
+    """The graphs that a node holds, for its rule."""
+
+    reader: NodeReader
+    names: Names
+    node: Any
+
+    def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
+        """Import the nodes of a GraphProto in place; return its outputs."""
+        names, layer = self.names, self.names.prefix + layer_name(self.node)
+        builder = names.builder
+        inner = Names(
+            builder=builder,
+            opsets=names.opsets,
+            values={i.name: v for i, v in zip(body.input, inputs, strict=True)},
+            tensors={t.name: t for t in body.initializer},
+            attributes=names.attributes,
+            prefix=f"{layer}/",
+            title=f"{self.reader._title(names, self.node)}, in its body: ",
+            owner=names.owner or layer,
+            outer=names,
+        )
+        kept = builder.source, builder.made
+        self.reader.nodes(inner, body.node)
+        builder.source, builder.made = kept
+        found = [self.reader.value(inner, o.name) for o in body.output]
+        if any(v is None for v in found):
+            raise Reported
+        return tuple(v for v in found if v is not None)
+
+
+def label(node: Any) -> str:
+    """Return an operation with its domain."""
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+
+
+def layer_name(node: Any) -> str:
+    """Return a node's name, or that of its first output."""
+    return str(node.name or next((o for o in node.output if o), node.op_type))
+
+
+def schema_of(type: str, opset: int, domain: str) -> Any:
+    """Return the schema of an operation in an operation set; None where onnx has none."""
+    defs = onnx_module("onnx.defs")
+    if not (isinstance(type, str) and isinstance(domain, str)):  # damaged text is bytes
+        return None
+    try:
+        return defs.get_schema(type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def is_defined(schema: Any) -> bool:
+    """Whether ONNX defines an operation by others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | None]) -> Any:
+    """Return the FunctionProto that defines a node for the element types of its inputs, or None."""
+    onnx, opset = onnx_module(), names.opset(schema.domain)
+
+    def newest(versions: Sequence[int]) -> int:
+        usable = [v for v in versions if v <= opset]
+        return max(usable, default=min(versions, default=0))
+
+    text = b""
+    if schema.has_context_dependent_function:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = [i if v is not None else "" for i, v in zip(node.input, found, strict=True)]
+        del copy.attribute[:]
+        for name, attribute in names.given(node).items():
+            copy.attribute.add().CopyFrom(attribute)
+            copy.attribute[-1].name = name
+        types = [type_proto(names.builder, v).SerializeToString() for v in found]
+        version = newest(schema.context_dependent_function_opset_versions)
+        text = schema.get_context_dependent_function_with_opset_version(
+            version, copy.SerializeToString(), types
+        )
+    elif schema.has_function:
+        version = newest(schema.function_opset_versions)
+        text = schema.get_function_with_opset_version(version)
+    if not text:
+        return None
+    if not isinstance(text, bytes):
+        return text
+    function = onnx.FunctionProto()
+    function.ParseFromString(text)
+    return function

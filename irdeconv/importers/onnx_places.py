@@ -1,0 +1,120 @@
+"""ONNX's operations on places: Compress, Unique, EyeLike, NonMaxSuppression, sampling, ..."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irdeconv.dtypes import i64
+from irdeconv.graph import Value
+from irdeconv.importers.builder import ImportBuilder, Refusal
+from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_tensors import element_type
+from irdeconv.ops.broadcasting import Broadcast
+from irdeconv.ops.detection.suppression import NonMaxSuppression
+from irdeconv.ops.einsum import Einsum
+from irdeconv.ops.elementwise import Add, FloorMod, Multiply
+from irdeconv.ops.generate import Eye, Range
+from irdeconv.ops.indexing import ScatterElementsUpdate
+from irdeconv.ops.places import NonZero
+from irdeconv.ops.sampling import GridSample
+from irdeconv.ops.shape import Squeeze1
+from irdeconv.ops.slicing import Gather
+from irdeconv.ops.unique import Unique
+
+
+@rule("Einsum", "12 28")
+def einsum(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Sums of products over letters."""
+    return b.add(Einsum(n.text("equation", "").replace(" ", "")), *n.given)
+
+
+@rule("Compress", "9 11 28")
+def compress(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take the slices along an axis, or of the flat data, at which a condition holds."""
+    x = n[0]
+    axis = 0
+    if "axis" in n:
+        axis = n.axis(b, x)
+    else:
+        x = b.reshape(x, (-1,))
+    places = b.add(Squeeze1(), b.add(NonZero(i64), n[1]), b.ints(0))
+    return b.add(Gather(), x, places, b.scalar(axis))
+
+
+@rule("Unique", "11 28")
+def unique(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Distinct elements or slices, their first places, the number of each element, how often."""
+    axis = (b.scalar(n.axis(b, n[0])),) if "axis" in n else ()
+    return b.outputs(Unique(bool(n.integer("sorted", 1)), i64, i64), n[0], *axis)
+
+
+@rule("EyeLike", "9 22")
+def eye_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 on the k-th diagonal of a matrix of the input's shape."""
+    wanted = n.integer("dtype", 0)
+    dtype = element_type(wanted) if wanted else b.dtype(n[0])
+    shape = b.shape_of(n[0])
+    rows, columns = (b.add(Gather(), shape, b.scalar(i), b.scalar(0)) for i in (0, 1))
+    return b.add(Eye(dtype), rows, columns, b.scalar(n.integer("k", 0)))
+
+
+@rule("NonMaxSuppression", "10 11")
+def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """The kept boxes as (batch, class, box), classes in order, the best of each first."""
+    center = n.integer("center_point_box", 0)
+    op = NonMaxSuppression("center" if center else "corner", False, i64)
+    most = b.scalar(0) if n.input(2) is None else b.as_scalar(n[2])
+    iou = b.like(0, n[1]) if n.input(3) is None else b.as_scalar(n[3])
+    least = b.like(np.finfo(np.float32).min, n[1]) if n.input(4) is None else b.as_scalar(n[4])
+    return b.outputs(op, n[0], n[1], most, _above(b, iou), least)[0]
+
+
+def _above(b: ImportBuilder, overlap: Value) -> Value:
+    """Return the next larger overlap: in ONNX a box goes above the threshold, here from it on."""
+    known = b.known(overlap)
+    if known is None:
+        return b.add(Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
+    above = np.nextafter(known.astype(np.float32), np.float32(np.inf))
+    return b.like(max(float(above), float(np.finfo(np.float32).tiny)), overlap)
+
+
+SAMPLING = {
+    "bilinear": "bilinear",
+    "linear": "bilinear",
+    "nearest": "nearest",
+    "bicubic": "bicubic",
+    "cubic": "bicubic",
+}
+OUTSIDE = {w: w for w in ("zeros", "border", "reflection")}
+
+
+@rule("GridSample", "16 20 22")
+def grid_sample(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Read an image at places from -1 to 1."""
+    if b.rank(n[0]) != 4:
+        raise Refusal(f"data of rank {b.rank(n[0])}: only images are covered")
+    op = GridSample(
+        align_corners=bool(n.integer("align_corners", 0)),
+        mode=n.meaning("mode", "bilinear" if n.version < 20 else "linear", SAMPLING),
+        padding_mode=n.meaning("padding_mode", "zeros", OUTSIDE),
+    )
+    return b.add(op, n[0], n[1])
+
+
+@rule("TensorScatter", "24")
+def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Write updates into a cache along an axis, from a place on that each batch element has."""
+    cache, updates = n[0], n[1]
+    axis, rank = n.axis(b, cache, default=-2), b.rank(cache)
+    circular = n.meaning("mode", "linear", {"linear": False, "circular": True})
+    size, count = (b.add(Gather(), b.shape_of(v), b.scalar(axis), b.scalar(0)) for v in n.given[:2])
+    start = b.scalar(0) if n.input(2) is None else b.convert(n[2], i64)
+    if b.rank(start):
+        start = b.reshape(start, (-1, *(1,) * (rank - 1)))
+    steps = b.add(Range(i64), b.scalar(0), count, b.scalar(1))
+    steps = b.reshape(steps, ((1,) * axis + (-1,) + (1,) * (rank - axis - 1)))
+    places = b.add(Add(), start, steps)
+    if circular:
+        places = b.add(FloorMod(), places, size)
+    places = b.add(Broadcast("bidirectional"), places, b.shape_of(updates))
+    return b.add(ScatterElementsUpdate(), cache, places, updates, b.scalar(axis))

@@ -1,0 +1,155 @@
+"""ONNX operations that become several: imported, lowered and written for OpenVINO they compute
+what ONNX Runtime does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+ov = pytest.importorskip("openvino")
+pytestmark = pytest.mark.oracles
+
+from support.onnx_models import convert, runtime, single  # noqa: E402
+
+Rng = np.random.Generator
+CORE = ov.Core()
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+ACTIVATIONS = ("Sigmoid", "Tanh", "Relu")
+
+
+def real(rng: Rng, *shape: int) -> Any:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def openvino(graph: ird.Graph, feeds: dict[str, Any], path: Path) -> list[Any]:
+    ird.write(graph, path)
+    compiled = CORE.compile_model(CORE.read_model(path), "CPU", CONFIG)
+    found = compiled(feeds)
+    return [found[o] for o in compiled.outputs]
+
+
+def agree(made: Any, feeds: dict[str, Any], path: Path, *, steps: int = 0) -> None:
+    """All compute the same: real numbers up to rounding, integers up to `steps`."""
+    graph = convert(made)
+    every = {
+        "irdeconv": list(ird.run(graph, feeds).values()),
+        "openvino": openvino(graph, feeds, path),
+    }
+    want = runtime(made, feeds)
+    for name, got in every.items():
+        assert len(got) == len(want)
+        for mine, theirs in zip(got, want, strict=True):
+            assert mine.shape == theirs.shape, name
+            if theirs.dtype.kind == "f":
+                np.testing.assert_allclose(mine, theirs, 1e-4, atol=1e-5, err_msg=name)
+            else:
+                gap = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
+                assert gap.max(initial=0) <= steps, name
+
+
+# Recurrent layers --------------------------------------------------------------------------------
+
+
+def recurrent(rng: Rng, kind: str) -> tuple[Any, dict[str, Any]]:
+    """A random layer; ONNX Runtime has no layout 1."""
+    direction = str(rng.choice(["forward", "reverse", "bidirectional"]))
+    d, t, n, i, h = 1 + (direction == "bidirectional"), 4, 2, 3, int(rng.integers(2, 5))
+    rows = GATES[kind] * h
+    count = 3 if kind == "LSTM" else 2 if kind == "GRU" else 1
+    attributes: dict[str, Any] = {"hidden_size": h, "direction": direction}
+    if rng.random() < 0.5:
+        attributes["activations"] = [str(a) for a in rng.choice(ACTIVATIONS, count * d)]
+    if rng.random() < 0.4:
+        attributes["clip"] = 0.4
+    if kind == "GRU":
+        attributes["linear_before_reset"] = int(rng.integers(0, 2))
+    x = real(rng, t, n, i)
+    constants = {"w": real(rng, d, rows, i), "r": real(rng, d, rows, h)}
+    names = ["x", "w", "r"]
+    states = ["h0", "c0"] if kind == "LSTM" else ["h0"]
+    given = rng.random(3) < 0.6
+    constants |= {"b": real(rng, d, 2 * rows)} if given[0] else {}
+    constants |= {"lens": np.array([t, int(rng.integers(1, t + 1))], np.int32)} if given[1] else {}
+    constants |= {s: real(rng, d, n, h) for s in states} if given[2] else {}
+    names += [k if k in constants else "" for k in ("b", "lens", *states)]
+    made = single(
+        kind, {"x": x}, constants, inputs=names, outputs=1 + len(states), opset=14, **attributes
+    )
+    return made, {"x": x}
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_recurrent_layers(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng([61, GATES[kind]])
+    for _ in range(12):
+        agree(*recurrent(rng, kind), tmp_path / "m.xml")
+
+
+# Integers ----------------------------------------------------------------------------------------
+
+
+def integers(rng: Rng, dtype: Any, *shape: int) -> Any:
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("kinds", [("u1", "u1"), ("u1", "i1"), ("i1", "i1")])
+def test_products_of_integers(kinds: tuple[str, str], tmp_path: Path) -> None:
+    rng = np.random.default_rng([62, *map(ord, "".join(kinds))])
+    a, b = (np.dtype(k) for k in kinds)
+    x, w = integers(rng, a, 2, 3, 600), integers(rng, b, 600, 5)
+    zeros = {"p": integers(rng, a)[()], "q": integers(rng, b)[()]}
+    made = single("MatMulInteger", {"x": x}, {"w": w, **zeros}, opset=13)
+    agree(made, {"x": x}, tmp_path / "m.xml")
+    image, filter = integers(rng, a, 1, 3, 6, 7), integers(rng, b, 4, 3, 3, 2)
+    if kinds != ("i1", "i1"):  # ONNX Runtime has ConvInteger for u8 data
+        made = single(
+            "ConvInteger", {"x": image}, {"w": filter, **zeros}, opset=13, pads=[1, 0, 1, 2]
+        )
+        agree(made, {"x": image}, tmp_path / "m.xml")
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng([63, channels])
+    x, w = integers(rng, np.uint8, 1, 3, 6, 7), integers(rng, np.int8, 4, 3, 3, 2)
+    size = (4,) if channels else ()
+    constants = {
+        "xs": np.float32(0.02),
+        "xz": np.uint8(120),
+        "w": w,
+        "ws": rng.uniform(0.005, 0.02, size).astype(np.float32),
+        "wz": np.zeros(size, np.int8),
+        "ys": np.float32(0.05),
+        "yz": np.uint8(100),
+        "b": rng.integers(-999, 999, 4).astype(np.int32),
+    }
+    made = single("QLinearConv", {"x": x}, constants, opset=13, strides=[2, 1])
+    agree(made, {"x": x}, tmp_path / "m.xml")
+    a = integers(rng, np.uint8, 5, 8)
+    more = {**constants, "w": integers(rng, np.int8, 8, 4)}
+    del more["b"]
+    agree(single("QLinearMatMul", {"x": a}, more, opset=13), {"x": a}, tmp_path / "m.xml")
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
+def test_there_and_back(kind: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    rng = np.random.default_rng([64, len(shape), *map(ord, kind)])
+    x = real(rng, 2, 3, 5)
+    scale = rng.uniform(0.01, 0.03, shape).astype(np.float32)
+    zero = integers(rng, np.dtype(kind), *shape)
+    made = single("QuantizeLinear", {"x": x}, {"s": scale, "z": zero}, opset=21, axis=1)
+    agree(made, {"x": x}, tmp_path / "m.xml")
+    q = integers(rng, np.dtype(kind), 2, 3, 5)
+    made = single("DequantizeLinear", {"x": q}, {"s": scale, "z": zero}, opset=21, axis=1)
+    agree(made, {"x": q}, tmp_path / "m.xml")
