@@ -1,0 +1,1 @@
+"""Random samples of every operation, run by irdeconv and by a live OpenVINO, and judged."""

@@ -1,0 +1,121 @@
+"""OpenVINO in a process of its own: what it says of an IR, also where that kills it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from support.live_operations.sample import SHOWN
+
+# With a single thread the plugin dies after some dozen models in one process.
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2}
+PATIENCE = 30  # seconds for one sample
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a side did: `kind` is "ran", "refused" or "crashed".
+
+    `specs` are (element type, inferred shape) of the outputs; a dimension is (lowest, highest or
+    -1), a shape None where the rank is unknown. `message` says why it refused.
+    """
+
+    kind: str
+    specs: tuple[tuple[str, tuple[tuple[int, int], ...] | None], ...] = ()
+    arrays: tuple[Any, ...] = ()
+    message: str = ""
+
+
+class Runtime:
+    """A child process with OpenVINO; begun anew where it ends."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def ask(self, text: str, blob: bytes, feeds: Sequence[Any]) -> Answer:
+        """Read, compile and run a model."""
+        if self._process is None:
+            self._begin()
+        try:
+            self._pipe.send((text, blob, list(feeds)))
+            if self._pipe.poll(PATIENCE):
+                answer: Answer = self._pipe.recv()
+                return answer
+            why = f"no answer within {PATIENCE} seconds"
+        except (EOFError, OSError):
+            why = "its process ended"
+        self._end()
+        return Answer("crashed", message=why)
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+
+def _serve(pipe: Connection) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)  # the plugin's own words on its way down
+    import openvino
+
+    core = openvino.Core()
+    while True:
+        try:
+            text, blob, feeds = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_answer(openvino, core, text, blob, feeds))
+
+
+def _answer(ov: Any, core: Any, text: str, blob: bytes, feeds: list[Any]) -> Answer:
+    try:
+        weights = ov.Tensor(np.frombuffer(blob or b"\0", np.uint8).copy())
+        model = core.read_model(text.encode(), weights)
+        specs = tuple(_spec(r.input(0)) for r in model.get_results())
+        compiled = core.compile_model(model, "CPU", CONFIG)
+        request = compiled.create_infer_request()
+        runs = [
+            [np.array(v) for v in request.infer(feeds, share_inputs=False).values()]
+            for _ in range(2)
+        ]
+    except Exception as e:  # whatever the runtime throws
+        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+        return Answer("refused", message=" | ".join(lines[-3:])[-400:] or type(e).__name__)
+    if any(a.tobytes() != b.tobytes() for a, b in zip(*runs, strict=True)):
+        return Answer("unstable", specs, message="two runs give different numbers")
+    return Answer("ran", specs, tuple(runs[0]))
+
+
+def _spec(port: Any) -> tuple[str, tuple[tuple[int, int], ...] | None]:
+    """What is inferred of a Result's source: behind a Convert, of the Convert's input."""
+    source = port.get_source_output()
+    node = source.get_node()
+    if node.get_friendly_name().startswith(SHOWN):
+        source = node.input(0).get_source_output()
+    shape = source.get_partial_shape()
+    kind = source.get_element_type().to_string()
+    if shape.rank.is_dynamic:
+        return kind, None
+    return kind, tuple((d.get_min_length(), d.get_max_length()) for d in shape)
