@@ -49,6 +49,11 @@ class Op:
     deconvolution: ClassVar[bool] = False
     rounding: ClassVar[Rounding] = SCALE
 
+    @property
+    def pure(self) -> bool:
+        """Whether outputs depend on inputs alone, so that constants may stand for them."""
+        return not self.side_effect
+
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
         """Return the spec of every output; raise OpError where the inputs do not fit."""
         raise OpError(f"{self.type} has no shape rule", code="E502")
@@ -206,7 +211,7 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
 
 def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     whole = all(s.known is not None for s in inputs)
-    if (not whole and not op.partial) or op.side_effect or type(op).evaluate is Op.evaluate:
+    if (not whole and not op.partial) or not op.pure or type(op).evaluate is Op.evaluate:
         return outputs
     if any(o.size is None or o.size > VALUE_LIMIT or o.dtype is None for o in outputs):
         return outputs

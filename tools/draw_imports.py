@@ -54,6 +54,10 @@ LEVELS = (
         "kernels/convolution kernels/detection kernels/elementwise kernels/pooling",
         "with such loops or without",
     ),
+    (
+        "kernels/attention kernels/random kernels/signal",
+        "whole arrays at a time: attention, random words, Fourier transforms",
+    ),
     ("kernels/deconvolution", "the transpose of a convolution"),
     ("kernels", "all other kernels"),
     ("ops dialects", "one frozen dataclass per operation"),

@@ -43,7 +43,7 @@ def _size(node: Node) -> Hashable:
 def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
     """Return what is equal for layers that compute the same; None where that cannot be said."""
     op = node.op
-    if isinstance(op, Opaque) or op.side_effect or node.type in ("Parameter", "Result"):
+    if isinstance(op, Opaque) or not op.pure or node.type in ("Parameter", "Result"):
         return None
     if isinstance(op, Const):
         if sizes[_size(node)] < 2 or not op.data.available:

@@ -48,7 +48,7 @@ def fold(graph: Graph, node: Node, limits: FoldingLimits) -> bool:
 
 def _is_fixed(node: Node) -> bool:
     op = node.op
-    if isinstance(op, Const | Opaque) or op.side_effect or node.type in ("Parameter", "Result"):
+    if isinstance(op, Const | Opaque) or not op.pure or node.type in ("Parameter", "Result"):
         return True
     if node.type in _KEPT or type(op).evaluate is Op.evaluate or not node.specs:
         return True

@@ -30,7 +30,7 @@ _TRIED = 1 << 20  # elements that a layer is tried on, to see whether it moves a
 def passed_on(graph: Graph, node: Node) -> Value | None:
     """Return the input that a node of an inferred graph gives as it is, bit for bit."""
     op, inputs = node.op, graph.inputs_of(node.id)
-    if isinstance(op, Opaque) or op.side_effect or not inputs or node.outputs != 1:
+    if isinstance(op, Opaque) or not op.pure or not inputs or node.outputs != 1:
         return None
     if isinstance(op, Add | Subtract | Multiply | Divide):
         return _not_changed_by(graph, node)

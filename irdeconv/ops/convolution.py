@@ -28,8 +28,8 @@ def reject(problems: Iterator[Problem]) -> None:
 
 
 @dataclass(frozen=True)
-class ConvolutionBase(Op):
-    """What both convolutions share: attributes, checks, shape rule and kernel.
+class FilterWindows(Op):
+    """What convolutions of every kind share: attributes, checks and shape rule.
 
     Absent lists mean 1 (strides, dilations) and 0 (pads), as the runtime has it; the document
     requires them. Negative pads crop. `unrestricted` is for convolutions that a lowering makes:
@@ -143,27 +143,6 @@ class ConvolutionBase(Op):
             out.append(o)
         return out
 
-    def evaluate(self, data: Array, filter: Array) -> Array:
-        axes = data.ndim - 2
-        self._channels(data.shape[1], filter.shape, known=True)
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        kernel = filter.shape[2 + self.grouped :]
-        pads = self.effective_pads(data.shape[2:], kernel)
-        sizes = []
-        rows = zip(data.shape[2:], kernel, strides, dilations, *pads, strict=True)
-        for a, (i, k, s, d, begin, end) in enumerate(rows):
-            padded, reach = i + begin + end, geometry_conv.extent(k, d)
-            if padded + 1 < reach:
-                raise OpError(
-                    f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}",
-                    code="E306",
-                    port=1,
-                )
-            sizes.append(max(0, geometry_conv.steps(i, reach, s, (begin, end))))
-        problem = self.problem(data.shape, filter.shape, tuple(sizes), data.dtype.name)
-        return convolution(data, filter, problem)
-
     def problem(self, data: Ints, filter: Ints, sizes: Ints, dtype: str) -> ConvProblem:
         """Return the layer at exact shapes of data and filter and output sizes."""
         axes = len(sizes)
@@ -211,6 +190,31 @@ class ConvolutionBase(Op):
         if not is_static(shape) or weights is None:
             return None
         return shape[0] * math.prod(shape[2:]) * weights
+
+
+class ConvolutionBase(FilterWindows):
+    """What Convolution and GroupConvolution share: the kernel."""
+
+    def evaluate(self, data: Array, filter: Array) -> Array:
+        axes = data.ndim - 2
+        self._channels(data.shape[1], filter.shape, known=True)
+        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
+        kernel = filter.shape[2 + self.grouped :]
+        pads = self.effective_pads(data.shape[2:], kernel)
+        sizes = []
+        rows = zip(data.shape[2:], kernel, strides, dilations, *pads, strict=True)
+        for a, (i, k, s, d, begin, end) in enumerate(rows):
+            padded, reach = i + begin + end, geometry_conv.extent(k, d)
+            if padded + 1 < reach:
+                raise OpError(
+                    f"the dilated kernel has size {reach} on spatial axis {a}, "
+                    f"but the padded data only {padded}",
+                    code="E306",
+                    port=1,
+                )
+            sizes.append(max(0, geometry_conv.steps(i, reach, s, (begin, end))))
+        problem = self.problem(data.shape, filter.shape, tuple(sizes), data.dtype.name)
+        return convolution(data, filter, problem)
 
 
 @op("Convolution")

@@ -1,19 +1,22 @@
-"""FakeQuantize."""
+"""FakeQuantize and FakeConvert."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+import ml_dtypes
 import numpy as np
 
-from irdeconv.errors import Problem
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.chain import computing_type
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import known
-from irdeconv.ops.checks import real_types, widest
+from irdeconv.ops.checks import one_type, real_types, want_type, widest
 from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
-from irdeconv.spec import Array, Spec
+from irdeconv.spec import Array, Spec, compatible, format_shape, is_static
 from irdeconv.traits import FUNCTION, ChainStep, Operand
 
 
@@ -68,3 +71,41 @@ class FakeQuantize(Op):
             return None
         args = (Operand(0), low, high, high - low, last - first, first)
         return ChainStep(steps.fake_quantize, args, (self.levels,))
+
+
+@op("FakeConvert", since=13)
+class FakeConvert(Op):
+    """Round data * scale - shift to an 8-bit float and undo both: (rounded + shift) / scale.
+
+    data, scale and the optional shift: one floating-point type; the shape of the latter two
+    broadcasts to the data's. The product is rounded to f16 and then to `destination_type`, ties to
+    even; what is larger than its largest number becomes that, NaN the lowest, as in the runtime.
+    [quantization/FakeConvert-13]
+    """
+
+    rounding = FUNCTION
+
+    destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3"
+
+    def infer(self, data: Spec, scale: Spec, shift: Spec | None = None) -> Spec:
+        want_type(data, "real", 0, "data")
+        given = (data, scale) if shift is None else (data, scale, shift)
+        dtype = one_type(*given, names=("data", "scale", "shift"))
+        if shift is not None and not compatible(scale.shape, shift.shape):
+            text = f"shift {format_shape(shift.shape)} has not the shape of scale"
+            raise OpError(f"{text}, {format_shape(scale.shape)}", code="E302", port=2)
+        shape = broadcast_shapes(data.shape, scale.shape, "numpy", 1)
+        if is_static(shape) and is_static(data.shape) and shape != data.shape:
+            text = f"scale {format_shape(scale.shape)} does not broadcast to the data's shape"
+            raise OpError(f"{text}, {format_shape(data.shape)}", code="E302", port=1)
+        return Spec(dtype, data.shape)
+
+    def evaluate(self, data: Array, scale: Array, shift: Array | None = None) -> Array:
+        kind = ELEMENT_TYPES[self.destination_type].container
+        top = np.float32(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
+        with np.errstate(all="ignore"):
+            moved = data * scale if shift is None else data * scale - shift
+            x = moved.astype(np.float16).astype(np.float32)
+            rounded = np.minimum(np.fmax(x, -top), top).astype(kind).astype(data.dtype)
+            out = rounded / scale if shift is None else (rounded + shift) / scale
+        return np.asarray(out, data.dtype)

@@ -42,7 +42,7 @@ class GraphBuilder:
             return moved
         arrays = [constant(self.graph, v) for v in inputs]
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
-        if inputs and all(a is not None for a in arrays):
+        if inputs and op.pure and all(a is not None for a in arrays):
             result: Array = as_tuple(op.evaluate(*arrays))[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)

@@ -153,7 +153,7 @@ class Knife:
             inputs = graph.inputs_of(node.id)
             known = bool(node.specs) and all(s.known is not None for s in node.specs or ())
             made = bool(inputs) and all(v.node in fixed for v in inputs)
-            if node.type == "Const" or ((known or made) and not node.op.side_effect):
+            if node.type == "Const" or ((known or made) and node.op.pure):
                 fixed.add(node.id)
         return fixed
 

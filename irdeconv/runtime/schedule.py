@@ -65,7 +65,7 @@ def fold(graph: Graph, failure: Failure) -> Folded:
         inputs = graph.inputs_of(node.id)
         if node.type == "Parameter":
             given.append(node)
-        elif all(v in constants for v in inputs) and not node.op.side_effect:
+        elif all(v in constants for v in inputs) and node.op.pure:
             arrays = [constants[v] for v in inputs]
             try:
                 with np.errstate(all="ignore"):
@@ -85,7 +85,7 @@ def fold(graph: Graph, failure: Failure) -> Folded:
 def _known(node: Node) -> bool:
     """Whether inference knows all values, as for ShapeOf of an exact shape."""
     specs = node.specs or ()
-    return bool(specs) and all(s.known is not None for s in specs) and not node.op.side_effect
+    return bool(specs) and all(s.known is not None for s in specs) and node.op.pure
 
 
 def _refuse_unsupported(order: list[Node]) -> None:

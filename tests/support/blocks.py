@@ -34,4 +34,5 @@ SMALL = BlockSizes(
     pooling_bytes=3000,
     row_elements=300,
     copied_elements=300,
+    attention_elements=12,
 )

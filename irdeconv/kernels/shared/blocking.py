@@ -54,6 +54,7 @@ class BlockSizes:
     pooling_bytes: int = 1 << 18  # of planes
     row_elements: int = 1 << 17  # of rows that are reduced
     copied_elements: int = 1 << 18
+    attention_elements: int = 1 << 18  # of scores
 
 
 SIZES = BlockSizes()

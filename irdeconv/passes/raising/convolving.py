@@ -53,7 +53,7 @@ def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
     array = constant(graph, value)
     node = graph.node(value.node)
     inputs = graph.inputs_of(node.id)
-    if array is not None or not inputs or depth > LONGEST or node.op.side_effect:
+    if array is not None or not inputs or depth > LONGEST or not node.op.pure:
         return array
     arrays = [folded(graph, v, depth + 1) for v in inputs]
     if any(a is None for a in arrays):

@@ -1,0 +1,1 @@
+"""Signals cut into frames and put together again."""

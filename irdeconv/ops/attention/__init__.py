@@ -1,0 +1,3 @@
+"""Attention."""
+
+from irdeconv.ops.attention import scaled_dot_product

@@ -1,0 +1,3 @@
+"""Random numbers: RandomUniform and Multinomial."""
+
+from irdeconv.ops.random import multinomial, uniform

@@ -1,0 +1,3 @@
+"""Signals: Fourier transforms, of whole tensors and of the frames of a signal."""
+
+from irdeconv.ops.signal import fourier, frames
