@@ -63,6 +63,14 @@ STFT, ISTFT = "transpose_frames=false", "center=false normalized=false"
 LRN = "alpha=1 beta=1 bias=1 size=3"
 ONCE = "convert_type=i32 with_replacement=false log_probs=false"
 SDPA, DEFORMABLE = "ScaledDotProductAttention-13", "DeformableConvolution-8"
+BOXES, A4 = ["f32[1,6,4]", "f32[1,1,6]"], count((1, 3, 4))
+REGIONS = ["f32[2,3,1,4]", "f32[1,4,2,3]", "f32[?,1,2,3]"]
+LIMITS = "min_size=1 nms_threshold=0.5 pre_nms_count=6 post_nms_count=3"
+DETECTRON = "ExperimentalDetectron"
+SINGLE = ["f32[3]", "f32[5,4]", "f32[4,2,3]", "f32[1,2,3]"]
+GRID = ["f32[2,4]", "f32[1,9,2,3]", "f32[1,3,8,6]"]
+OUTPUT = "num_classes=2 max_detections_per_image=3 deltas_weights=1,1,1,1"
+RESULTS = ["f32[3,4]", "f32[3,6]", "f32[3,2]", "f32[1,3]"]
 ROWS = [
     row("Add-1", "", ["f32[2]", "i32[2]"], "E303", 1, "f32", "i32"),
     row("Add-1", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean", "number"),
@@ -156,6 +164,38 @@ ROWS = [
     row(
         "DetectionOutput-8", "keep_top_k=1", [*DETECTED, "f32[2,2,20]"], "E302", 2, "2", "1 images"
     ),
+    row("NonMaxSuppression-3", "", [*BOXES, "i64[1]"], "E301", 2, "rank 1", "must be 0"),
+    row("NMSRotated-13", "", [*BOXES, "i64[]", *["f32[]"] * 2], "E302", 0, "4 numbers", "5"),
+    row("MatrixNms-8", "", ["f32[2,6,4]", "f16[2,1,6]"], "E303", 1, "f32", "f16"),
+    row("MulticlassNms-9", "", ["f32[2,6,4]", "f32[3,6]", "i64[1]"], "E302", 1, "3 x 6", "2 x 6"),
+    row(
+        "MulticlassNms-9", "", [A4, count((1, 3)), i64([2, 2])], "E305", 2, "[2, 2]", "add up to 3"
+    ),
+    row("MulticlassNms-9", "", [A4, count((1, 3)), i64([-1, 2])], "E305", 2, "[-1, 2]"),
+    row("GenerateProposals-9", LIMITS, ["f32[1,5]", *REGIONS], "E302", 0, "5 numbers", "3 or 4"),
+    row("GenerateProposals-9", LIMITS, ["f32[2,3]", *REGIONS], "E302", 2, "size 1", "2 is needed"),
+    row(f"{DETECTRON}GenerateProposalsSingleImage-6", LIMITS, SINGLE, "E302", 1, "5 anchors", "6"),
+    row(f"{DETECTRON}PriorGridGenerator-6", "h=3", GRID, "E304", "h", "h is 3", "has 2"),
+    row(f"{DETECTRON}TopKROIs-6", "max_rois=1", ["f32[3,4]", "f32[4]"], "E302", 1, "size 4", "3"),
+    row(f"{DETECTRON}DetectionOutput-6", OUTPUT, RESULTS, "E302", 1, "size 6", "8 is needed"),
+    row(
+        f"{DETECTRON}ROIFeatureExtractor-6",
+        "output_size=1 sampling_ratio=0 pyramid_scales=4",
+        ["f32[3,4]", "f32[1,2,4,4]", "f32[1,2,2,2]"],
+        "E304",
+        "pyramid_scales",
+        "1 numbers",
+        "2 levels",
+    ),
+    row(
+        f"{DETECTRON}ROIFeatureExtractor-6",
+        "output_size=1 sampling_ratio=0 pyramid_scales=1",
+        [f32([[0, 0, 3e7, 1]]), count((1, 2, 4, 4))],
+        "E305",
+        0,
+        "region 0",
+        "3e+07",
+    ),
     row("GridSample-9", "", ["f32[1,1,2,2]", "f32[1,2,2,3]"], "E302", 1, "3 elements"),
     row("GridSample-9", "", ["f32[1,1,2,2]", "f32[2,2,2,2]"], "E302", 1, "batch"),
     row("Eye-9", "output_type=f32", [i64(2), i64(-1), i64(0)], "E305", 1, "-1"),
@@ -224,6 +264,8 @@ def test_refusal(r: Row) -> None:
         assert part in found.message
 
 
+COUNTS, POOLED = {"pre_nms_count": "9", "post_nms_count": "9"}, {"output_size": "2"}
+RESULT = dict(pair.split("=") for pair in OUTPUT.split())
 CHECKS = [
     ("Split-1", {"num_splits": "0"}, "num_splits"),
     ("FakeQuantize-1", {"levels": "1"}, "levels"),
@@ -250,6 +292,18 @@ CHECKS = [
     ("DetectionOutput-8", {"keep_top_k": "-2", "normalized": "1"}, "keep_top_k"),
     ("DetectionOutput-8", {"keep_top_k": "", "normalized": "1"}, "keep_top_k"),
     ("DetectionOutput-8", {"keep_top_k": "1", "input_width": "0"}, "input_width"),
+    ("MatrixNms-8", {"keep_top_k": "-2"}, "keep_top_k"),
+    ("MatrixNms-8", {"output_type": "u8"}, "output_type"),
+    ("MulticlassNms-9", {"nms_eta": "1.5"}, "nms_eta"),
+    ("GenerateProposals-9", {"pre_nms_count": "9"}, "post_nms_count"),
+    ("GenerateProposals-9", {**COUNTS, "nms_eta": "0.5"}, "nms_eta"),
+    (f"{DETECTRON}DetectionOutput-6", {**RESULT, "post_nms_count": "-2"}, "post_nms_count"),
+    (f"{DETECTRON}DetectionOutput-6", {**RESULT, "deltas_weights": "1,1"}, "deltas_weights"),
+    (f"{DETECTRON}PriorGridGenerator-6", {"stride_x": "-1"}, "stride_x"),
+    (f"{DETECTRON}TopKROIs-6", {"max_rois": "-1"}, "max_rois"),
+    (f"{DETECTRON}ROIFeatureExtractor-6", {"sampling_ratio": "2"}, "output_size"),
+    (f"{DETECTRON}ROIFeatureExtractor-6", {**POOLED, "sampling_ratio": "-1"}, "sampling_ratio"),
+    (f"{DETECTRON}ROIFeatureExtractor-6", {**POOLED, "pyramid_scales": "0"}, "pyramid_scales"),
 ]
 
 

@@ -1,0 +1,307 @@
+"""MatrixNms and MulticlassNms: suppression in every class, the best of all classes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from irdeconv.dtypes import ElementType, i64
+from irdeconv.errors import OpError, Problem
+from irdeconv.kernels.detection import matrix, multiclass, ordering
+from irdeconv.op import Op, op
+from irdeconv.ops.checks import index_type, want_rank, want_type
+from irdeconv.ops.detection.inputs import (
+    known_count,
+    least_of,
+    matched,
+    most,
+    one_real,
+    want_numbers,
+)
+from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
+
+Order = Literal["none", "score", "classid"]
+
+
+class Found(NamedTuple):
+    """Boxes that are kept, one element of each array per box; `place` counts all boxes."""
+
+    image: Array
+    kind: Array
+    score: Array
+    place: Array
+
+    def take(self, order: Array) -> Found:
+        """Return them in another order, or some of them."""
+        return Found(*(a[order] for a in self))
+
+
+def _joined(parts: list[Found]) -> Found:
+    empty = Found(*(np.zeros(0, t) for t in (np.int64, np.int64, np.float32, np.int64)))
+    return Found(*(np.concatenate(a) for a in zip(empty, *parts, strict=True)))
+
+
+class _ByClass(Op):
+    """Base: boxes and scores to rows of class, score and box, their places, and counts by image."""
+
+    sort_result_type: Order
+    sort_result_across_batch: bool
+    output_type: ElementType
+    score_threshold: float
+    nms_top_k: int
+    keep_top_k: int
+    background_class: int
+    normalized: bool
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
+        for name in ("nms_top_k", "keep_top_k", "background_class"):
+            value = getattr(self, name)
+            if value < -1:
+                text = f"{name} is {value}; it must be -1, which is none, or more"
+                yield Problem("E210", text, attribute=name)
+
+    @property
+    def unit(self) -> float:
+        """What is added to the sides of a box: 1 where coordinates count pixels."""
+        return 0.0 if self.normalized else 1.0
+
+    def inferred(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        """Infer boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
+        one_real(boxes, scores, names=("boxes", "scores"))
+        images, classes, number = matched(boxes, scores)
+        return self.specs(boxes, images, classes, number, known_count(self, boxes, scores))
+
+    def specs(
+        self, boxes: Spec, images: Dim, classes: Dim, number: Dim, exact: int | None
+    ) -> tuple[Spec, ...]:
+        """Return the specs of the outputs."""
+        rows: Dim
+        if exact is None:
+            each = least_of(number, None if self.nms_top_k < 0 else self.nms_top_k)
+            if isinstance(classes, int) and 0 <= self.background_class < classes:
+                classes -= 1
+            every = most(each, classes)
+            rows = most(images, least_of(every, None if self.keep_top_k < 0 else self.keep_top_k))
+        else:
+            rows = exact
+        kind = self.output_type
+        return Spec(boxes.dtype, (rows, 6)), Spec(kind, (rows, 1)), Spec(kind, (images,))
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        """Return which boxes (B, 4) of one class and image are kept, and their scores."""
+        raise NotImplementedError
+
+    def of_class(
+        self, image: int, kind: int, boxes: Array, scores: Array, places: Array
+    ) -> Iterator[Found]:
+        """Yield what is kept of a class in an image; `places` are those of the boxes."""
+        if kind != self.background_class:
+            which, values = self.select(boxes, scores)
+            same = np.ones(len(which), np.int64)
+            yield Found(same * image, same * kind, values, places[which])
+
+    def best(self, parts: Iterator[Found]) -> Found:
+        """Return the best of an image's boxes."""
+        found = _joined(list(parts))
+        order = np.lexsort((found.place, found.kind, -found.score))
+        return found.take(order[: self.keep_top_k] if self.keep_top_k >= 0 else order)
+
+    def ordered(self, found: Found) -> Found:
+        """Return the boxes of all images in the order that the attributes ask for."""
+        if not self.sort_result_across_batch or self.sort_result_type == "none":
+            return found
+        if self.sort_result_type == "score":
+            keys = (found.place, found.kind, found.image, -found.score)
+        else:
+            keys = (found.place, -found.score, found.image, found.kind)
+        return found.take(np.lexsort(keys))
+
+    def outputs(self, images: list[Found], boxes: Array) -> tuple[Array, Array, Array]:
+        """Return the three outputs; `boxes` (*, 4) is indexed by place."""
+        found = self.ordered(_joined(images))
+        kind = self.output_type.container
+        columns = (found.kind[:, None], found.score[:, None], boxes[found.place])
+        rows = np.concatenate(columns, 1).astype(boxes.dtype)
+        counts = np.array([len(f.place) for f in images], kind)
+        return rows, found.place[:, None].astype(kind), counts
+
+    def shared(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
+        wide, number = boxes.astype(np.float32), boxes.shape[1]
+        images = [
+            self.best(
+                part
+                for c, row in enumerate(of_image.astype(np.float32))
+                for part in self.of_class(n, c, wide[n], row, n * number + np.arange(number))
+            )
+            for n, of_image in enumerate(scores)
+        ]
+        return self.outputs(images, boxes.reshape(-1, 4))
+
+
+@op("MatrixNms", since=8)
+class MatrixNms(_ByClass):
+    """Lower the scores of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
+    many belong to each image (N,). Boxes must score more than `score_threshold`, at most
+    `nms_top_k` of a class and image take part. A score is multiplied by the smallest of
+    (1 - o) / (1 - m), gaussian exp((m^2 - o^2) `gaussian_sigma`), over the better boxes of its
+    class: o is the overlap with one, m the largest overlap of that one with those better still.
+    Kept are the `keep_top_k` best of an image above `post_threshold`, without `background_class`.
+    Rows stand image by image, the best first; "score" and "classid" only matter across images, as
+    in the runtime, which also leaves equal scores as its partial sorting does.  [sort/MatrixNms-8]
+    """
+
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    score_threshold: float = 0.0
+    background_class: int = -1
+    decay_function: Literal["linear", "gaussian"] = "linear"
+    gaussian_sigma: float = 2.0
+    post_threshold: float = 0.0
+    normalized: bool = True
+
+    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        return self.inferred(boxes, scores)
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        which = np.flatnonzero(scores > np.float32(self.score_threshold))
+        count = len(which) if self.nms_top_k < 0 else min(self.nms_top_k, len(which))
+        which = which[ordering.first(-scores[which], count)]
+        sigma = self.gaussian_sigma if self.decay_function == "gaussian" else None
+        lowered = scores[which] * matrix.decays(boxes[which], sigma, self.unit)
+        kept = lowered > np.float32(self.post_threshold)
+        return which[kept], lowered[kept]
+
+    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        return self.shared(boxes, scores)
+
+
+class _Multiclass(_ByClass):
+    iou_threshold: float
+    nms_eta: float
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if not 0 <= self.nms_eta <= 1:
+            text = f"nms_eta is {self.nms_eta}; it must be from 0 to 1"
+            yield Problem("E210", text, attribute="nms_eta")
+
+    def select(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        count = None if self.nms_top_k < 0 else self.nms_top_k
+        limits = (self.score_threshold, self.iou_threshold, self.nms_eta)
+        which = multiclass.select(boxes, scores, count, *limits, self.unit)
+        return which, scores[which]
+
+    def ordered(self, found: Found) -> Found:
+        if self.sort_result_type == "classid" and not self.sort_result_across_batch:
+            return found.take(np.lexsort((found.place, -found.score, found.kind, found.image)))
+        return super().ordered(found)
+
+
+@op("MulticlassNms", since=8, until=8)
+class MulticlassNms8(_Multiclass):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
+    """
+
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    iou_threshold: float = 0.0
+    score_threshold: float = 0.0
+    background_class: int = -1
+    nms_eta: float = 1.0
+    normalized: bool = True
+
+    def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
+        return self.inferred(boxes, scores)
+
+    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        return self.shared(boxes, scores)
+
+
+@op("MulticlassNms", since=9)
+class MulticlassNms(_Multiclass):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
+    many belong to each image (N,). Boxes must reach `score_threshold`, the `nms_top_k` best of a
+    class and image take part, and one goes whose overlap with a better one reaches
+    `iou_threshold`; that sinks by the factor `nms_eta` with every box that is kept, down to 0.5.
+    Kept are the `keep_top_k` best of an image, without `background_class`. With a third input,
+    roisnum (N,), every class has its own boxes: boxes (C, B, 4) and scores (C, B) hold those of all
+    images one after another, roisnum of each; places then count (B, C).
+    Rows stand image by image, the best first, or class by class with "classid", or in the wanted
+    order across all images.  [sort/MulticlassNonMaxSuppression-9]
+    """
+
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    iou_threshold: float = 0.0
+    score_threshold: float = 0.0
+    background_class: int = -1
+    nms_eta: float = 1.0
+    normalized: bool = True
+
+    def infer(self, boxes: Spec, scores: Spec, roisnum: Spec | None = None) -> tuple[Spec, ...]:
+        if roisnum is None:
+            return self.inferred(boxes, scores)
+        images, classes, number = _separate(boxes, scores, roisnum)
+        exact = known_count(self, boxes, scores, roisnum)
+        return self.specs(boxes, images, classes, number, exact)
+
+    def evaluate(
+        self, boxes: Array, scores: Array, roisnum: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        if roisnum is None:
+            return self.shared(boxes, scores)
+        classes, number = scores.shape
+        counts = [int(v) for v in roisnum]
+        if min(counts, default=0) < 0 or sum(counts) > number:
+            text = f"roisnum is {counts}; its numbers must be 0 or more and add up to {number}"
+            raise OpError(f"{text} at most", code="E305", port=2)
+        ends = np.cumsum([0, *counts])
+        wide, values = boxes.astype(np.float32), scores.astype(np.float32)
+        images = [
+            self.best(
+                part
+                for c in range(classes)
+                for part in self.of_class(
+                    n, c, wide[c, a:b], values[c, a:b], np.arange(a, b) * classes + c
+                )
+            )
+            for n, (a, b) in enumerate(pairwise(ends))
+        ]
+        return self.outputs(images, boxes.transpose(1, 0, 2).reshape(-1, 4))
+
+
+def _separate(boxes: Spec, scores: Spec, roisnum: Spec) -> tuple[Dim, Dim, Dim]:
+    """Return images, classes and boxes where every class has its own boxes; E301, E302, E303."""
+    one_real(boxes, scores, names=("boxes", "scores"))
+    want_type(roisnum, "integer", 2, "roisnum")
+    for port, (spec, rank, name) in enumerate(
+        ((boxes, 3, "boxes"), (scores, 2, "scores"), (roisnum, 1, "roisnum"))
+    ):
+        want_rank(spec.shape, rank, rank, port, name)
+    b, s = boxes.shape or (DYNAMIC,) * 3, scores.shape or (DYNAMIC,) * 2
+    want_numbers(b[2], 4)
+    classes, number = merge(b[0], s[0]), merge(b[1], s[1])
+    if classes is None or number is None:
+        text = f"scores are for {s[0]} x {s[1]} boxes, there are {b[0]} x {b[1]}"
+        raise OpError(text, code="E302", port=1)
+    return (DYNAMIC if roisnum.shape is None else roisnum.shape[0]), classes, number
