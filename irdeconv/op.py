@@ -34,9 +34,9 @@ class Op:
     `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
     `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
     object arrays of dimensions, so that partly known shapes flow through it. `side_effect` keeps
-    a node whose output nobody uses. `moves` says that every element of the output is one of the
-    first input or 0, `deconvolution` that it is a deconvolution of any dialect. `rounding` is the
-    rule by which `compare` judges it.
+    a node whose output nobody uses, `folds` lets inference evaluate it. `moves` says that every
+    element of the output is one of the first input or 0, `deconvolution` that it is a deconvolution
+    of any dialect. `rounding` is the rule by which `compare` judges it.
     """
 
     type: ClassVar[str] = ""
@@ -45,6 +45,7 @@ class Op:
     standard: ClassVar[bool] = True
     partial: ClassVar[bool] = False
     side_effect: ClassVar[bool] = False
+    folds: ClassVar[bool] = True
     moves: ClassVar[bool] = False
     deconvolution: ClassVar[bool] = False
     rounding: ClassVar[Rounding] = SCALE
@@ -211,7 +212,8 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
 
 def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     whole = all(s.known is not None for s in inputs)
-    if (not whole and not op.partial) or not op.pure or type(op).evaluate is Op.evaluate:
+    silent = not op.pure or not op.folds or type(op).evaluate is Op.evaluate
+    if silent or (not whole and not op.partial):
         return outputs
     if any(o.size is None or o.size > VALUE_LIMIT or o.dtype is None for o in outputs):
         return outputs
@@ -255,11 +257,12 @@ def ports(cls: type[Op]) -> Ports:
     rule: Any = cls.expand if sugar else cls.infer  # type: ignore[attr-defined]
     parameters = list(inspect.signature(rule).parameters.values())
     parameters = parameters[2 if sugar else 1 :]
-    names, required, variadic = [], 0, False
+    names: list[str] = []
+    required, variadic = 0, False
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:
             variadic = True
-            required += 1  # a list of inputs is never empty
+            required += not names  # a list of inputs alone is never empty
             continue
         names.append(p.name)
         required += p.default is p.empty

@@ -229,7 +229,7 @@ class Location:
 
     def at(self, attribute: str) -> Location:
         """Return the place of an attribute of the same element."""
-        return Location(self.source, self.anchor, attribute)
+        return Location(self.source, self.anchor, attribute, self.fixed)
 
     def __str__(self) -> str:
         where = self.position

@@ -15,7 +15,9 @@ from irdeconv.editing.extract import cut_out
 from irdeconv.editing.record import record
 from irdeconv.extras import extra
 from irdeconv.graph import Value
+from irdeconv.op import Op
 from irdeconv.ops.activation import Sigmoid
+from irdeconv.ops.control import TensorIterator
 from support import irbuild as ib
 from support.layers import result
 from support.networks import image, network
@@ -153,6 +155,7 @@ def test_openvino_records_where_irdeconv_cannot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TensorIterator, "evaluate", Op.evaluate)
     graph = ird.read(ib.loop().encode())
     (body,) = graph.nodes("TensorIterator")
     result(graph, Value(graph.add(Sigmoid(), [Value(body.id)], name="behind").id), "z")

@@ -200,11 +200,11 @@ def chain(*layers: str) -> bytes:
 
 
 def test_simplify_folds_nothing_that_an_unknown_operation_declares() -> None:
-    unknown = {"version": "opset8", "inputs": [ib.port(0, (1, 2, 8, 2))]}
+    unknown = {"version": "vendor", "inputs": [ib.port(0, (1, 2, 8, 2))]}
     size = {"version": "opset3", "inputs": [ib.port(0, (1, 2, 2, 8))]}
     model = chain(
         ib.parameter(0, "x", (1, 2, 8, 2)),
-        ib.layer(1, "m", "If", outputs=[ib.port(1, (1, 2, 2, 8))], **unknown),
+        ib.layer(1, "m", "Mystery", outputs=[ib.port(1, (1, 2, 2, 8))], **unknown),
         ib.layer(2, "s", "ShapeOf", 'output_type="i64"', outputs=[ib.port(1, (4,), "I64")], **size),
         ib.layer(3, "y", "Result", inputs=[ib.port(0, (4,), "I64")]),
     )

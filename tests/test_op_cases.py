@@ -9,6 +9,7 @@ import pytest
 import irdeconv.ops
 from irdeconv.op import REGISTRY, Op, as_tuple, infer_op, parse_attributes
 from irdeconv.ops import core
+from irdeconv.ops.control import If, Loop, TensorIterator
 from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
 from op_cases import Case, Tensor, all_cases, differs
 
@@ -138,9 +139,10 @@ def test_inference_with_less_knowledge_holds_the_result(row: Case) -> None:
 
 
 # Inputs, outputs and constants have no rows, they are tested with the reader; nor has the canonical
-# deconvolution, into which every other one expands.
+# deconvolution, into which every other one expands. Loops and branches: tests/test_bodies.py.
 WITHOUT_ROWS = {REGISTRY[t, "opset1"] for t in ("Parameter", "Result", "Const")}
 WITHOUT_ROWS.add(core.Deconvolution)
+WITHOUT_ROWS |= {TensorIterator, Loop, If}
 OPERATIONS = sorted(
     set(REGISTRY.values()) - WITHOUT_ROWS,
     key=lambda c: (c.type, c.version),

@@ -291,13 +291,15 @@ def test_all_that_has_no_standard_spelling_is_refused_and_nothing_is_written(tmp
 
 
 STORED = ib.const(7, "held", (1, 3), 0, 12)
+HELD = ib.loop().replace("<body>\n<layers>", f"<body>\n<layers>\n{STORED}")
 
 
 @pytest.mark.parametrize(
     ("xml", "layer"),
     [
         (ib.chain(), "c"),
-        (ib.loop().replace("<body>\n<layers>", f"<body>\n<layers>\n{STORED}"), "ti"),
+        (HELD, "held"),
+        (HELD.replace('"TensorIterator"', '"Mystery"'), "ti"),
     ],
 )
 def test_a_model_without_its_weights_is_not_written(tmp_path, xml, layer):

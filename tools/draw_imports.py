@@ -60,8 +60,8 @@ LEVELS = (
     ),
     ("kernels/deconvolution", "the transpose of a convolution"),
     ("kernels", "all other kernels"),
-    ("ops dialects", "one frozen dataclass per operation"),
     ("graph", "nodes, ports, edges; nothing of operations"),
+    ("ops dialects", "one frozen dataclass per operation"),
     (
         "io text passes passes/raising editing runtime importers onnx_files onnx_lowering",
         "the arrows of the data flow",

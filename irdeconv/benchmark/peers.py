@@ -211,7 +211,7 @@ def _single(graph: Graph) -> tuple[FusedConvolution, Array]:
     )
     try:
         ready = canonicalized(inferred(graph))
-        folded = fold(ready, lambda node, arrays, error: error)
+        folded = fold(ready)
     except IrdeconvError as e:
         raise problem from e
     if len(folded.order) != 1 or not isinstance(folded.order[0].op, Deconvolution):

@@ -10,6 +10,7 @@ from typing import Literal
 from irdeconv.errors import Collector, UsageError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.suggest import did_you_mean
 
 _OUTPUT = re.compile(r"(?P<name>.*):(?P<port>\d{1,9})", re.DOTALL)
@@ -156,6 +157,9 @@ class Selection:
         """Return the layer that has a layer of this name in a body."""
         wanted = name.encode("utf-8")
         for node in self._graph.nodes():
+            inner = (n.name for body in bodies_of(node) for n in every_node(body.graph))
+            if name in inner:
+                return node
             for section in node.op.sections if isinstance(node.op, Opaque) else ():
                 if wanted in _INNER_NAME.findall(section.xml):
                     return node

@@ -9,9 +9,10 @@ from typing import Any
 
 from irdeconv.graph import Graph, Node, unique
 from irdeconv.inspection.facts import Facts
-from irdeconv.inspection.layers import LayerFacts, OutputFacts
+from irdeconv.inspection.layers import LayerFacts, OutputFacts, layers
 from irdeconv.op import attributes
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput
 from irdeconv.spec import Spec
 
 INSPECTION_SCHEMA = "irdeconv/inspect/2"
@@ -98,11 +99,31 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
             {"tag": s.tag, "xml": s.xml.decode("utf-8", "surrogateescape")} for s in op.sections
         ]
         return {"opaque": True, **_present(stateful=op.stateful, sections=sections)}
+    if isinstance(op, BodyOp):
+        return {"bodies": [_body(body) for body in op.bodies]}
     spelled = {a.name for a in attributes(type(op)).values()}
     fields = (f for f in dataclasses.fields(op) if f.name not in spelled)
     values = {f.name: (getattr(op, f.name), f.default) for f in fields if f.name != "data"}
     more = {k: v for k, (v, default) in values.items() if v != default}
     return _present(fields={k: v if isinstance(v, bool) else str(v) for k, v in more.items()})
+
+
+def _body(body: Body) -> dict[str, Any]:
+    """Return a body: its layers, and what joins its Parameters and Results to the outside."""
+    rows = layers(body.graph)
+    return {
+        "tag": body.tag,
+        "inputs": [_entry(i) for i in body.inputs],
+        "outputs": [_entry(o) for o in body.outputs],
+        "edges": [{"result": result, "parameter": parameter} for result, parameter in body.edges],
+        "layers": [_layer(body.graph.node(r.id), r) for r in rows],
+        **_present(rt_info=body.graph.info.rt_info),
+    }
+
+
+def _entry(entry: BodyInput | BodyOutput) -> dict[str, Any]:
+    slicing = entry.slicing and dict(vars(entry.slicing))
+    return {**vars(entry), "slicing": slicing}
 
 
 def _present(**items: Any) -> dict[str, Any]:

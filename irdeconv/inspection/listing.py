@@ -11,6 +11,7 @@ from irdeconv.inspection.layers import InputFacts, LayerFacts, OutputFacts
 from irdeconv.inspection.table import flat, number, scaled
 from irdeconv.op import attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.ops.bodies import bodies_of
 from irdeconv.plural import count
 from irdeconv.spec import Spec, format_shape
 from irdeconv.wrapping import WIDTH, columns, wrap
@@ -104,10 +105,12 @@ class Listing:
         written = [f"{k}={flat(v)}" for k, v in self._attributes(r).items()]
         if written:
             yield "with", written
-        op = self._graph.node(r.id).op
-        for section in op.sections if isinstance(op, Opaque) else ():
+        node = self._graph.node(r.id)
+        for section in node.op.sections if isinstance(node.op, Opaque) else ():
             if section.tag.endswith("body"):
                 yield section.tag, [f"of {count(len(_LAYER.findall(section.xml)), 'layer')}"]
+        for body in bodies_of(node):
+            yield body.tag, [f"of {count(len(body.graph), 'layer')}"]
         names = [n for o in r.outputs for n in o.tensor_names if n != r.name]
         if names:
             yield "tensors" if len(names) > 1 else "tensor", [quoted(n) for n in names]

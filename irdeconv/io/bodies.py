@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from irdeconv.graph import Graph
 from irdeconv.io.context import Context, integer
-from irdeconv.io.document import Body, Document, MapEntry, PortMap, XmlLayer
+from irdeconv.io.document import Document, MapEntry, PortMap, XmlBody, XmlLayer
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.suggest import did_you_mean
 
 Build = Callable[[Document, Context], Graph | None]
@@ -28,38 +29,55 @@ _ENTRY = ("external_port_id", "internal_layer_id", *_SLICING, "purpose")
 _PURPOSES = {"input": ("current_iteration",), "output": ("execution_condition",)}
 
 
-def check_bodies(layer: XmlLayer, context: Context, build: Build) -> None:
-    """Check the bodies of a layer as graphs and everything that points into them."""
+def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, ...] | None:
+    """Return the bodies of a layer with all that points into them; None where something is wrong.
+
+    The bodies are checked as graphs, also those of an operation that is not known.
+    """
     tags = {b.tag for b in layer.bodies} | {m.tag for m in layer.maps}
-    for tag in _WANTED.get(layer.type or "", ()):
-        if tag not in tags:
-            context.add("E104", f"it has no <{tag}>", layer=layer)
-    bodies = {body.tag: body for body in layer.bodies}
+    missing = [tag for tag in _WANTED.get(layer.type or "", ()) if tag not in tags]
+    for tag in missing:
+        context.add("E104", f"it has no <{tag}>", layer=layer)
+    before, out = context.errors - len(missing), []
     for body in layer.bodies:
-        build(body.document, context)
-    for port_map in layer.maps:
-        target = bodies.get(_BODY_OF_MAP[port_map.tag])
-        if target is None:
-            continue
-        checker = _MapChecker(layer, target, context)
-        for entry in port_map.entries:
-            if port_map.tag == "back_edges":
-                checker.back_edge(entry)
-            else:
-                checker.entry(entry)
-        checker.finish(port_map)
+        graph = build(body.document, context)
+        checker = _MapChecker(layer, body, context)
+        for port_map in layer.maps:
+            if _BODY_OF_MAP[port_map.tag] == body.tag:
+                checker.read(port_map)
+        if graph is not None:
+            graph.info.name, graph.info.rt_info = body.tag, body.document.rt_info
+            ends = tuple(checker.inward), tuple(checker.outward), tuple(checker.edges)
+            out.append(Body(graph, *ends, tag=body.tag))
+    return tuple(out) if context.errors == before else None
 
 
 class _MapChecker:
-    """Checks the entries of one port map against the layer's ports and one body's layers."""
+    """Checks the entries of one port map against the layer's ports and one body's layers.
 
-    def __init__(self, layer: XmlLayer, body: Body, context: Context) -> None:
+    `inward`, `outward` and `edges` are what it has read.
+    """
+
+    def __init__(self, layer: XmlLayer, body: XmlBody, context: Context) -> None:
         self._layer, self._context = layer, context
-        self._inner = {integer(x.id): x for x in body.document.layers if x.id is not None}
+        layers = body.document.layers
+        self._inner = {integer(x.id): (n, x) for n, x in enumerate(layers) if x.id is not None}
         self._inputs = {integer(p.id): p for p in layer.inputs}
         self._outputs = {integer(p.id): p for p in layer.outputs}
         self._fed: dict[int, MapEntry] = {}
         self._vague = False  # whether an entry does not tell which input of the body it feeds
+        self.inward: list[BodyInput] = []
+        self.outward: list[BodyOutput] = []
+        self.edges: list[tuple[int, int]] = []
+
+    def read(self, port_map: PortMap) -> None:
+        """Read one port map, or the back edges."""
+        for entry in port_map.entries:
+            if port_map.tag == "back_edges":
+                self.back_edge(entry)
+            else:
+                self.entry(entry)
+        self.finish(port_map)
 
     def _add(
         self,
@@ -95,16 +113,20 @@ class _MapChecker:
             dict(entry.attributes), known, f"<{entry.tag}>", layer=self._layer, sub=entry.sub
         )
 
-    def _internal(self, entry: MapEntry, number: int, attribute: str, kind: str) -> XmlLayer | None:
-        inner = self._inner.get(number)
-        if inner is None:
+    def _internal(
+        self, entry: MapEntry, number: int, attribute: str, kind: str
+    ) -> tuple[int, XmlLayer] | None:
+        """Return a layer of the body and its position."""
+        found = self._inner.get(number)
+        if found is None:
             self._add("E211", f"the body has no layer {number}", entry, attribute)
             return None
+        inner = found[1]
         if inner.type != kind:
             text = f"layer {number} of the body is a {inner.type}, not a {kind}"
             self._add("E211", text, entry, attribute)
             return None
-        return inner
+        return found
 
     def entry(self, entry: MapEntry) -> None:
         """Check an `<input>` or `<output>` of a port map."""
@@ -115,15 +137,30 @@ class _MapChecker:
             return
         inward = entry.tag == "input"
         kind = "Parameter" if inward else "Result"
-        inner = self._internal(entry, numbers["internal_layer_id"], "internal_layer_id", kind)
-        self._vague = self._vague or inner is None
+        number = numbers["internal_layer_id"]
+        found = self._internal(entry, number, "internal_layer_id", kind)
+        self._vague = self._vague or found is None
+        inner = None if found is None else found[1]
         if inner is not None and inward:
-            if numbers["internal_layer_id"] in self._fed:
+            if number in self._fed:
                 text = f'the body\'s input "{inner.name}" is mapped twice'
                 self._add("E211", text, entry, "internal_layer_id")
-            self._fed[numbers["internal_layer_id"]] = entry
+            self._fed[number] = entry
         self._external(entry, numbers, inward)
         self._slicing(entry, numbers, inner, inward)
+        if found is not None:
+            self._keep(entry, numbers, found[0], inward)
+
+    def _keep(self, entry: MapEntry, numbers: dict[str, int], position: int, inward: bool) -> None:
+        slicing = {k: v for k, v in numbers.items() if k in _SLICING}
+        parts = Slicing(**slicing) if "axis" in slicing else None
+        ports = list(self._inputs if inward else self._outputs)
+        number, special = numbers["external_port_id"], bool(dict(entry.attributes).get("purpose"))
+        port = ports.index(number) if number in ports else None
+        if inward:
+            self.inward.append(BodyInput(position, None if special else port, parts, special))
+        else:
+            self.outward.append(BodyOutput(position, port, parts, special))
 
     def _external(self, entry: MapEntry, numbers: dict[str, int], inward: bool) -> None:
         number, purpose = numbers["external_port_id"], dict(entry.attributes).get("purpose")
@@ -199,14 +236,22 @@ class _MapChecker:
         numbers = self._numbers(entry, names, names)
         if numbers is None:
             return
-        self._internal(entry, numbers["from-layer"], "from-layer", "Result")
-        self._internal(entry, numbers["to-layer"], "to-layer", "Parameter")
+        source = self._internal(entry, numbers["from-layer"], "from-layer", "Result")
+        target = self._internal(entry, numbers["to-layer"], "to-layer", "Parameter")
+        if source is not None and target is not None:
+            self.edges.append((source[0], target[0]))
 
     def finish(self, port_map: PortMap) -> None:
-        """Report inputs of the body that nothing feeds."""
+        """Report inputs of the body that nothing feeds, and outputs that nothing gives."""
         if port_map.tag == "back_edges" or self._vague:
             return
-        for number, inner in self._inner.items():
+        given = [o.port for o in self.outward if o.port is not None]
+        for position, port in enumerate(self._outputs.values()):
+            if given.count(position) != 1 and self._layer.type in _WANTED:
+                how = "nothing gives" if position not in given else "several entries give"
+                text = f"{how} output port {port.id}"
+                self._context.add("E211", text, layer=self._layer, sub=port_map.sub)
+        for number, (_, inner) in self._inner.items():
             if inner.type == "Parameter" and number is not None and number not in self._fed:
                 text = f'nothing feeds the body\'s input "{inner.name}"'
                 self._context.add("E211", text, layer=self._layer, sub=port_map.sub)

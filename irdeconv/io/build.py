@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from irdeconv import progress
 from irdeconv.graph import Graph, Info
-from irdeconv.io.bodies import check_bodies
+from irdeconv.io.bodies import read_bodies
 from irdeconv.io.context import Context
 from irdeconv.io.document import Document, XmlPort
 from irdeconv.io.liveness import check_liveness, find_cycles, live_layers
@@ -31,7 +31,8 @@ def build(document: Document, context: Context) -> Graph | None:
     for index, layer in enumerate(progress.each("building the graph", document.layers)):
         outputs = declared_specs(layer, layer.outputs, True, context)
         inputs = declared_specs(layer, layer.inputs, False, context)
-        op = operations.read(layer, outputs, index in live or wiring.broken)
+        bodies = read_bodies(layer, context, build) if layer.bodies or layer.maps else None
+        op = operations.read(layer, outputs, index in live or wiring.broken, bodies)
         if not check_inputs(wiring, index, op, context) and not isinstance(op, Opaque):
             op = operations.opaque(layer, outputs)
         node = graph.add(op, name=layer.name or f"layer {layer.id}", id=index)
@@ -43,8 +44,6 @@ def build(document: Document, context: Context) -> Graph | None:
         sides = layer.inputs, layer.outputs
         node.port_elements = tuple(p.sub for p in sides[0]), tuple(p.sub for p in sides[1])
         node.port_rt_info = (*_port_rt_info("input", sides[0]), *_port_rt_info("output", sides[1]))
-        if layer.bodies or layer.maps:
-            check_bodies(layer, context, build)
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):

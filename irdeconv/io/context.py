@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from irdeconv.errors import Collector, Note, Problem, Severity
+from irdeconv.errors import Collector, Note, Problem, Severity, severity_of
 from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.limits import Limits
@@ -36,6 +36,7 @@ class Context:
     outside: list[tuple[XmlLayer, int, int]] = field(default_factory=list)
     unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    errors: int = 0  # reported so far
 
     def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
         """Return the location of an element or of one of its attributes."""
@@ -59,6 +60,7 @@ class Context:
         Without an anchor its place is the layer, or the element `sub` inside it.
         """
         self.counts[code] += 1
+        self.errors += (severity or severity_of(code)) == "error"
         if self.counts[code] > self.limits.reports:
             return
         if anchor is None:

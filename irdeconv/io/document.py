@@ -53,7 +53,7 @@ class RawSection(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class XmlBody:
     """A body of Loop, TensorIterator (`body`) or If (`then_body`, `else_body`)."""
 
     tag: str
@@ -89,7 +89,7 @@ class XmlLayer:
     rt_info: str | None
     anchor: Anchor
     sections: tuple[RawSection, ...] = ()
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[XmlBody, ...] = ()
     maps: tuple[PortMap, ...] = ()
 
     def within(self, sub: int) -> Anchor:

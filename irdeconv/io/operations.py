@@ -14,6 +14,7 @@ from irdeconv.io.context import Context
 from irdeconv.io.document import XmlLayer
 from irdeconv.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
+from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
@@ -32,7 +33,13 @@ class OperationReader:
         self._context = context
         self._constants = ConstantReader(context)
 
-    def read(self, layer: XmlLayer, declared: tuple[Spec, ...], live: bool) -> Op:
+    def read(
+        self,
+        layer: XmlLayer,
+        declared: tuple[Spec, ...],
+        live: bool,
+        bodies: tuple[Body, ...] | None = None,
+    ) -> Op:
         """Return the layer's operation; an Opaque one where it is unknown or wrong."""
         self._check_layer(layer)
         if layer.type is None or layer.version is None:
@@ -43,7 +50,10 @@ class OperationReader:
         if cls is None or _left_out(layer.type, layer.version):
             self._check_known(layer, live)
             return self.opaque(layer, declared)
-        return self._known(layer, cls) or self.opaque(layer, declared)
+        if issubclass(cls, BodyOp) and bodies is None:
+            self._require_bodies(layer)
+            return self.opaque(layer, declared)
+        return self._known(layer, cls, bodies) or self.opaque(layer, declared)
 
     def _other_case(self, layer: XmlLayer) -> type[Op] | None:
         """Look the type up as OpenVINO does, without regard to case."""
@@ -71,7 +81,11 @@ class OperationReader:
 
     # Known operations --------------------------------------------------------------------------
 
-    def _known(self, layer: XmlLayer, cls: type[Op]) -> Op | None:
+    def _require_bodies(self, layer: XmlLayer) -> None:
+        if not layer.bodies and not layer.maps:
+            self._add(layer, "E104", "it has no body")
+
+    def _known(self, layer: XmlLayer, cls: type[Op], bodies: tuple[Body, ...] | None) -> Op | None:
         if cls is Parameter and layer.data is None:
             self._add(layer, "E104", "it has no <data>: shape and element type are missing")
             return None
@@ -82,6 +96,8 @@ class OperationReader:
             return None
         if "semantics" in cls.__dataclass_fields__:
             values["semantics"] = self._context.semantics
+        if issubclass(cls, BodyOp):
+            values["bodies"] = bodies
         try:
             made = cls(**values)
             found = list(made.check())

@@ -10,13 +10,13 @@ from lxml import etree
 
 from irdeconv.errors import Collector
 from irdeconv.io.document import (
-    Body,
     Document,
     Edge,
     MapEntry,
     Pairs,
     PortMap,
     RawSection,
+    XmlBody,
     XmlLayer,
     XmlPort,
 )
@@ -131,7 +131,7 @@ class LayerReader:
             self._skip(e)
         elif tag in BODIES:
             parts.sections.append(_raw(e))
-            parts.bodies.append(Body(tag, self._body(e), sub))
+            parts.bodies.append(XmlBody(tag, self._body(e), sub))
         elif tag in MAPS:
             parts.sections.append(_raw(e))
             parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
@@ -215,9 +215,11 @@ class LayerReader:
         if self._depth > self._limits.depth:
             self._exceeded("E603", f"bodies are nested more than {self._limits.depth} deep")
         anchor, layers, edges = self._anchor(), [], []
+        rt_info: str | None = None
         for part in body:
             self._sub += 1
             if part.tag == "rt_info":
+                rt_info = _rt_info(part) or rt_info
                 self._skip(part)
                 continue
             if part.tag not in ("layers", "edges"):
@@ -237,7 +239,12 @@ class LayerReader:
             place = Location(self._source, anchor)
             self._out.add("E104", f"<{body.tag}> has no <layers>", location=place)
         return Document(
-            tuple(layers), tuple(edges), str(body.tag), anchor=anchor, complete=complete
+            tuple(layers),
+            tuple(edges),
+            str(body.tag),
+            rt_info=rt_info,
+            anchor=anchor,
+            complete=complete,
         )
 
 
@@ -253,7 +260,7 @@ class _Parts:
         self.outputs: tuple[XmlPort, ...] = ()
         self.rt_info: str | None = None
         self.sections: list[RawSection] = []
-        self.bodies: list[Body] = []
+        self.bodies: list[XmlBody] = []
         self.maps: list[PortMap] = []
 
 

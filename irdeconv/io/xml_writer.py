@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.io.lacking import no_data
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
 from irdeconv.spec import Interval, Spec
 
 _WRITTEN_AT_ONCE = 1 << 24
@@ -98,7 +99,7 @@ def require_model_path(path: Path) -> None:
 
 def _require_data(graph: Graph) -> None:
     """Raise InputError (E120) at the first of the layers whose constants were never given."""
-    lacking = [n for n in graph.nodes() if not _has_data(n.op)]
+    lacking = [n for n in every_node(graph) if not _has_data(n.op)]
     if lacking:
         raise InputError(no_data(lacking, "cannot be written"))
 
@@ -124,23 +125,42 @@ def file_order(graph: Graph) -> list[Node]:
 
 
 def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
-    order = file_order(graph)
-    number = {n.id: i for i, n in enumerate(order)}
     info = graph.info
     extra = "".join(f" {k}={quoteattr(v)}" for k, v in info.extra)
     yield '<?xml version="1.0"?>\n'
-    yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n\t<layers>\n'
-    for node in progress.each("writing", order):
-        yield from _layer(graph, node, number[node.id], blobs)
-    yield "\t</layers>\n\t<edges>\n"
-    yield from _edges(graph, order, number)
-    yield "\t</edges>\n"
-    if info.rt_info:
-        yield f"\t{info.rt_info.strip()}\n"
+    yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n'
+    yield from _Inside(graph, blobs, info.ir_version).lines()
     yield "</net>\n"
 
 
-def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str]:
+@dataclass
+class _Inside:
+    """What stands inside a `<net>` or a body: layers, edges, rt_info."""
+
+    graph: Graph
+    blobs: _Blobs
+    version: int
+    order: list[Node] = field(init=False)
+    number: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = file_order(self.graph)
+        self.number = {n.id: i for i, n in enumerate(self.order)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the XML piece by piece."""
+        yield "\t<layers>\n"
+        for node in progress.each("writing", self.order):
+            yield from _layer(self, node)
+        yield "\t</layers>\n\t<edges>\n"
+        yield from _edges(self.graph, self.order, self.number)
+        yield "\t</edges>\n"
+        if self.graph.info.rt_info:
+            yield f"\t{self.graph.info.rt_info.strip()}\n"
+
+
+def _layer(inside: _Inside, node: Node) -> Iterator[str]:
+    graph, blobs, number = inside.graph, inside.blobs, inside.number[node.id]
     extra = "".join(f" {k}={quoteattr(v)}" for k, v in node.extra)
     yield (
         f'\t\t<layer id="{number}" name={quoteattr(node.name)} type={quoteattr(node.type)} '
@@ -149,12 +169,15 @@ def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str
     data = _data(node, blobs)
     if data:
         yield "\t\t\t<data" + "".join(f" {k}={quoteattr(v)}" for k, v in data.items()) + " />\n"
-    if node.rt_info and graph.info.ir_version > 10:
+    if node.rt_info and inside.version > 10:
         yield f"\t\t\t{node.rt_info.strip()}\n"
     sections = node.op.sections if isinstance(node.op, Opaque) else ()
     yield from (_section(s, node.op, blobs) for s in sections if not s.tag.endswith("body"))
     inputs = graph.input_specs(node.id)
-    kept = node.port_rt_info if graph.info.ir_version > 10 else ()
+    bodies = [_Written(b, inside, len(inputs)) for b in bodies_of(node)]
+    for body in bodies:
+        yield from body.maps()
+    kept = node.port_rt_info if inside.version > 10 else ()
     info = {(side, port): xml for side, port, xml in kept}
     if inputs:
         yield "\t\t\t<input>\n"
@@ -168,7 +191,65 @@ def _layer(graph: Graph, node: Node, number: int, blobs: _Blobs) -> Iterator[str
             yield from _port(len(inputs) + port, node.spec(port), names, info.get(("output", port)))
         yield "\t\t\t</output>\n"
     yield from (_section(s, node.op, blobs) for s in sections if s.tag.endswith("body"))
+    for body in bodies:
+        yield from body.lines()
     yield "\t\t</layer>\n"
+
+
+class _Written:
+    """A body of a layer as it is written; ports of outputs are numbered from `first` on."""
+
+    def __init__(self, body: Body, around: _Inside, first: int) -> None:
+        self._body, self._first = body, first
+        self._inside = _Inside(body.graph, around.blobs, around.version)
+
+    def maps(self) -> Iterator[str]:
+        """Yield the port map and the back edges."""
+        body, number = self._body, self._inside.number
+        tag = body.tag.replace("body", "port_map")
+        yield f"\t\t\t<{tag}>\n"
+        for entry in body.inputs:
+            purpose = "current_iteration" if entry.iteration else None
+            parts = self._parts(entry.slicing, body.graph.node(entry.parameter).spec())
+            yield _entry("input", entry.port, number[entry.parameter], parts, purpose)
+        for out in body.outputs:
+            port = None if out.port is None else self._first + out.port
+            purpose = "execution_condition" if out.condition else None
+            parts = self._parts(out.slicing, body.graph.node(out.result).spec())
+            yield _entry("output", port, number[out.result], parts, purpose)
+        yield f"\t\t\t</{tag}>\n"
+        if body.edges:
+            yield "\t\t\t<back_edges>\n"
+            for source, target in body.edges:
+                ends = f'from-layer="{number[source]}" to-layer="{number[target]}"'
+                yield f"\t\t\t\t<edge {ends} />\n"
+            yield "\t\t\t</back_edges>\n"
+
+    def _parts(self, slicing: Slicing | None, spec: Spec) -> Slicing | None:
+        """Return the slicing with an axis from 0 on: OpenVINO reads no other."""
+        if slicing is None or slicing.axis >= 0 or spec.shape is None:
+            return slicing
+        return replace(slicing, axis=slicing.axis + len(spec.shape))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the body itself, its lines below those of the layer."""
+        yield f"\t\t\t<{self._body.tag}>\n"
+        for piece in self._inside.lines():
+            yield from (f"\t\t\t{line}" for line in piece.splitlines(keepends=True))
+        yield f"\t\t\t</{self._body.tag}>\n"
+
+
+def _entry(
+    tag: str, port: int | None, layer: int, slicing: Slicing | None, purpose: str | None
+) -> str:
+    """Return one entry of a port map."""
+    values: dict[str, object] = {} if slicing is None else {"axis": slicing.axis}
+    values |= {"external_port_id": -1 if port is None else port, "internal_layer_id": layer}
+    if slicing is not None:
+        values |= {k: v for k, v in vars(slicing).items() if k != "axis"}
+    if purpose is not None:
+        values["purpose"] = purpose
+    return f"\t\t\t\t<{tag} " + " ".join(f'{k}="{v}"' for k, v in values.items()) + " />\n"
 
 
 def _data(node: Node, blobs: _Blobs) -> dict[str, str]:

@@ -8,6 +8,7 @@ from irdeconv.ops import (
     binary_convolution,
     broadcasting,
     channels,
+    control,
     convert,
     convolution,
     deformable,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 from irdeconv import progress
@@ -10,6 +11,8 @@ from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.op import infer_op, ports
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.body_inference import BodyError, infer_bodies
 from irdeconv.spec import Shape, Spec, compatible, format_shape
 
 TENSOR_BYTES = 1 << 40  # a larger tensor is surely a mistake in the file
@@ -19,37 +22,71 @@ def infer_specs(
     graph: Graph,
     shapes: Mapping[int, Shape | None] | None = None,
     *,
+    given: Mapping[int, Spec] | None = None,
     remarks: bool = False,
     believe: bool = True,
 ) -> list[Diagnostic]:
     """Fill in the specs of every node in place and return everything that does not fit.
 
-    `shapes` overrides the shapes of Parameters by node id. A node that fails keeps its declared
-    specs, so that one mistake is reported once. `remarks` adds warnings and compares the declared
-    with the inferred specs. Unknown operations have the specs that the file declares, or if they
-    are not to be believed none.
+    `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
+    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
+    compares the declared with the inferred specs. Unknown operations have the specs that the file
+    declares, or if they are not to be believed none. Operations with bodies get inferred ones.
     """
     problems = Collector()
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         try:
-            specs = infer_op(node.op, inputs)
+            specs = _infer(node, inputs, believe)
+        except BodyError as e:
+            problems.diagnostics += e.diagnostics
+            node.specs = _declared(node)
+            continue
         except (OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
             unfit = Problem("E300", f"its inputs do not fit: {e}")
             report(problems, graph, node, e.problem if isinstance(e, OpError) else unfit)
-            node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
+            node.specs = _declared(node)
             continue
-        if not believe and isinstance(node.op, Opaque):
-            specs = (Spec(None, None),) * len(specs)
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
-        node.specs = specs
+        node.specs = specs if given is None or node.id not in given else (given[node.id],)
         _check_size(problems, node, inputs)
         if remarks:
             for problem in node.op.remarks(*inputs):
                 report(problems, graph, node, problem)
             _compare(problems, graph, node)
+            problems.diagnostics += _remarks(node, believe)
     return problems.diagnostics
+
+
+def _infer(node: Node, inputs: tuple[Spec, ...], believe: bool) -> tuple[Spec, ...]:
+    """Return the specs of a node's outputs; its bodies get theirs."""
+    if isinstance(node.op, BodyOp):
+        node.op, specs = infer_bodies(node.op, inputs, partial(_walk, believe=believe))
+        return specs
+    specs = infer_op(node.op, inputs)
+    unknown = isinstance(node.op, Opaque) and not believe
+    return (Spec(None, None),) * len(specs) if unknown else specs
+
+
+def _declared(node: Node) -> tuple[Spec, ...]:
+    return tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
+
+
+def _walk(graph: Graph, given: Mapping[int, Spec], believe: bool) -> None:
+    """Infer a body in place; BodyError with everything that does not fit."""
+    found = infer_specs(graph, given=given, believe=believe)
+    if any(d.severity == "error" for d in found):
+        raise BodyError("a layer inside its body does not fit", found)
+
+
+def _remarks(node: Node, believe: bool) -> list[Diagnostic]:
+    """Return the warnings of bodies that have been inferred."""
+    found = []
+    for graph in (body.graph for body in bodies_of(node)):
+        given = {n.id: n.spec() for n in graph.parameters}
+        found += infer_specs(graph, given=given, remarks=True, believe=believe)
+    return found
 
 
 def inferred(graph: Graph) -> Graph:

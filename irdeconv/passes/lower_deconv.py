@@ -12,6 +12,7 @@ from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
@@ -270,7 +271,8 @@ def _warn_of_declared(state: _State) -> None:
                 seen.add(value.node)
                 todo.append(value.node)
     for node in map(graph.node, sorted(seen)):
-        if isinstance(node.op, Opaque):
+        inner = (n for body in bodies_of(node) for n in every_node(body.graph))
+        if any(isinstance(n.op, Opaque) for n in (node, *inner)):
             state.problems.add(
                 "W204",
                 f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '
@@ -282,8 +284,10 @@ def _warn_of_declared(state: _State) -> None:
 
 def _warn_of_bodies(state: _State) -> None:
     for node in state.graph.nodes():
-        if isinstance(node.op, Opaque) and any(
-            b"ConvolutionBackpropData" in s.xml for s in node.op.sections
+        sections = node.op.sections if isinstance(node.op, Opaque) else ()
+        inner = (n for body in bodies_of(node) for n in every_node(body.graph))
+        if any(b"ConvolutionBackpropData" in s.xml for s in sections) or any(
+            n.op.deconvolution for n in inner
         ):
             state.problems.add(
                 "W400",

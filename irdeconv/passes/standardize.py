@@ -20,6 +20,7 @@ from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Builder, SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.bodies import change_bodies
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
 from irdeconv.ops.padding import Pad12
@@ -41,6 +42,16 @@ def standardize(graph: Graph) -> Graph:
     the graph does not fit together.
     """
     out, problems = inferred(graph), Collector()
+    _standardize_graph(out, problems)
+    if problems.errors:
+        raise UnsupportedError(problems.diagnostics)
+    fill_specs(out)
+    return out
+
+
+def _standardize_graph(out: Graph, problems: Collector) -> Graph:
+    """Spell a graph in standard operations in place, and its bodies; returns it."""
+    change_bodies(out, lambda body: _standardize_graph(body.copy(), problems))
     dead = {n.id for n in out.nodes()} - out.live()
     for node in out.topological():
         if node.id not in out or not _needs(node):
@@ -54,14 +65,11 @@ def standardize(graph: Graph) -> Graph:
                 location=node.location,
                 layer=node.name,
             )
-    if problems.errors:
-        raise UnsupportedError(problems.diagnostics)
     for node in list(out.nodes("Pad")):
         if node.origins and _pads_zeros(out, node):
             _split_pad(out, node)
     remove_dead(out, dead)
     unique_names(out)
-    fill_specs(out)
     return out
 
 

@@ -23,6 +23,7 @@ Element = Any  # of lxml
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
+_WHOLE_AXIS = {"start": "0", "end": "-1", "stride": "1", "part_size": "1"}
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
 _READ = {**ATTRIBUTES, **{t: {*CONVOLUTION_SAYS.split()} for t in CONVOLUTIONS}}
 # Inputs that take integers of any type.
@@ -321,8 +322,8 @@ class _LayerFile:
         lines = [f"{tag} {bodies[tag]._text()}" for tag in sorted(bodies)]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])
-            for entry in e.find(tag).iterchildren("*"):
-                values = dict(entry.attrib)
+            for entry in sorted(e.find(tag).iterchildren("*"), key=lambda entry: entry.tag):
+                values = (_WHOLE_AXIS if "axis" in entry.attrib else {}) | dict(entry.attrib)
                 if values.get("external_port_id", "-1") != "-1":
                     outer = ports[entry.tag == "output"].get(_number(entry, "external_port_id"))
                     values["external_port_id"] = str(outer)

@@ -12,6 +12,7 @@ import numpy as np
 from irdeconv.graph import Graph, Node
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.spec import Array
 
@@ -104,18 +105,26 @@ class Hasher:
         """Return a fingerprint of everything that a check can see."""
         total = hashlib.blake2b(digest_size=16)
         for graph in variant.graphs:
-            for node in graph.nodes():
-                total.update(repr((node.id, node.name, *self._op(node.op))).encode())
-                total.update(repr((graph.inputs_of(node.id), node.rt_info)).encode())
+            self._graph(graph, total.update)
         for name in sorted(variant.feeds):
             total.update(repr((name, self._array(variant.feeds[name]))).encode())
         return total.digest()
+
+    def _graph(self, graph: Graph, update: Callable[[bytes], None]) -> None:
+        for node in graph.nodes():
+            update(repr((node.id, node.name, *self._op(node.op))).encode())
+            update(repr((graph.inputs_of(node.id), node.rt_info)).encode())
+            for body in bodies_of(node):
+                update(repr((body.tag, body.inputs, body.outputs, body.edges)).encode())
+                self._graph(body.graph, update)
 
     def _op(self, op: Op) -> Iterable[Any]:
         if isinstance(op, Const):
             return op.element_type, op.shape, self._array(op.data)
         if isinstance(op, Opaque):  # whose body names places in a file
             return op.kind, op.data, op.sections
+        if isinstance(op, BodyOp):  # whose bodies follow
+            return op.type, op.version
         return (op,)
 
     def _array(self, data: Any) -> bytes:

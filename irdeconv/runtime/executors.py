@@ -122,7 +122,7 @@ class _EvaluateExecutor(Executor):
             arrays = [values[i] for i in ins]
             out = evaluate(*arrays)
             if not self.aliases:
-                out = _unshared(out, arrays)
+                out = unshared(out, arrays)
             if single and not isinstance(out, tuple):
                 values[first] = out
                 return
@@ -132,10 +132,10 @@ class _EvaluateExecutor(Executor):
         return call
 
 
-def _unshared(out: Any, arrays: list[Any]) -> Any:
+def unshared(out: Any, arrays: list[Any]) -> Any:
     """Copy outputs that may lie in an input's memory, which will be used for other values."""
     if isinstance(out, tuple):
-        return tuple(_unshared(o, arrays) for o in out)
+        return tuple(unshared(o, arrays) for o in out)
     if any(np.may_share_memory(out, a) for a in arrays):
         return np.array(out)
     return out

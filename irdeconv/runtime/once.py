@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph
+from irdeconv.ops.bodies import bodies_of
 
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
 MAC = 0.03  # of a (de)convolution or product of matrices
@@ -29,6 +30,7 @@ def _nanoseconds(graph: Graph) -> float:
             macs = node.op.macs(graph.input_specs(node.id), outputs)
         except (IndexError, OpError):
             macs = None
+        total += sum(_nanoseconds(body.graph) for body in bodies_of(node))
         total += MAC * (macs or 0)
         if node.type != "Const":
             total += ELEMENT * sum(s.size or 0 for s in outputs)

@@ -9,34 +9,24 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
-from irdeconv.errors import (
-    Diagnostic,
-    ExecutionError,
-    IrdeconvError,
-    LimitError,
-    Note,
-    OpError,
-)
-from irdeconv.graph import Graph, Node
+from irdeconv.graph import Graph
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.jit import retried, wanted
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
-from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.plural import count
 from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.failure import failure
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.once import gains_by_compiling
 from irdeconv.runtime.program import Around, Program, StepError
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
-from irdeconv.runtime.schedule import Settings, build_program, fold
+from irdeconv.runtime.schedule import Settings, compiled, fold
 from irdeconv.spec import Array, is_static
 
 PROGRAMS = 4  # kept for different input shapes
@@ -106,7 +96,8 @@ class Plan:
             with self._kernels(program.graph):
                 return program.run(arrays, trace, watch)
         except StepError as e:
-            raise _failure(e.step.node, e.arrays, e.cause) from e.cause
+            last = e.innermost
+            raise failure(last.step.node, last.arrays, last.cause) from last.cause
 
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
         """Execute as `run` does, every step by `around(step, values)`.
@@ -172,14 +163,13 @@ class Plan:
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
         settings = replace(self.settings, fuse=fuse)
         with self._kernels(graph):
-            ready = canonicalized(graph) if fuse else graph
-            return retried(lambda: build_program(ready, fold(ready, _failure), settings))
+            return retried(lambda: compiled(graph, settings))
 
     @contextmanager
     def _kernels(self, graph: Graph) -> Iterator[None]:
         """Choose and run kernels as the settings say."""
-        compiled = not self.settings.once or gains_by_compiling(graph)
-        with blas_threads(1), accumulate_in_order(self.exact), wanted(compiled):
+        loops = not self.settings.once or gains_by_compiling(graph)
+        with blas_threads(1), accumulate_in_order(self.exact), wanted(loops):
             yield
 
 
@@ -196,7 +186,7 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     elif static:
         plan._static()
     else:
-        fold(graph, _failure)  # what cannot be executed is said now
+        fold(graph)  # what cannot be executed is said now
     return plan
 
 
@@ -204,20 +194,3 @@ def _again(graph: Graph, exact: bool, facts: tuple[bool, int, Tuner, int | None,
     fuse, threads, tuner, max_memory, once = facts
     settings = Settings(fuse, Threads(threads), tuner, max_memory, once)
     return build_plan(graph, exact=exact, settings=settings)
-
-
-def _failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
-    shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
-    hint = error.problem.hint if isinstance(error, OpError) else None
-    text = str(error) or type(error).__name__
-    memory = isinstance(error, MemoryError)
-    diagnostic = Diagnostic(
-        code="E602" if memory else "E500",
-        severity="error",
-        message=f'{node.type} "{node.name}": {text}',
-        location=node.location,
-        layer=node.name,
-        notes=(Note(f"its inputs are {shapes or 'none'}"),),
-        hint=hint,
-    )
-    return LimitError(diagnostic) if memory else ExecutionError(diagnostic)

@@ -113,6 +113,18 @@ class Program:
                 self._traced(values, trace, watch)
             return self._outputs(values)
 
+    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+        """Execute as a part of another program, which holds the lock; returns the outputs."""
+        values = self._begin(arrays)
+        for step in self.steps:
+            try:
+                step.call(values)
+            except Exception as e:
+                raise StepError(step, values, e) from e
+            for slot in step.frees:
+                values[slot] = None
+        return list(self._outputs(values).values())
+
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
         """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
         with self.team.lock, arithmetic():
@@ -197,3 +209,8 @@ class StepError(Exception):
         super().__init__()
         self.step, self.cause = step, cause
         self.arrays = [values[i] for i in step.inputs]
+
+    @property
+    def innermost(self) -> StepError:
+        """The step that failed itself, which may be one of a body."""
+        return self.cause.innermost if isinstance(self.cause, StepError) else self

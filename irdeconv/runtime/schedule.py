@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,14 +16,16 @@ from irdeconv.io.lacking import lacks_data, no_data
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
+from irdeconv.runtime.bodies import body_executor
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import Executor, choose_executor, node_executor, outputs_of
+from irdeconv.runtime.failure import failure
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder
 from irdeconv.runtime.program import Fresh, Program, Slots, Step
 from irdeconv.spec import Array
-
-Failure = Callable[[Node, Sequence[Any], Exception], Exception]
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,20 @@ class Folded:
     given: list[Node]
 
 
-def fold(graph: Graph, failure: Failure) -> Folded:
+def compiled(graph: Graph, settings: Settings) -> Program:
+    """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
+    ready = canonicalized(graph) if settings.fuse else graph
+    return build_program(ready, fold(ready), settings)
+
+
+def fold(graph: Graph) -> Folded:
     """Evaluate what depends on constants alone.
 
-    Raises UnsupportedError with every operation that cannot be executed, `failure(...)` where an
-    evaluation fails.
+    Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
+    LimitError where an evaluation fails.
     """
     order, live = graph.topological(), graph.live()
-    _refuse_unsupported([n for n in order if n.id in live])
+    _refuse_unsupported(list(_needed(graph)))
     constants: dict[Value, Array] = {}
     left, given = [], []
     for node in progress.each("folding constants", order):
@@ -86,6 +94,16 @@ def _known(node: Node) -> bool:
     """Whether inference knows all values, as for ShapeOf of an exact shape."""
     specs = node.specs or ()
     return bool(specs) and all(s.known is not None for s in specs) and node.op.pure
+
+
+def _needed(graph: Graph) -> Iterator[Node]:
+    """Yield the nodes that something needs, producers first, those of bodies in front of theirs."""
+    live = graph.live()
+    for node in graph.topological():
+        if node.id in live:
+            for body in bodies_of(node):
+                yield from _needed(body.graph)
+            yield node
 
 
 def _refuse_unsupported(order: list[Node]) -> None:
@@ -178,6 +196,10 @@ class _Scheduler:
         ]
 
     def _executor(self, group: FusionGroup) -> Executor:
+        op = group.last.op
+        if isinstance(op, BodyOp):
+            limit = self.settings.max_memory
+            return body_executor(self.graph, group.last, op, self._compile, limit)
         if not self.settings.fuse:
             return node_executor(self.graph, group)
         return choose_executor(
@@ -188,6 +210,11 @@ class _Scheduler:
             team=self.settings.team,
             used=frozenset(v.port for v in outputs_of(group.last) if v in self.read),
         )
+
+    def _compile(self, body: Graph, fuse: bool) -> Program:
+        """Compile a body; measuring would want a lock that is held while the plan runs."""
+        fuse = fuse and self.settings.fuse
+        return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
 
     def _number(self, groups: list[FusionGroup]) -> None:
         """Give every value a slot."""

@@ -11,11 +11,21 @@ from irdeconv.dtypes import u8
 from irdeconv.graph import Graph, Info, Node, Value
 from irdeconv.op import TYPES, Op, lookup
 from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
 from irdeconv.spec import Spec
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
-from irdeconv.text.literals import Missing, Omitted, OwnValue, constant, fits, literal, string
-from irdeconv.text.printer import KEPT
+from irdeconv.text.literals import (
+    DEPTH,
+    Missing,
+    Omitted,
+    OwnValue,
+    constant,
+    fits,
+    literal,
+    string,
+)
+from irdeconv.text.printer import BODY, KEPT
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
@@ -36,8 +46,8 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
 
 
 class _GraphParser:
-    def __init__(self, lex: Lexer) -> None:
-        self.lex = lex
+    def __init__(self, lex: Lexer, depth: int = 0) -> None:
+        self.lex, self.depth = lex, depth
         self.inputs: dict[int, list[tuple[Value, int]]] = {}
 
     def graph(self) -> Graph:
@@ -48,12 +58,16 @@ class _GraphParser:
             lex.fail(f"version {version.text} of the text form is unknown", version.offset)
         name = string(lex, lex.take("string"))
         graph = Graph(self.build(Info, self.fields("<", ">"), {"name": name}, version.offset))
-        lex.expect("{")
-        while not lex.accept("}"):
-            self.node(graph)
+        self.nodes(graph)
         lex.take("end")
-        self.connect(graph)
         return graph
+
+    def nodes(self, graph: Graph) -> None:
+        """Read `{ nodes }` into a graph."""
+        self.lex.expect("{")
+        while not self.lex.accept("}"):
+            self.node(graph)
+        self.connect(graph)
 
     def node(self, graph: Graph) -> None:
         lex = self.lex
@@ -76,6 +90,52 @@ class _GraphParser:
         if lex.accept(":"):
             node.specs = self.specs(op)
         self.meta(node, self.fields("<", ">"))
+        if isinstance(op, BodyOp):
+            graph.replace_op(node.id, self.with_bodies(op, start.offset))
+
+    def with_bodies(self, op: BodyOp, at: int) -> BodyOp:
+        """Read the bodies that follow a node."""
+        lex, bodies = self.lex, list[Body]()
+        while lex.token.text in op.tags:
+            if len(bodies) >= len(op.tags) or self.depth >= DEPTH:
+                lex.fail(f"{op.type} has no further body, or bodies are nested too deeply")
+            tag = lex.next().text
+            ends = self.ends(self.fields("{", "}"), at)
+            info = self.build(Info, self.fields("<", ">"), {"name": tag}, at)
+            inner = _GraphParser(lex, self.depth + 1)
+            graph = Graph(info)
+            inner.nodes(graph)
+            bodies.append(Body(graph, **ends, tag=tag))
+        made = dataclasses.replace(op, bodies=tuple(bodies))
+        problem = next(iter(made.check()), None)
+        if problem is not None:
+            lex.fail(f"{op.type}: {problem.message}", at)
+        return made
+
+    def ends(self, fields: Fields, at: int) -> dict[str, Any]:
+        """Return the fields of a body: lists of what its classes have in this order."""
+        out: dict[str, Any] = {}
+        for name, (value, offset) in fields.items():
+            if name not in BODY:
+                self.lex.fail(f'a body has no field "{name}"', offset, did_you_mean(name, BODY))
+            if name == "edges" and fits(value, tuple[tuple[int, int], ...]):
+                out[name] = value
+            elif name != "edges" and fits(value, tuple[tuple[object, ...], ...]):
+                cls = BodyInput if name == "inputs" else BodyOutput
+                out[name] = tuple(self.entry(cls, entry, offset) for entry in value)
+            else:
+                self.lex.fail(f'"{name}" of a body is a list of lists', offset)
+        return out
+
+    def entry(self, cls: type[T], values: tuple[Any, ...], offset: int) -> T:
+        """Return an entry of a port map from the values of its fields."""
+        names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        if len(values) > len(names):
+            self.lex.fail(f"{cls.__name__} has {len(names)} values at most", offset)
+        given = dict(zip(names, values, strict=False))
+        if isinstance(given.get("slicing"), tuple):
+            given["slicing"] = self.entry(Slicing, given["slicing"], offset)
+        return self.build(cls, {k: (v, offset) for k, v in given.items()}, {}, offset)
 
     def word(self) -> str:
         token = self.lex.take("word", "string")

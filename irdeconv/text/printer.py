@@ -11,6 +11,7 @@ from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType, u8
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.ops.bodies import BodyInput, BodyOp, BodyOutput, Slicing, bodies_of
 from irdeconv.spec import Array, Interval, Spec
 from irdeconv.text.values import format_bytes, format_data, format_dim, format_spec, quote
 
@@ -28,6 +29,7 @@ KEPT = (
 )
 
 
+BODY = ("inputs", "outputs", "edges")  # fields of a body besides its graph
 ELIDED = 1 << 16
 
 
@@ -59,8 +61,20 @@ class _Printer:
         for n in graph.reading_order():
             if n.id in self.comments:
                 lines.append(f"  // {self.comments[n.id]}")
-            lines.append(f"  {self.node(graph, n)}")
+            lines += self.lines(graph, n, "  ")
         return "\n".join([*lines, "}"]) + "\n"
+
+    def lines(self, graph: Graph, node: Node, indent: str) -> Iterator[str]:
+        """Yield a node, and below it its bodies."""
+        yield indent + self.node(graph, node)
+        for body in bodies_of(node):
+            entries = {k: getattr(body, k) for k in BODY}
+            texts = [f"{k} = {self.value(v)}" for k, v in entries.items() if v]
+            kept = self.kept({"rt_info": body.graph.info.rt_info})
+            yield f"{indent}  {body.tag} {{{', '.join(texts)}}}{kept} {{"
+            for n in body.graph.reading_order():
+                yield from self.lines(body.graph, n, f"{indent}    ")
+            yield f"{indent}  }}"
 
     def node(self, graph: Graph, node: Node) -> str:
         inputs = ", ".join(_reference(v) for v in graph.inputs_of(node.id))
@@ -80,6 +94,8 @@ class _Printer:
         for f in dataclasses.fields(op):
             value = getattr(op, f.name)
             if isinstance(op, Opaque) and (f.name in ("kind", "opset") or value == f.default):
+                continue
+            if isinstance(op, BodyOp) and f.name == "bodies":
                 continue
             if isinstance(op, Const) and f.name == "data":
                 text = format_data(value, op.element_type, op.shape, self.elide)
@@ -120,6 +136,11 @@ class _Printer:
             return value.name
         if isinstance(value, Spec):
             return format_spec(value)
+        if isinstance(value, (BodyInput, BodyOutput, Slicing)):
+            fields = [(getattr(value, f.name), f.default) for f in dataclasses.fields(value)]
+            while fields[-1][0] == fields[-1][1]:
+                fields.pop()
+            return self.compound([v for v, _ in fields])
         if isinstance(value, Section):
             return f"[{quote(value.tag)}, {_xml(value.xml)}]"
         if isinstance(value, ConstantData):

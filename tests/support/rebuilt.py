@@ -10,6 +10,7 @@ from irdeconv.graph import Graph, Info, Value
 from irdeconv.io.weights import NoWeights
 from irdeconv.op import Op, lookup, parse_attributes
 from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
 from irdeconv.spec import Dim, Spec, parse_dim
 
 
@@ -24,7 +25,12 @@ def rebuilt(document: dict[str, Any]) -> Graph:
             extra=tuple(document.get("extra", {}).items()),
         )
     )
-    for layer in document["layers"]:
+    _add_layers(graph, document["layers"])
+    return graph
+
+
+def _add_layers(graph: Graph, layers: list[dict[str, Any]]) -> None:
+    for layer in layers:
         node = graph.add(
             _operation(layer), name=layer["name"], id=layer["id"], origins=tuple(layer["origins"])
         )
@@ -33,10 +39,23 @@ def rebuilt(document: dict[str, Any]) -> Graph:
         node.rt_info = layer.get("rt_info")
         node.port_rt_info = tuple(map(tuple, layer.get("port_rt_info", ())))
         node.extra = tuple(layer.get("extra", {}).items())
-    for layer in document["layers"]:
+    for layer in layers:
         for port, i in enumerate(layer["inputs"]):
             graph.connect(Value(i["producer"], i["port"]), layer["id"], port)
-    return graph
+
+
+def _body(written: dict[str, Any]) -> Body:
+    graph = Graph(Info(name=written["tag"], rt_info=written.get("rt_info")))
+    _add_layers(graph, written["layers"])
+    for entry in (*written["inputs"], *written["outputs"]):
+        entry["slicing"] = entry["slicing"] and Slicing(**entry["slicing"])
+    return Body(
+        graph,
+        tuple(BodyInput(**i) for i in written["inputs"]),
+        tuple(BodyOutput(**o) for o in written["outputs"]),
+        tuple((e["result"], e["parameter"]) for e in written["edges"]),
+        written["tag"],
+    )
 
 
 def skeleton(graph: Graph) -> Graph:
@@ -56,6 +75,8 @@ def skeleton(graph: Graph) -> Graph:
         elif isinstance(op, Opaque):
             made = Opaque(op.kind, op.opset, op.data, specs, op.sections, None, op.stateful)
             out.replace_op(node.id, made)
+        elif isinstance(op, BodyOp):
+            out.replace_op(node.id, op.with_graphs(skeleton))
     return out
 
 
@@ -87,6 +108,8 @@ def _operation(layer: dict[str, Any]) -> Op:
     assert [p for p in problems if p.severity == "error"] == []
     if cls is Const:
         return _const(values["element_type"], values["shape"], layer["bytes"])
+    if issubclass(cls, BodyOp):
+        return cls(**values, bodies=tuple(map(_body, layer["bodies"])))
     fields = layer.get("fields", {})
     return cls(**values, **{k: ELEMENT_TYPES.get(str(v), v) for k, v in fields.items()})
 

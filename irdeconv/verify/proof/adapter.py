@@ -12,6 +12,7 @@ import numpy as np
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray, Unproved
+from irdeconv.proof.reader import signature
 from irdeconv.spec import Dim, Interval, Spec
 from irdeconv.spec import Shape as SpecShape
 from irdeconv.verify.proof.kept import kept_parts, kept_text
@@ -106,8 +107,23 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         outputs=tuple(outputs),
         names=tuple(tuple(sorted(n)) for n in names),
         elements=elements,
-        rest=kept_text(node),
+        rest=kept_text(node) + _bodies(node),
     )
+
+
+def _bodies(node: Node) -> str:
+    """Return a text that two nodes share only if their bodies compute the same."""
+    op: Any = node.op
+    lines = []
+    for body in sorted(getattr(op, "bodies", ()), key=lambda b: str(b.tag)):
+        inner = adapted(body.graph)
+        place = {node: at for at, node in inner.nodes.items()}
+        layers = [(signature(y), [*map(tuple, y.inputs)]) for y in inner.model.layers]
+        inputs = [(place[i.parameter], i.port, i.slicing, i.iteration) for i in body.inputs]
+        outputs = [(place[o.result], o.port, o.slicing, o.condition) for o in body.outputs]
+        edges = [(place[a], place[b]) for a, b in body.edges]
+        lines.append(repr((body.tag, layers, inputs, outputs, edges)))
+    return "\n".join(lines)
 
 
 def _used(graph: Graph, node: Node) -> int:
@@ -156,9 +172,16 @@ def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
     """Return what tells facts that may follow from what is declared of operations nobody knows."""
     behind: set[int] = set()
     for node in graph.topological():
-        if kept_parts(node) or any(v.node in behind for v in graph.inputs_of(node.id)):
+        if _declares(node) or any(v.node in behind for v in graph.inputs_of(node.id)):
             behind.add(node.id)
     return lambda port: nodes.get(port.layer) in behind
+
+
+def _declares(node: Node) -> bool:
+    """Whether a node is an operation that nobody knows, or has one in its bodies."""
+    op: Any = node.op
+    inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
+    return bool(kept_parts(node)) or any(map(_declares, inner))
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:

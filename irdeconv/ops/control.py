@@ -1,0 +1,193 @@
+"""Loops and branches: operations whose bodies are graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from irdeconv.errors import Problem
+from irdeconv.op import op
+from irdeconv.ops.bodies import Body, BodyOp, Run, Walk
+from irdeconv.ops.body_inference import (
+    entering,
+    infer_bodies,
+    infer_plainly,
+    joined,
+    leaving,
+    parts_of,
+    result_spec,
+    settled,
+    with_specs,
+)
+from irdeconv.ops.body_running import iterate, one, run_plainly
+from irdeconv.ops.checks import single, want_type
+from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
+from irdeconv.traits import JUMPS
+
+
+class LoopBase(BodyOp):
+    """Base of Loop and TensorIterator: one body, run again and again."""
+
+    rounding = JUMPS
+
+    def most(self, inputs: Sequence[Spec]) -> Dim:
+        """Return how often the body runs at most, whatever it computes."""
+        raise NotImplementedError
+
+    def trips(self, inputs: Sequence[Spec]) -> Dim:
+        """Return how often the body runs, as far as inputs and the inferred body tell."""
+        return self.most(inputs)
+
+    def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
+        """Return the operation with the body inferred for these inputs."""
+        body = settled(self.bodies[0], inputs, self.most(inputs), walk)
+        return replace(self, bodies=(body,))
+
+    def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
+        """Return the specs of the outputs, the body being inferred."""
+        body, trips = self.bodies[0], self.trips(inputs)
+        return tuple(leaving(body, o, inputs, trips) for o in body.by_port())
+
+
+@op("TensorIterator")
+class TensorIterator(LoopBase):
+    """Run the body once for each part of the sliced inputs.  [infrastructure/TensorIterator-1]
+
+    Inputs and outputs are those of the port map. A sliced input gives the body a part in each
+    iteration, and all of them must have as many parts; a carried one starts with the input and gets
+    what the body computed before, others stay the same. Outputs are the value of the last
+    iteration, or the values of all joined along an axis: (..., part, ...) -> (..., N * part, ...)
+    for N iterations. Without a sliced input the body runs once. `start` tells how many parts there
+    are, but parts are taken from the beginning of the axis (with a negative stride from its end),
+    as the runtime does; the specification begins at `start`. An axis without elements is no error
+    here: the joined outputs are empty, and the carried ones are what they started with.
+    """
+
+    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
+        return infer_bodies(self, inputs, infer_plainly)[1]
+
+    def most(self, inputs: Sequence[Spec]) -> Dim:
+        parts = parts_of(self.bodies[0], inputs)
+        return 1 if parts is None else parts
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return self.execute(inputs, run_plainly)
+
+    def execute(
+        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
+    ) -> tuple[Array, ...]:
+        """See `BodyOp.execute`."""
+        trips = self.most([Spec.of(x, keep=False) for x in inputs])
+        assert isinstance(trips, int)
+        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips, limit)
+
+
+@op("Loop", since=5)
+class Loop(LoopBase):
+    """Run the body while a condition holds, a number of times at most.  [infrastructure/Loop-5]
+
+    trip_count (an integer, below 0 for no bound) and condition (boolean), both scalars or of one
+    element, then the inputs of the port map, as those of TensorIterator. The body may take the
+    number of the iteration, from 0, and give the condition for the next one. With no iteration at
+    all the joined outputs are empty and the carried ones what they started with; the runtime gives
+    these 0 elements on the first axis where the condition is a constant that is false.
+    """
+
+    def infer(self, trip_count: Spec, condition: Spec, *inputs: Spec) -> tuple[Spec, ...]:
+        return infer_bodies(self, (trip_count, condition, *inputs), infer_plainly)[1]
+
+    def most(self, inputs: Sequence[Spec]) -> Dim:
+        count, start = self._given(inputs)
+        if start is False or count == 0:
+            return 0
+        return count if isinstance(count, int) and count > 0 else DYNAMIC
+
+    def _given(self, inputs: Sequence[Spec]) -> tuple[Dim, bool | None]:
+        """Return the trip count and whether the loop starts, as far as they are known."""
+        want_type(inputs[0], "integer", 0, "trip_count")
+        want_type(inputs[1], "boolean", 1, "condition")
+        start = inputs[1].known
+        begins = None if start is None else bool(one(start, "condition"))
+        return single(inputs[0], 0, "trip_count"), begins
+
+    def trips(self, inputs: Sequence[Spec]) -> Dim:
+        most, (count, start) = self.most(inputs), self._given(inputs)
+        holds = self._goes_on()
+        sure = start is True and isinstance(count, int) and count != 0
+        if sure and holds and isinstance(most, int):
+            return most
+        high = 1 if holds is False and most != 0 else bounds(most)[1]
+        return Interval.of(int(sure), high)
+
+    def _goes_on(self) -> bool | None:
+        """Return what the body says of going on; None where it depends."""
+        conditions = [o.result for o in self.bodies[0].outputs if o.condition]
+        known = [result_spec(self.bodies[0], r).known for r in conditions]
+        if any(k is None for k in known):
+            return None
+        return all(k is not None and bool(k.all()) for k in known)
+
+    def evaluate(self, trip_count: Array, condition: Array, *inputs: Array) -> tuple[Array, ...]:
+        return self.execute((trip_count, condition, *inputs), run_plainly)
+
+    def execute(
+        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
+    ) -> tuple[Array, ...]:
+        """See `BodyOp.execute`."""
+        count = int(one(inputs[0], "trip_count"))
+        going = bool(one(inputs[1], "condition"))
+        trips = None if count < 0 else count
+        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips if going else 0, limit)
+
+
+@op("If", since=8)
+class If(BodyOp):
+    """Run one of two bodies: then_body if the condition holds, else else_body.  [condition/If-8]
+
+    condition is a boolean of one element, the other inputs go to the bodies as the port maps say.
+    Both bodies give the same outputs, of one element type; shapes may differ.
+    """
+
+    rounding = JUMPS
+    tags: ClassVar[tuple[str, ...]] = ("then_body", "else_body")
+
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        given = [{o.port for o in b.outputs} for b in self.bodies]
+        if len(given) == 2 and given[0] != given[1]:
+            yield Problem("E211", "its bodies do not give the same outputs")
+
+    def infer(self, condition: Spec, *inputs: Spec) -> tuple[Spec, ...]:
+        return infer_bodies(self, (condition, *inputs), infer_plainly)[1]
+
+    def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
+        """Return the operation with its bodies inferred for these inputs."""
+        want_type(inputs[0], "boolean", 0, "condition")
+        made = (with_specs(b, entering(b, inputs), walk) for b in self.bodies)
+        return replace(self, bodies=tuple(made))
+
+    def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
+        """Return the specs of the outputs, the bodies being inferred."""
+        sides = [self._outputs(tag) for tag in self.tags]
+        chosen = inputs[0].known
+        if chosen is not None:
+            return sides[0 if one(chosen, "condition") else 1]
+        names = "the else_body's output", "the then_body's"
+        return tuple(joined(a, b, names) for a, b in zip(*sides, strict=True))
+
+    def _outputs(self, tag: str) -> tuple[Spec, ...]:
+        body = self.body(tag)
+        return tuple(result_spec(body, o.result) for o in body.by_port())
+
+    def evaluate(self, condition: Array, *inputs: Array) -> tuple[Array, ...]:
+        return self.execute((condition, *inputs), run_plainly)
+
+    def execute(
+        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
+    ) -> tuple[Array, ...]:
+        """See `BodyOp.execute`."""
+        body = self.body(self.tags[0 if one(inputs[0], "condition") else 1])
+        given = {i.parameter: inputs[i.port] for i in body.inputs if i.port is not None}
+        made = run(body)(given)
+        return tuple(made[o.result] for o in body.by_port())
