@@ -10,50 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import irdeconv as ird
-
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-ov = pytest.importorskip("openvino")
+pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-from support.onnx_models import convert, runtime, single  # noqa: E402
+from support.onnx_models import single  # noqa: E402
+from support.onnx_peers import agree, integers, real  # noqa: E402
 
 Rng = np.random.Generator
-CORE = ov.Core()
-CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ACTIVATIONS = ("Sigmoid", "Tanh", "Relu")
-
-
-def real(rng: Rng, *shape: int) -> Any:
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def openvino(graph: ird.Graph, feeds: dict[str, Any], path: Path) -> list[Any]:
-    ird.write(graph, path)
-    compiled = CORE.compile_model(CORE.read_model(path), "CPU", CONFIG)
-    found = compiled(feeds)
-    return [found[o] for o in compiled.outputs]
-
-
-def agree(made: Any, feeds: dict[str, Any], path: Path, *, steps: int = 0) -> None:
-    """All compute the same: real numbers up to rounding, integers up to `steps`."""
-    graph = convert(made)
-    every = {
-        "irdeconv": list(ird.run(graph, feeds).values()),
-        "openvino": openvino(graph, feeds, path),
-    }
-    want = runtime(made, feeds)
-    for name, got in every.items():
-        assert len(got) == len(want)
-        for mine, theirs in zip(got, want, strict=True):
-            assert mine.shape == theirs.shape, name
-            if theirs.dtype.kind == "f":
-                np.testing.assert_allclose(mine, theirs, 1e-4, atol=1e-5, err_msg=name)
-            else:
-                gap = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
-                assert gap.max(initial=0) <= steps, name
 
 
 # Recurrent layers --------------------------------------------------------------------------------
@@ -95,11 +62,6 @@ def test_recurrent_layers(kind: str, tmp_path: Path) -> None:
 
 
 # Integers ----------------------------------------------------------------------------------------
-
-
-def integers(rng: Rng, dtype: Any, *shape: int) -> Any:
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
 @pytest.mark.parametrize("kinds", [("u1", "u1"), ("u1", "i1"), ("i1", "i1")])

@@ -68,7 +68,7 @@ def _convolution(
     return convolved(n, b, centred(b, x, first, wide), centred(b, w, zero, wide))
 
 
-def _product(
+def product(
     b: ImportBuilder, x: Value, y: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """Return the exact sums of a matrix product, as real numbers."""
@@ -91,7 +91,7 @@ def conv_integer(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("MatMulInteger", "10")
 def matmul_integer(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(A - a_zero_point) (B - b_zero_point) as i32."""
-    return b.convert(_product(b, n[0], n[1], (n.input(2), n.input(3))), i32)
+    return b.convert(product(b, n[0], n[1], (n.input(2), n.input(3))), i32)
 
 
 @rule("QLinearConv", "10")
@@ -112,7 +112,7 @@ def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("QLinearMatMul", "10 21")
 def qlinear_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A matrix product of quantised numbers, its sums scaled onto the grid of the result."""
-    sums = _product(b, n[0], n[3], (n[2], n[5]))
+    sums = product(b, n[0], n[3], (n[2], n[5]))
     left = per_row(b, n[1], 1)
     assert left is not None
     factor = b.add(Multiply(), b.convert(left, f32), b.convert(n[4], f32))

@@ -108,7 +108,7 @@ class NodeReader(ModelReader):
             version = int(schema.since_version)
         elif coverage is not None and domain not in ("", "ai.onnx.ml"):
             version = max((v for v in coverage.versions if v <= opset), default=1)
-        elif coverage is not None:
+        elif coverage is not None and 0 not in coverage.versions:  # 0: outside the standard
             return None, "this operation set does not have the operation"
         if coverage is not None and version in coverage.versions:
             view = self._view(names, node, version, found)
