@@ -115,3 +115,40 @@ def test_there_and_back(kind: str, shape: tuple[int, ...], tmp_path: Path) -> No
     q = integers(rng, np.dtype(kind), 2, 3, 5)
     made = single("DequantizeLinear", {"x": q}, {"s": scale, "z": zero}, opset=21, axis=1)
     agree(made, {"x": q}, tmp_path / "m.xml")
+
+
+# Resizing ----------------------------------------------------------------------------------------
+
+
+def resizing(rng: Rng) -> tuple[Any, dict[str, Any]]:
+    """A random Resize with an option that Interpolate lacks."""
+    x = real(rng, 1, 2, int(rng.integers(3, 9)), int(rng.integers(3, 9)))
+    option = int(rng.integers(0, 4))
+    mode = str(rng.choice(["nearest", "linear", "cubic"]))
+    attributes: dict[str, Any] = {"mode": mode}
+    constants: dict[str, Any] = {}
+    if option == 0:
+        attributes |= {"mode": str(rng.choice(["linear", "cubic"])), "antialias": 1}
+    elif option == 1:
+        attributes |= {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
+    elif option == 2:
+        policy = str(rng.choice(["not_larger", "not_smaller"]))
+        attributes |= {"keep_aspect_ratio_policy": policy}
+    else:
+        crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.0}
+        attributes |= crop
+        constants["roi"] = np.array([0, 0, -0.1, 0.2, 1, 1, 0.6, 1.3], np.float32)
+        x = x[:, :, :2, :2]  # ONNX Runtime does not cut an axis whose size stays
+    sizes = [1, 2, *map(int, rng.integers(3, 12, 2))]
+    constants["sizes"] = np.array(sizes)
+    names = ["x", "roi" if option == 3 else "", "", "sizes"]
+    if option == 2:
+        attributes["axes"], constants["sizes"] = [2, 3], np.array(sizes[2:])
+    made = single("Resize", {"x": x}, constants, inputs=names, opset=18, **attributes)
+    return made, {"x": x}
+
+
+def test_resizing_beyond_interpolate(tmp_path: Path) -> None:
+    rng = np.random.default_rng(65)
+    for _ in range(24):
+        agree(*resizing(rng), tmp_path / "m.xml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from irdeconv.dialects.onnx import ConvTranspose1, ConvTranspose11, ConvTranspose22
@@ -9,7 +10,7 @@ from irdeconv.dialects.ort_nhwc import NhwcConvTranspose1, NhwcConvTranspose11
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import NHWC, OnnxNode, Outputs, rule
-from irdeconv.ops.elementwise import Add
+from irdeconv.ops.elementwise import Add, Divide, FloorMod, Multiply, Subtract
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
 from irdeconv.spec import Shape, is_static
@@ -129,11 +130,25 @@ def _check_same(sizes: Shape, kernel: tuple[int, ...], lists: dict[str, Any]) ->
 def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Maxima, and on request their places in the whole tensor in row-major order."""
     order = n.integer("storage_order", 0)
-    if order and n.wants(1):
-        raise Refusal("storage_order=1: column-major indices are not covered")
     op = MaxPool14(**pool_lists(n, b), axis=0)
     y, places = b.outputs(op, n[0])
-    return (y, places) if n.wants(1) else y
+    if not n.wants(1):
+        return y
+    return y, _by_columns(b, n[0], places) if order else places
+
+
+def _by_columns(b: ImportBuilder, x: Value, places: Value) -> Value:
+    """Return places in row-major order as those in which the first spatial axis runs fastest."""
+    sizes = b.static(x, "data with storage_order=1")[2:]
+    plane = b.scalar(math.prod(sizes))
+    inside = b.add(FloorMod(), places, plane)
+    total, step = b.add(Subtract(), places, inside), math.prod(sizes)
+    for size in reversed(sizes):
+        step //= size
+        at = b.add(FloorMod(), inside, b.scalar(size))
+        inside = b.add(Divide(m_pythondiv=True), b.add(Subtract(), inside, at), b.scalar(size))
+        total = b.add(Add(), total, b.add(Multiply(), at, b.scalar(step)))
+    return total
 
 
 @rule("AveragePool", "1 7 10 11 19 22")

@@ -20,6 +20,7 @@ from irdeconv.ops.reduction import ReduceMean
 from irdeconv.ops.shape import Unsqueeze
 from irdeconv.ops.splitting import Split
 from irdeconv.ops.unary import Sqrt, Tanh
+from irdeconv.spec import Array
 
 MICROSOFT = "com.microsoft"
 DEFAULTS = {  # parameters of activations where a node has none
@@ -220,10 +221,10 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return y if n.input(5) is None else b.add(Add(), y, n[5])
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:  # type: ignore[type-arg]
+def _unpacked(packed: Array, bits: int) -> Array:
     """Return the integers of bytes, the low bits first, along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    parts: Array = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return parts.reshape(*packed.shape[:-1], -1)
 
 

@@ -21,11 +21,13 @@ from irdeconv.ops.unary import Sqrt
 @rule("BatchNormalization", "1 6 7 9 14 15")
 def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / sqrt(var + epsilon) * scale + bias with the given statistics."""
-    n.only("training_mode", 0, "only inference is covered")
+    training = n.integer("training_mode", 0)
     n.only("spatial", 1)
     if n.version < 7 and not n.integer("is_test", 0):
         raise Refusal("is_test=0 is training; only inference is covered")
-    n.number("momentum", 0.9)
+    momentum = n.number("momentum", 0.9)
+    if training:
+        return _trained(n, b, momentum)
     if any(n.wants(i) for i in range(1, len(n.outputs))):
         raise Refusal("outputs beyond the first are those of training")
     inputs = tuple(n[i] for i in range(5))
@@ -37,6 +39,24 @@ def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
         inputs = tuple(b.convert(v, f32) for v in inputs)
     y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), *inputs)
     return b.convert(y, types[0])
+
+
+def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
+    """Normalize with the data's own statistics; the running ones move towards these."""
+    x, axes = b.convert(n[0], f32), b.ints(0, *range(2, b.rank(n[0])))
+    mean = b.add(ReduceMean(keep_dims=True), x, axes)
+    centred = b.add(Subtract(), x, mean)
+    squares = b.add(Multiply(), centred, centred)
+    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
+    own = [b.reshape(v, (-1,)) for v in (mean, variance)]
+    given = [b.convert(n[i], f32) for i in (1, 2)]
+    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), x, *given, *own)
+    moved = []
+    for before, now in zip((n[3], n[4]), own, strict=True):
+        kept = b.add(Multiply(), before, b.like(momentum, before))
+        new = b.add(Multiply(), b.convert(now, b.dtype(before)), b.like(1 - momentum, before))
+        moved.append(b.add(Add(), kept, new))
+    return (b.convert(y, b.dtype(n[0])), *moved)
 
 
 def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:

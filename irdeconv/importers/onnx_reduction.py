@@ -12,6 +12,7 @@ from irdeconv.dtypes import i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_quantization import limits
 from irdeconv.ops import reduction as red
 from irdeconv.ops.elementwise import Add, Multiply, Select, Subtract
 from irdeconv.ops.indexing import GatherElements, ScatterElementsUpdate, ScatterNDUpdate
@@ -66,14 +67,31 @@ for _type, _versions, _op, _noop in (
 def extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The largest or smallest value; of booleans or, and."""
     x, largest = n[0], n.type == "ReduceMax"
-    shape = b.shape(x)
-    if is_static(shape) and math.prod(shape) == 0:
-        raise Refusal("an extreme of no elements")
+    if 0 in b.shape(x):
+        return _of_nothing(n, b, largest=largest)
     if b.dtype(x).kind == "bool":
         op: Any = red.ReduceLogicalOr if largest else red.ReduceLogicalAnd
     else:
         op = red.ReduceMax if largest else red.ReduceMin
     return _reduce(n, b, op, noop=True)
+
+
+def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
+    """The extreme of an axis without elements: the end of the element type's range."""
+    x, dtype = n[0], b.dtype(n[0])
+    axes = _axes(n, b, noop=True)
+    if axes is None:
+        return x
+    ends: tuple[Any, Any]
+    if dtype.kind == "bool":
+        ends = (False, True)
+    else:
+        ends = (-np.inf, np.inf) if dtype.is_real else limits(dtype)
+    sums = red.ReduceSum(keep_dims=bool(n.integer("keepdims", 1)))
+    plain = b.const(np.zeros(b.static(x, "data without elements"), np.float32))
+    shape = b.static(b.add(sums, plain, axes), "the result")
+    value = int(ends[not largest]) if dtype.is_integral else ends[not largest]
+    return b.const(np.full(shape, value, dtype.container), dtype)
 
 
 @rule("ReduceSumSquare", ALL)

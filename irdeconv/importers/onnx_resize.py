@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from irdeconv.dtypes import i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
+from irdeconv.importers.onnx_resize_exact import ResizedAxis, resized
 from irdeconv.ops.interpolate import SCALE_SLACK, Interpolate11
 from irdeconv.ops.slicing import Gather
 from irdeconv.spec import dims
@@ -62,16 +64,67 @@ def _attributes(n: OnnxNode) -> dict[str, Any]:
     out = {
         name: n.meaning(name, words[0], {w: w for w in words}) for name, words in CHOICES.items()
     }
-    n.only("antialias", 0)
-    n.only("keep_aspect_ratio_policy", "stretch")
-    n.number("extrapolation_value", 0.0)  # it belongs to tf_crop_and_resize
-    mode = n.text("mode", "nearest")
-    if mode == "cubic":
-        n.only("exclude_outside", 0)
-    n.integer("exclude_outside", 0)
     out["mode"] = n.meaning("mode", "nearest", MODES)
     coefficient = n.number("cubic_coeff_a", -0.75)
-    return out | {"cube_coeff": coefficient} if mode == "cubic" else out
+    return out | {"cube_coeff": coefficient} if out["mode"] == "cubic" else out
+
+
+POLICIES: dict[str, Callable[[Iterable[float]], float] | None] = {
+    "stretch": None,
+    "not_larger": min,
+    "not_smaller": max,
+}
+
+
+def _exactly(n: OnnxNode, b: ImportBuilder, axes: tuple[int, ...]) -> Value | None:
+    """Return what Interpolate cannot compute; None for all that it can."""
+    flags = {name: n.integer(name, 0) for name in ("antialias", "exclude_outside")}
+    policy = n.meaning("keep_aspect_ratio_policy", "stretch", POLICIES)
+    value = n.number("extrapolation_value", 0.0)
+    mode = n.text("coordinate_transformation_mode", "half_pixel")
+    cubic = n.text("mode", "nearest") == "cubic"
+    flags["exclude_outside"] &= cubic
+    special = mode in ("tf_crop_and_resize", "half_pixel_symmetric")
+    if not (special or any(flags.values()) or policy is not None):
+        return None
+    if b.dtype(n[0]).is_integral and n.text("mode", "nearest") != "nearest":
+        raise Refusal(f"{b.dtype(n[0])} data is rounded differently by systems")
+    extra = {"extrapolation_value": value, "coordinate_transformation_mode": mode, "cube_coeff": 0}
+    words = {m: m for m in CHOICES["nearest_mode"]}
+    extra["nearest_mode"] = n.meaning("nearest_mode", "round_prefer_floor", words)
+    extra |= {"mode": n.meaning("mode", "nearest", {m: m for m in MODES})}
+    extra |= {"cube_coeff": n.number("cubic_coeff_a", -0.75)}
+    return resized(b, n[0], _axes_of(n, b, axes, policy), flags | extra)
+
+
+def _axes_of(
+    n: OnnxNode,
+    b: ImportBuilder,
+    axes: tuple[int, ...],
+    policy: Callable[[Iterable[float]], float] | None,
+) -> list[ResizedAxis]:
+    """Return the axes that change, with their scales, sizes and crops."""
+    shape = b.static(n[0], "the data")
+    before = [shape[a] for a in axes]
+    given = n.known(b, 2, "scales")
+    if given is not None and given.size:
+        scales = [float(v) for v in given]
+        wanted = [math.floor(s * d) for s, d in zip(scales, before, strict=True)]
+    else:
+        wanted = [int(v) for v in b.need(n[3], "sizes")]
+        scales = [w / d for w, d in zip(wanted, before, strict=True)]
+        if policy is not None:
+            scales = [policy(scales)] * len(axes)
+            wanted = [math.floor(s * d + 0.5) for s, d in zip(scales, before, strict=True)]
+    crops = [(0.0, 1.0)] * len(axes)
+    if n.text("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        roi = [float(v) for v in b.need(n[1], "roi")]
+        crops = list(zip(roi[: len(axes)], roi[len(axes) :], strict=True))
+    rows = zip(axes, before, wanted, scales, crops, strict=True)
+    every = [ResizedAxis(*row) for row in rows]
+    if any(e.crop != (0.0, 1.0) and e.scale == 1 for e in every):
+        n.remarks.append("a crop of an axis whose size stays: ONNX Runtime does not cut it")
+    return [e for e in every if e.crop != (0.0, 1.0) or e.size != e.wanted or e.scale != 1]
 
 
 @rule("Resize", "10 11 13 18 19")
@@ -83,9 +136,12 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     if n.version < 11:
         return _resize(b, x, _by_scales(b, x, b.need(n[1], "scales").tolist()), _plain(n))
-    attributes = _attributes(n)
     rank = b.rank(x)
     axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
+    exact = _exactly(n, b, axes)
+    if exact is not None:
+        return exact
+    attributes = _attributes(n)
     scales, sizes = n.input(2), n.input(3)
     known = None if scales is None else b.known(scales)
     if scales is not None and (known is None or known.size):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.dtypes import ElementType, i64, of_numpy
+from irdeconv.dtypes import ElementType, f32, i64, of_numpy
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
@@ -188,12 +188,12 @@ def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("Range", "11 27")
 def range_(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """start, start + delta, ... below limit."""
+    """start, start + delta, ... below limit; f16 and bf16 ones are computed in f32."""
     n.only("stash_type", 1)
-    ends = tuple(b.as_scalar(n[i]) for i in range(3))
-    if b.dtype(ends[0]).name in ("f16", "bf16"):
-        raise Refusal("f16 and bf16 ranges are computed in f32 and rounded")
-    return b.add(Range(b.dtype(ends[0])), *ends)
+    ends, dtype = [b.as_scalar(n[i]) for i in range(3)], b.dtype(n[0])
+    if dtype.name not in ("f16", "bf16"):
+        return b.add(Range(dtype), *ends)
+    return b.convert(b.add(Range(f32), *(b.convert(v, f32) for v in ends)), dtype)
 
 
 @rule("Trilu", "14")
