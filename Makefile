@@ -50,8 +50,9 @@ slow: $(READY)  ## the full sweeps
 golden: docs  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update
 
-docs: $(READY)  ## write anew what tools/ generates: docs/forms.md, the drawing of imports
+docs: $(READY)  ## write anew what tools/ generates: two pages of docs/, the drawing of imports
 	$(PY) tools/make_forms_table.py
+	$(PY) tools/make_operations_table.py
 	$(PY) tools/draw_imports.py --write
 
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares

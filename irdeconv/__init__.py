@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from irdeconv.explanation import Explanation
     from irdeconv.graph import Graph, Node, Value
     from irdeconv.inspection import Inspection
+    from irdeconv.inspection.operations import Operations
     from irdeconv.io.limits import Limits
     from irdeconv.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
     from irdeconv.onnx_lowering.files import lower_onnx
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
         write,
     )
     from irdeconv.public.running import bench, compile, run
-    from irdeconv.public.showing import compare, explain, inspect
+    from irdeconv.public.showing import compare, explain, inspect, operations
     from irdeconv.reducing.shrink import Reduced
     from irdeconv.runtime.plan import Plan
     from irdeconv.spec import Interval, Spec
@@ -86,6 +87,7 @@ _OFFERS = {
     "explanation": "Explanation",
     "graph": "Graph Node Value",
     "inspection": "Inspection",
+    "inspection.operations": "Operations",
     "io.limits": "Limits",
     "models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
     "onnx_lowering.files": "lower_onnx",
@@ -101,7 +103,7 @@ _OFFERS = {
     "public.proving": "certify check_certificate",
     "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
-    "public.showing": "compare explain inspect",
+    "public.showing": "compare explain inspect operations",
     "reducing.shrink": "Reduced",
     "runtime.plan": "Plan",
     "spec": "Interval Spec",
@@ -143,6 +145,7 @@ __all__ = [
     "OnnxModel",
     "Op",
     "OpenVinoModel",
+    "Operations",
     "Plan",
     "Profile",
     "Raised",
@@ -172,6 +175,7 @@ __all__ = [
     "inspect",
     "lower",
     "lower_onnx",
+    "operations",
     "parse",
     "raise_",
     "read",

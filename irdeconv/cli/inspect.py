@@ -5,6 +5,9 @@ of an output are named unless they are just the next layer. `*` marks deconvolut
 
 Formats beside text and json: dot (Graphviz), html (a page), ir (the text form of the graph). With
 --lower text, json and html compare before and after; dot and ir show the lowered graph.
+
+--operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
+text or json; --only chooses types.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    add_model(parser, structure=True)
+    add_model(parser, structure=True, optional=True)
     add_shapes(parser)
     parser.add_argument(
         "--lower", action="store_true", help="compare with the lowered graph, which dot and ir show"
@@ -53,6 +56,11 @@ def configure(parser: OptionParser) -> None:
         choices=("macs", "bytes", "params"),
         help="show the layers with most multiply-accumulates, bytes or parameters first",
     )
+    parser.add_argument(
+        "--operations",
+        action="store_true",
+        help="list what irdeconv executes, infers and keeps of OpenVINO's operations",
+    )
     add_output(parser, "write the result here instead of stdout")
     add_format(parser, "dot", "html", "ir")
 
@@ -64,6 +72,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.output import check_text_file, write_text
     from irdeconv.errors import misused
 
+    if args.operations:
+        return _operations(args, console)
+    if args.file is None:
+        raise misused("inspect needs FILE", "such as: irdeconv inspect model.xml")
     if args.form is not None and not args.lower:
         raise misused("--form: without --lower nothing is lowered", "add --lower")
     if console.format in ("dot", "ir") and (args.only or args.sort):
@@ -79,6 +91,27 @@ def run(args: argparse.Namespace, console: Console) -> int:
         lowered = ird.lower(graph, args.form or FALLBACK).graph if args.lower else None
         inspection = ird.inspect(graph, lowered, only=args.only, sort=args.sort)
         write_text(args.output, _render(inspection, args, console), console)
+    return 0
+
+
+def _operations(args: argparse.Namespace, console: Console) -> int:
+    """Print the support table."""
+    import irdeconv as ird
+    from irdeconv.cli.output import check_text_file, write_text
+    from irdeconv.errors import misused
+    from irdeconv.wrapping import WIDTH
+
+    if args.file is not None or args.lower or args.sort or args.shape:
+        raise misused("--operations is about no model", "leave out FILE, --lower, --sort, --shape")
+    if console.format not in ("text", "json"):
+        raise misused(
+            f"--operations: there is no {console.format} of it", "text and json there are"
+        )
+    check_text_file(args.output, console.format)
+    found = ird.operations(args.only)
+    width = console.width if args.output in (None, "-") else WIDTH
+    text = found.to_json() if console.format == "json" else found.to_text(width) + "\n"
+    write_text(args.output, text, console)
     return 0
 
 

@@ -105,11 +105,12 @@ class OptionParser(argparse.ArgumentParser):
         raise misparsed(self, message, self._args, self._others)
 
 
-def add_model(parser: OptionParser, *, structure: bool = False) -> None:
-    """Add FILE, --weights and --semantics; `structure` adds --no-weights."""
+def add_model(parser: OptionParser, *, structure: bool = False, optional: bool = False) -> None:
+    """Add FILE (that may be `optional`), --weights, --semantics; `structure` adds --no-weights."""
     parser.add_argument(
         "file",
         metavar="FILE",
+        nargs="?" if optional else None,
         help="the model: .xml, .onnx, .json (a dump of oneDNN Graph), .ird (the text form); - "
         "reads stdin",
     )

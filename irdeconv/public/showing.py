@@ -18,6 +18,8 @@ from irdeconv.explanation import explain as _explain
 from irdeconv.graph import Graph
 from irdeconv.inspection import Inspection
 from irdeconv.inspection import inspect as _inspect
+from irdeconv.inspection.operations import Operations
+from irdeconv.inspection.operations import operations as _operations
 from irdeconv.inspection.select import Order
 from irdeconv.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.passes.overrides import ShapeLike, input_shapes
@@ -153,6 +155,22 @@ def inspect(
     other = None if lowered is None else graph_of(lowered)
     patterns = [only] if isinstance(only, str) else only
     return _inspect(graph_of(model), other, only=patterns, sort=sort)
+
+
+def operations(only: str | Sequence[str] = ()) -> Operations:
+    """Return what irdeconv does with each operation of OpenVINO's opset1 to opset16.
+
+    `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in any case. A row holds
+    for opsets whose rules are the same: the operation is "executed", "inferred" (its shapes only),
+    or "kept" (read, written back, its declared shapes believed), with the element types of its data
+    and the reason where it is not executed. Raises UsageError where no type fits.
+
+    >>> [(row.opsets, row.state) for row in ird.operations("LSTMCell").rows]
+    [((1, 2, 3), 'executed'), ((4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16), 'executed')]
+    >>> ird.operations("Pad").summary
+    '1 of 1 type executed; of (type, opset): 16 executed, 0 inferred, 0 kept'
+    """
+    return _operations([only] if isinstance(only, str) else only)
 
 
 def explain(
