@@ -30,7 +30,8 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
-from irdeconv.io.kinds import BEGIN, Format, kind_of
+from irdeconv.importers.legacy.files import read_legacy_files
+from irdeconv.io.kinds import BEGIN, Format, kind_of, legacy_version
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
 from irdeconv.io.weights import MemoryWeights, WeightsFile
@@ -255,6 +256,8 @@ def looks_like_a_model(path: str | PathLike[str]) -> bool:
 
 
 def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
+    if kind == "xml" and is_legacy(model):
+        return _of_legacy(model, name, how)
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
     if how.weights is False:
@@ -265,6 +268,41 @@ def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loa
         how.refuse(("weights", "semantics"), why)
         return _of_text(model, name, how.limits)
     return _of_import(model, name, how)
+
+
+def is_legacy(model: Any) -> bool:
+    """Whether a path or bytes hold an IR of version 2 to 7, which is imported."""
+    if isinstance(model, str | PathLike):
+        return legacy_version(_first_bytes(os.fspath(model))) is not None
+    return isinstance(model, bytes) and legacy_version(model[:BEGIN]) is not None
+
+
+def converted(
+    model: str | PathLike[str] | bytes | OnnxModel,
+    weights: str | PathLike[str] | None = None,
+    *,
+    shapes: Mapping[str, Shape | None] | None = None,
+    seed: int = 0,
+    semantics: Semantics = "runtime",
+) -> Imported:
+    """Import what has to be converted: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
+    if is_legacy(model):
+        old: Any = model
+        return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
+    return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
+
+
+def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
+    """Read an IR of version 2 to 7; shapes are overridden where they are inferred, as for an IR."""
+    done = read_legacy_files(
+        model,
+        how.weights,
+        seed=how.seed,
+        semantics=how.semantics,
+        limits=how.limits,
+        name=name,
+    )
+    return Loaded(done.diagnostics, done.graph)
 
 
 def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:

@@ -67,7 +67,7 @@ def _write_models(root: Path, net: str) -> None:
         "two.xml": ib.net(layers, *ends),
         "odd.xml": ib.net(odd, (0, 0, 1, 0), (1, 1, 2, 0)),
         "lonely.xml": net,
-        "old.xml": net.replace('version="11"', 'version="7"'),
+        "old.xml": net.replace('version="11"', 'version="1"'),
         "empty.xml": "",
         "half.xml": net[:400],
         "utf16.xml": net.replace("</net>", "").encode("utf-16"),

@@ -63,7 +63,8 @@ LEVELS = (
     ("graph", "nodes, ports, edges; nothing of operations"),
     ("ops dialects", "one frozen dataclass per operation"),
     (
-        "io text passes passes/raising editing runtime importers onnx_files onnx_lowering",
+        "io text passes passes/raising editing runtime importers importers/legacy onnx_files "
+        "onnx_lowering",
         "the arrows of the data flow",
     ),
     (

@@ -1,7 +1,8 @@
-"""Convert an ONNX model, or a JSON dump of oneDNN Graph, into an IR (.xml and .bin).
+"""Convert an ONNX model, a JSON dump of oneDNN Graph or an IR of version 2 to 7 into an IR.
 
-Deconvolutions keep the semantics of their format; the IR spells them in standard operations that
-OpenVINO executes. What is not covered is listed, with exit code 4, and nothing is written.
+What is written (.xml and .bin) has version 11, as today's OpenVINO reads it. Deconvolutions keep
+the semantics of their format; the IR spells them in standard operations that OpenVINO executes.
+What is not covered is listed, with exit code 4, and nothing is written.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument("file", metavar="FILE", help="an .onnx or a .json dump; - reads stdin")
+    parser.add_argument(
+        "file", metavar="FILE", help="an .onnx, a .json dump, an old .xml; - reads stdin"
+    )
     parser.add_argument(
         "--weights",
         metavar="FILE",
-        help="weights of a oneDNN dump: an .npz by tensor id or name, or random; other tensors "
-        "without a producer become inputs",
+        help="the .bin of an old IR, the one beside it by default; of a oneDNN dump an .npz by "
+        "tensor id or name, other tensors without a producer become inputs; or random",
     )
     add_seed(parser, "random weights")
     add_shapes(parser)
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.checks import require_format
     from irdeconv.cli.model import ends, parse_shapes
     from irdeconv.errors import misused
-    from irdeconv.importers.convert import import_model
+    from irdeconv.models import converted, is_legacy
 
     weights = None if args.weights == "random" else args.weights
     _protect(args, (args.file, weights))
@@ -57,10 +60,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     shapes = parse_shapes(args.shape)
     if "" in shapes:
         raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
-    require_format(args.file, ("onnx", "json"))
-    done = import_model(
-        source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics
-    )
+    if not is_legacy(source):
+        require_format(args.file, ("onnx", "json"))
+    done = converted(source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics)
     _protect(args, done.files)
     done.diagnostics += [d for d in ird.validate(done.graph) if d.severity == "warning"]
     ird.write(done.graph, args.output)

@@ -49,7 +49,7 @@ def import_model(
         )
     _refuse_other_models(begin, name)
     if weights is not None:
-        raise misused("weights are given for oneDNN dumps only; an ONNX model contains its own")
+        raise misused("an ONNX model contains its weights; others are given for dumps and old IR")
     from irdeconv.importers.onnx_reader import read_onnx
 
     return read_onnx(name, data, shapes=shapes, semantics=semantics)

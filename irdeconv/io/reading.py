@@ -111,14 +111,14 @@ def _load(
     name: str,
 ) -> Loaded:
     out = Loaded()
-    source = _source(path, name, out, limits)
+    source = open_source(path, name, out, limits)
     if source is None or _is_foreign(source, out):
         return out
     source = _without_lead(source, out)
     document = read_document(source, out, limits)
     if document is None:
         return out
-    store = _weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
+    store = open_weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
     context = Context(source, out, store, limits, semantics)
     out.graph = build(document, context)
     report_unknown(context)
@@ -129,9 +129,10 @@ def _load(
     return out
 
 
-def _source(
+def open_source(
     path: PathLikeText | bytes, name: str, out: Loaded, limits: Limits
 ) -> SourceFile | None:
+    """Return the bytes of an `.xml`; None, with a diagnostic, where they cannot be read."""
     if isinstance(path, bytes):
         return SourceFile(name, path)
     text = os.fspath(path)
@@ -207,7 +208,8 @@ def _is_foreign(source: SourceFile, out: Collector) -> bool:
     return True
 
 
-def _weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
+def open_weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
+    """Return the `.bin` that is given, or the one beside the `.xml`; `out` says what is missing."""
     if isinstance(weights, bytes):
         return MemoryWeights(weights)
     if isinstance(weights, NoWeights):

@@ -91,7 +91,7 @@ class LayerReader:
         if self._layers > self._limits.layers:
             self._exceeded("E601", f"more than {self._limits.layers} layers")
         anchor = self._anchor()
-        parts = _Parts()
+        parts = Parts()
         for child in e:
             self._sub += 1
             self._child(child, parts)
@@ -114,7 +114,7 @@ class LayerReader:
             maps=tuple(parts.maps),
         )
 
-    def _child(self, e: Element, parts: _Parts) -> None:
+    def _child(self, e: Element, parts: Parts) -> None:
         tag, sub = e.tag, self._sub
         if tag == "data" and parts.data is not None:
             self._add("E108", "a second <data>; OpenVINO reads the first alone", "keep one of them")
@@ -248,7 +248,7 @@ class LayerReader:
         )
 
 
-class _Parts:
+class Parts:
     """What is collected of a layer's children."""
 
     __slots__ = ("bodies", "data", "data_sub", "inputs", "maps", "outputs", "rt_info", "sections")

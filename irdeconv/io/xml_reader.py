@@ -61,8 +61,11 @@ def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
     if not re.fullmatch("[1-9]", version):
         return False
     place = Location(source, Anchor()).at("version")
-    message = f"this is an IR of version {version}; irdeconv, as OpenVINO, reads 10 and 11"
+    message = f"this is an IR of version {version}; irdeconv reads 2 to 7, 10 and 11"
     hint = "convert the original model again: ovc MODEL, or mo of openvino-dev==2023.3 for Caffe"
+    if version in set("234567"):
+        message = f"an IR of version {version} is read from a file that begins with <net>"
+        hint = "give it as a file, not as a pipe, without long comments in front"
     out.add("E103", message, location=place, hint=hint)
     return True
 
@@ -207,5 +210,5 @@ class _Stream:
             message = f'the net version "{version}" is not an integer'
             self._out.add("E106", message, location=place.at("version"))
         elif len(version) > 9 or int(version) not in (10, 11):
-            message = f"the net version is {version}; irdeconv reads 10 and 11"
+            message = f"the net version is {version}; irdeconv reads 2 to 7, 10 and 11"
             self._out.add("E103", message, location=place.at("version"))

@@ -9,9 +9,16 @@ from irdeconv import text
 from irdeconv.errors import Diagnostic, InferenceError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
-from irdeconv.importers.convert import import_model
 from irdeconv.io.limits import Limits
-from irdeconv.models import ModelLike, OnnxModel, Reading, Weights, diagnose, graph_of
+from irdeconv.models import (
+    ModelLike,
+    OnnxModel,
+    Reading,
+    Weights,
+    converted,
+    diagnose,
+    graph_of,
+)
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs, require_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
@@ -28,7 +35,7 @@ def read(
     limits: Limits | None = None,
     name: str = "<bytes>",
 ) -> Graph:
-    """Read a model: an IR (v10 or v11) with its weights, ONNX, a oneDNN dump, the text form.
+    """Read a model: an IR (v2 to v7, v10, v11) and its weights, ONNX, a oneDNN dump, the text form.
 
     `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or
     an `onnx.ModelProto`; the content of a file says what it is. `weights` is the `.bin` of an IR or
@@ -51,12 +58,12 @@ def convert(
     seed: int = 0,
     semantics: Semantics = "runtime",
 ) -> Graph:
-    """Import an ONNX model (extra `onnx`) or a JSON dump of oneDNN Graph, or their bytes.
+    """Import an ONNX model (extra `onnx`), a JSON dump of oneDNN Graph, an IR v2 to v7, or bytes.
 
     `read` does it as well; this function has what only such models need. Deconvolutions keep their
-    own semantics, tensor names stay. `weights` of a dump: an .npz by tensor id or name, or "random"
-    with `seed`. `shapes` replaces declared input shapes. Raises UnsupportedError with everything
-    that is not covered, InputError for a bad file.
+    own semantics, tensor names stay. `weights` of a dump: an .npz by tensor id or name, of an old
+    IR the `.bin`, of both "random" with `seed`. `shapes` replaces declared input shapes. Raises
+    UnsupportedError with everything that is not covered, InputError for a bad file.
 
     >>> dump = '''{"graph": [{"id": 1, "name": "up", "kind": "ReLU", "attrs": {},
     ...   "inputs": [{"id": 0, "dtype": "f32", "shape": [1, 8]}],
@@ -66,7 +73,7 @@ def convert(
     Spec(f32[4,8])
     """
     wanted = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
-    return import_model(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
+    return converted(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
 
 
 def validate(
