@@ -61,7 +61,8 @@ class Rounding:
     same on absolute values; a `function` of one element within a few units in the last place of
     result and argument, a `composite` one of several steps that may cancel, so also relative to
     `count` or 1;
-    `softmax` and `log_softmax`; else relative to the largest value (`scale`).
+    `softmax` and `log_softmax`; `levels` of a quantization, one up or down where the argument is
+    as close to the border; else relative to the largest value (`scale`).
 
     `carry` bounds the error of the output by those of the inputs: `moves` them with the elements,
     `keeps` the first, `adds` two, takes the `larger`, multiplies by a PReLU's `slope` or by the
@@ -77,6 +78,7 @@ class Rounding:
         "composite",
         "softmax",
         "log_softmax",
+        "levels",
         "scale",
     ]
     count: int = 0
@@ -90,6 +92,7 @@ CONVERSION = Rounding("conversion", 1)
 SUM = Rounding("sum", carry="products")
 FUNCTION = Rounding("function", carry="function")
 COMPOSITE = Rounding("composite", carry="function")
+LEVELS = Rounding("levels", carry="function")
 SCALE = Rounding("scale")
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from irdeconv.graph import Graph
     from irdeconv.spec import Array
     from irdeconv.verify.compare.comparison import Comparison
+    from irdeconv.verify.compare.partner import Precision
 
 REPORT = "report.json"
 
@@ -57,6 +58,12 @@ def configure(parser: OptionParser) -> None:
         type=real(0),
         help="allowed difference relative to a tensor's largest value (default: what rounding "
         "explains, layer by layer)",
+    )
+    parser.add_argument(
+        "--peer-precision",
+        choices=("f32", "bf16", "int8"),
+        help="what OpenVINO may compute in: f32 (default), bf16, or int8: quantized "
+        "layers as it executes them in use; the bounds grow with it",
     )
     parser.add_argument(
         "--reduce",
@@ -124,6 +131,8 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
         raise misused(message, hint)
     model = args.other is not None and not args.other.endswith(".npz") and args.other != PEER
+    if args.peer_precision is not None and (args.other or "").partition(":")[0] != PEER:
+        raise misused("--peer-precision is of openvino", "name openvino as OTHER")
     if args.other_weights is not None and not model:
         raise misused("--other-weights goes with the .xml of a second model")
 
@@ -144,7 +153,8 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
         file = file or (args.file if readable else "")
         weights = args.weights if file == args.file else args.other_weights
         peer = f"{PEER}:{file}" if file else PEER
-        return ird.compare(a, peer, inputs, **wanted, weights=weights)
+        precision: Precision = args.peer_precision or "f32"
+        return ird.compare(a, peer, inputs, **wanted, weights=weights, peer_precision=precision)
     if other.endswith(".npz"):
         return ird.compare(a, other, inputs, **wanted)
     b = read_file(other, args.other_weights, args.semantics)

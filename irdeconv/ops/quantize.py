@@ -17,7 +17,7 @@ from irdeconv.ops.binding import known
 from irdeconv.ops.checks import one_type, real_types, want_type, widest
 from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
 from irdeconv.spec import Array, Spec, compatible, format_shape, is_static
-from irdeconv.traits import FUNCTION, ChainStep, Operand
+from irdeconv.traits import FUNCTION, LEVELS, ChainStep, Operand
 
 
 @op("FakeQuantize")
@@ -29,7 +29,7 @@ class FakeQuantize(Op):
     [quantization/FakeQuantize-1]
     """
 
-    rounding = FUNCTION
+    rounding = LEVELS
 
     levels: int
     auto_broadcast: AutoBroadcast = "numpy"

@@ -31,7 +31,7 @@ from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify.compare.comparison import Comparison, compare_plan
 from irdeconv.verify.compare.lockstep import PlanPartner
-from irdeconv.verify.compare.partner import Partner
+from irdeconv.verify.compare.partner import Partner, Precision
 from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
 from irdeconv.verify.compare.saved import SavedPartner
 
@@ -44,15 +44,16 @@ def compare(
     tolerance: float | None = None,
     weights: str | PathLike[str] | None = None,
     reduce: str | PathLike[str] | None = None,
+    peer_precision: Precision = "f32",
 ) -> Comparison:
     """Run a model as it stands and compare every layer with another side's, on the same inputs.
 
     `b` is a model, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
-    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin). The report
-    is true where everything agrees; it has `first_difference` and a record per tensor. A layer may
-    be off what it makes of b's own inputs by what rounding explains; `tolerance`, relative to a
-    tensor's largest value, replaces that. `reduce` is a folder for the first layer that differs:
-    both sides of it, its inputs, both outputs, and a report.json with the commands that show it.
+    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin), with every
+    layer in f32, or `peer_precision` "bf16", or "int8" for quantized layers. The report is true
+    where everything agrees. A layer may be off what it makes of b's own inputs by what rounding
+    explains; `tolerance`, relative to a tensor's largest value, replaces that. `reduce` is a folder
+    for the first layer that differs: both sides, its inputs, and a report.json with commands.
     Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
@@ -66,13 +67,13 @@ def compare(
     """
     plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
-        start, other = _second_side(plan, b, inputs, weights, folder)
+        start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         recorder = Recorder(start)
         result = compare_plan(plan, recorder, inputs, tolerance)
         if reduce is not None:
+            is_peer = isinstance(b, str) and b == PEER
             around = find_around(plan, recorder, inputs, result, other, tolerance)
             if around is not None:
-                is_peer = isinstance(b, str) and b == PEER
                 write_around(around, Path(reduce), PEER if is_peer else None)
         return result
 
@@ -83,13 +84,14 @@ def _second_side(
     inputs: Feeds,
     weights: str | PathLike[str] | None,
     folder: str,
+    computes: Precision,
 ) -> tuple[Callable[[], Partner], Graph | None]:
     """Return what starts the partner, and its graph where it is one that is run here."""
     if isinstance(b, Mapping):
         arrays = {name: np.asarray(v) for name, v in b.items()}
         return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
-        return partly(_stored, plan, b, inputs, weights, folder), None
+        return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)
     return partly(_other_model, plan, other, inputs), other.graph
 
@@ -117,6 +119,7 @@ def _stored(
     inputs: Feeds,
     weights: str | PathLike[str] | None,
     folder: str,
+    computes: Precision,
 ) -> Partner:
     """Return the partner that a text names; a model for OpenVINO is written to the folder."""
     _, colon, file = str(b).partition(":")
@@ -126,7 +129,8 @@ def _stored(
             file = str(Path(folder, "model.xml"))
             write(plan.graph, file)
         bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
-        return OpenVinoPartner(plan, Path(file), dict(bound), Path(weights) if weights else None)
+        stored = Path(weights) if weights else None
+        return OpenVinoPartner(plan, Path(file), dict(bound), stored, computes)
     return SavedPartner.open(plan.graph, Path(b))
 
 

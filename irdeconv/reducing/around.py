@@ -60,6 +60,7 @@ class Recording(Partner):
 
     def __post_init__(self) -> None:
         self.wide, self.narrow = self.inner.wide, self.inner.narrow
+        self.computes = self.inner.computes
 
     def fetch(self, node: Node) -> Fetched | None:
         """Return what the partner has of a layer."""

@@ -27,7 +27,7 @@ from irdeconv.spec import Array
 from irdeconv.verify.compare.comparison import Comparison, compare_plan
 from irdeconv.verify.compare.lockstep import PlanPartner
 from irdeconv.verify.compare.partner import Fetched, Partner
-from irdeconv.verify.compare.peer import CONFIG, OpenVinoPartner, openvino, refused
+from irdeconv.verify.compare.peer import AS_STATED, OpenVinoPartner, openvino, refused
 
 
 def plan_of(graph: Graph, feeds: dict[str, Array]) -> Plan:
@@ -147,7 +147,7 @@ def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
     """Execute a file in OpenVINO as it stands; UnsupportedError where it refuses."""
     core: Any = openvino().Core()
     try:
-        compiled = core.compile_model(core.read_model(str(file)), "CPU", CONFIG)
+        compiled = core.compile_model(core.read_model(str(file)), "CPU", AS_STATED)
         found = compiled(arrays)
         return [np.array(found[i]) for i in range(len(compiled.outputs))]
     except RuntimeError as e:

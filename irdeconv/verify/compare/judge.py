@@ -12,7 +12,7 @@ from irdeconv.spec import Array
 from irdeconv.verify.compare import rounding
 from irdeconv.verify.compare.carry import Error, carried
 from irdeconv.verify.compare.difference import Allowed, roundoff, same_values
-from irdeconv.verify.compare.partner import Partner
+from irdeconv.verify.compare.partner import Partner, Precision
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Followed:
 class Judge:
     """A layer, its inputs on the partner's side, its own outputs and those `made` of the former.
 
-    `wide` and `narrow` are those of the partner.
+    `wide`, `narrow` and `computes` are those of the partner.
     """
 
     op: Op
@@ -44,6 +44,7 @@ class Judge:
     made: tuple[Array, ...]
     wide: bool = False
     narrow: bool = False
+    computes: Precision = "f32"
 
     @staticmethod
     def of(
@@ -54,8 +55,10 @@ class Judge:
         partner: Partner,
     ) -> Judge:
         """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
-        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow)
+        judge = partial(Judge, wide=partner.wide, narrow=partner.narrow, computes=partner.computes)
         values = [f.value for f in inputs]
+        if not rounding.is_exact(op):
+            inputs = _reread(op, inputs, partner.computes)
         if all(map(same_values, values, arrays)):
             return judge(op, inputs, outs, outs)
         try:
@@ -75,6 +78,11 @@ class Judge:
         made = self.made[port]
         wanted = made if same_values(made, theirs) else self._precise[port]
         allowed = self._own[port]
+        more = rounding.reread(made, self.computes)
+        if not (isinstance(more, float) or rounding.is_exact(self.op)):
+            more = more * (1 if self._carried[port] is not None else self._terms(port) + 1)
+            name = f"{allowed.rule} + {self.computes}"
+            allowed = Allowed(np.asarray(allowed.limit + more), name)
         near = not any(f.terms for f in self.inputs)
         error, terms = self._carried[port], self._terms(port)
         return wanted, limited(made, theirs, error, terms, allowed, near=near)
@@ -151,7 +159,9 @@ def limited(
         if error is not None:
             found = Allowed(np.asarray(own.limit + error), f"{own.rule} + carried")
         far = rounding.is_real(made) and not near
-        if error is None or (far and _top(found) > _top(scaled)):
+        if error is None:
+            found = Allowed(np.maximum(own.limit, scaled.limit), scaled.rule)
+        elif far and _top(found) > _top(scaled):
             found = scaled
     coarse = roundoff(theirs.dtype)
     if rounding.is_real(made) and coarse > roundoff(made.dtype):
@@ -162,6 +172,23 @@ def limited(
         found = Allowed(coarser * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found
+
+
+def _reread(op: Op, inputs: tuple[Followed, ...], computes: Precision) -> tuple[Followed, ...]:
+    """Return the inputs with the error of reading them in less than their own type.
+
+    Factors of a sum are read so, and data; limits, slopes and axes are not.
+    """
+    more = [rounding.reread(f.value, computes) for f in inputs]
+    read = len(inputs) if op.rounding.rule == "sum" else 1
+    return tuple(
+        replace(f, error=_sum(f.error, m) if port < read else f.error)
+        for port, (f, m) in enumerate(zip(inputs, more, strict=True))
+    )
+
+
+def _sum(a: Error, b: Error) -> Error:
+    return None if a is None or b is None else a + b
 
 
 def _top(allowed: Allowed) -> float:

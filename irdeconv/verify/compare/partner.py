@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Node
 from irdeconv.spec import Array
+
+Precision = Literal["f32", "bf16", "int8"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,12 @@ class Partner(ABC):
 
     Between layers of narrow types (f16, bf16) a partner that is `wide` may go on with the numbers
     that it has before it rounds them for whoever asks. One that is `narrow` may also add up in
-    f16.
+    f16. What a layer reads may first be rounded to what the partner `computes` in.
     """
 
     wide = True
     narrow = False
+    computes: Precision = "f32"
 
     @abstractmethod
     def fetch(self, node: Node) -> Fetched | None:

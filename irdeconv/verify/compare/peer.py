@@ -1,4 +1,4 @@
-"""OpenVINO as the second side of a comparison (extra `oracles`): its CPU plugin, single precision.
+"""OpenVINO as the second side of a comparison (extra `oracles`): its CPU plugin.
 
 The model is executed in pieces: each piece ends in Results behind every layer under comparison and
 begins with what the pieces before it gave, so memory holds one piece and the values that later ones
@@ -25,10 +25,21 @@ from irdeconv.graph import Node
 from irdeconv.runtime.plan import Plan
 from irdeconv.spec import Array
 from irdeconv.verify.compare.lockstep import layer_keys, other_parts
-from irdeconv.verify.compare.partner import Fetched, Partner
+from irdeconv.verify.compare.partner import Fetched, Partner, Precision
 
 PIECE_BYTES = 1 << 26  # outputs of one piece, unless a single layer has more
-CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}  # otherwise it may be bf16
+# Every layer computes as it says: not in bf16, and not in the 8-bit integers in which the plugin
+# executes quantized layers and products with compressed weights.
+AS_STATED = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "LP_TRANSFORMS_MODE": "NO",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+}
+CONFIGS: dict[Precision, dict[str, str]] = {
+    "f32": AS_STATED,
+    "bf16": AS_STATED | {"INFERENCE_PRECISION_HINT": "bf16"},
+    "int8": {"INFERENCE_PRECISION_HINT": "f32"},
+}
 STANDARD = (
     "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
 )
@@ -69,7 +80,8 @@ def refused(message: str, hint: str | None = None) -> UnsupportedError:
 class OpenVinoPartner(Partner):
     """The model of an IR file, executed by OpenVINO on the inputs of a plan.
 
-    `inputs` are by the plan's input names. UnsupportedError where OpenVINO is missing or refuses,
+    `inputs` are by the plan's input names; `computes` is what OpenVINO may compute in, where that
+    is less than the layers' own types. UnsupportedError where OpenVINO is missing or refuses,
     FileAccessError where there is no such file.
     """
 
@@ -77,6 +89,7 @@ class OpenVinoPartner(Partner):
     file: Path
     inputs: dict[str, Array]
     weights: Path | None = None
+    computes: Precision = "f32"
     _pieces: list[list[Key]] = field(default_factory=list)
     _ready: dict[Key, Array] = field(default_factory=dict)
     _kept: dict[Key, Array] = field(default_factory=dict)
@@ -241,7 +254,7 @@ class OpenVinoPartner(Partner):
         ]
         try:
             part = self._ov.Model(results, [p for p, _ in feeds], "part")
-            compiled = self._core.compile_model(part, "CPU", CONFIG)
+            compiled = self._core.compile_model(part, "CPU", CONFIGS[self.computes])
             outputs = compiled([a for _, a in feeds])
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:

@@ -23,6 +23,7 @@ from irdeconv.dtypes import f32
 from irdeconv.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.spec import Array, Spec
 from irdeconv.verify.compare.difference import Allowed, roundoff
+from irdeconv.verify.compare.partner import Precision
 
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
@@ -41,6 +42,20 @@ def stored(y: Array) -> Array:
     """Return how far off its value a narrow number may be that a peer shows: it is rounded."""
     least = float(ml_dtypes.finfo(y.dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
     return np.asarray(roundoff(y.dtype) * _size(y) + least)
+
+
+def reread(x: Array, computes: Precision) -> Array | float:
+    """Return how far off a value may be for a partner that computes in less than its type.
+
+    int8 rounds to 255 levels of the tensor's range, whatever the range that was calibrated.
+    """
+    if computes == "f32" or not is_real(x):
+        return 0.0
+    size = _size(x)
+    if computes == "bf16":
+        return np.asarray(roundoff(np.dtype(ml_dtypes.bfloat16)) * size)
+    finite = size[np.isfinite(size)]
+    return np.full(x.shape, float(finite.max(initial=0.0)) / 127)
 
 
 def is_exact(op: Op) -> bool:
@@ -190,6 +205,18 @@ def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return Allowed(u * (_size(y) + steps) + change, f"{rule[:-1]} + {least})")
 
 
+def _levels(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by the levels around: (x - low) / (high - low) cancels, and is rounded like low."""
+    u = FUNCTION_ULPS * unit(y)
+    x, low, high, *out = floats(inputs, lambda v: v.astype(np.float64))
+    here = evaluate(op, [x, low, high, *out])[0]
+    nudge = u * (np.abs(x) + np.abs(low) + np.abs(high))
+    around = [evaluate(op, [x + d, low, high, *out])[0] for d in (nudge, -nudge)]
+    change = np.maximum(*(np.abs(v - here) for v in around))
+    size = np.abs(out[0]) + np.abs(out[1])
+    return Allowed(u * size + change, f"{FUNCTION_ULPS} u (|limits| + |x| at a border)")
+
+
 def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     x = inputs[0].astype(np.float64)
     finite = x[np.isfinite(x)]
@@ -208,6 +235,7 @@ _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "composite": _function,
     "softmax": _softmax,
     "log_softmax": _softmax,
+    "levels": _levels,
     "scale": lambda op, inputs, y: scaled(y, local_terms(op, inputs, y)),
 }
 
@@ -240,7 +268,7 @@ def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
         return math.ceil(min(n, LAMBDA * math.sqrt(n)))
     if rule in ("roundings", "conversion"):
         return op.rounding.count
-    if rule in ("function", "composite"):
+    if rule in ("function", "composite", "levels"):
         return FUNCTION_ULPS
     n = math.prod(inputs[0].shape[2:]) if inputs else 0
     return 2 * FUNCTION_ULPS + math.ceil(min(n, LAMBDA * math.sqrt(n)))
