@@ -10,6 +10,7 @@ import irdeconv.ops
 from irdeconv.op import REGISTRY, Op, as_tuple, infer_op, parse_attributes
 from irdeconv.ops import core
 from irdeconv.ops.control import If, Loop, TensorIterator
+from irdeconv.ops.state import Assign3, Assign6, ReadValue3, ReadValue6
 from irdeconv.spec import DYNAMIC, Interval, Spec, bounds
 from op_cases import Case, Tensor, all_cases, differs
 
@@ -139,10 +140,11 @@ def test_inference_with_less_knowledge_holds_the_result(row: Case) -> None:
 
 
 # Inputs, outputs and constants have no rows, they are tested with the reader; nor has the canonical
-# deconvolution, into which every other one expands. Loops and branches: tests/test_bodies.py.
+# deconvolution, into which every other one expands. Loops, branches and variables are
+# in tests/test_bodies.py and tests/test_state.py.
 WITHOUT_ROWS = {REGISTRY[t, "opset1"] for t in ("Parameter", "Result", "Const")}
 WITHOUT_ROWS.add(core.Deconvolution)
-WITHOUT_ROWS |= {TensorIterator, Loop, If}
+WITHOUT_ROWS |= {TensorIterator, Loop, If, ReadValue3, ReadValue6, Assign3, Assign6}
 OPERATIONS = sorted(
     set(REGISTRY.values()) - WITHOUT_ROWS,
     key=lambda c: (c.type, c.version),

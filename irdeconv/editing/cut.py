@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.state import VariableOp
 
 
 @dataclass
@@ -26,9 +26,7 @@ class Region:
 
 def variable(node: Node) -> str | None:
     """Return the variable that a ReadValue or Assign stands for; None for other layers."""
-    if not isinstance(node.op, Opaque) or node.type not in ("ReadValue", "Assign"):
-        return None
-    return dict(node.op.data).get("variable_id")
+    return node.op.variable_id if isinstance(node.op, VariableOp) else None
 
 
 def behind(graph: Graph, seeds: Iterable[int]) -> set[int]:

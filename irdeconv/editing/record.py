@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
 from irdeconv.constant import ArrayData
-from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.editing.cut import variable
 from irdeconv.editing.extract import Piece, PieceEnd, up_to, with_specs
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.basic import Const
+from irdeconv.ops.state import ReadValue6
 from irdeconv.runtime.feeds import Binder
 from irdeconv.runtime.plan import build_plan
 from irdeconv.runtime.schedule import Settings
-from irdeconv.spec import Array, is_static, parse_shape
+from irdeconv.spec import Array, is_static
 
 Execute = Callable[[Graph, Mapping[str, Array]], Iterable[Array]]
 
@@ -83,14 +80,12 @@ def _head(whole: Graph, piece: Piece) -> Piece:
 def _first_value(graph: Graph, node: Node) -> Value:
     """Return what a ReadValue gives before anything is assigned: its input, or zeros."""
     inputs = graph.inputs_of(node.id)
-    if inputs or not isinstance(node.op, Opaque) or variable(node) is None:
+    if inputs or not isinstance(node.op, ReadValue6):
         return inputs[0] if inputs else Value(node.id)
-    data = dict(node.op.data)
-    shape = parse_shape(data.get("variable_shape", "..."))
-    dtype = ELEMENT_TYPES.get(data.get("variable_type", ""))
-    if dtype is None or not is_static(shape):
+    dtype, shape = node.op.variable_type, node.op.variable_shape
+    if not is_static(shape):
         return Value(node.id)
-    zeros = ArrayData.of(np.zeros(shape, dtype.container), dtype)
+    zeros = ArrayData.of(node.op.zeros(), dtype)
     op = Const(element_type=dtype, shape=shape, data=zeros)
     specs = (node.spec(),)
     return Value(graph.add(op, name=f"{node.name}/zeros", specs=specs).id)

@@ -37,6 +37,7 @@ from irdeconv.ops import (
     slicing,
     softmax,
     splitting,
+    state,
     strided,
     unary,
     unique,

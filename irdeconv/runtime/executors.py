@@ -75,15 +75,16 @@ def choose_executor(
             plan=plan,
         )
     bound = _bound(graph, group.last, constants, used)
-    return bound or _evaluated(graph, group.last, group.last.op.evaluator(used), aliases=False)
+    return bound or evaluated(graph, group.last, group.last.op.evaluator(used), aliases=False)
 
 
 def node_executor(graph: Graph, group: FusionGroup) -> Executor:
     """Execute one node by its own `evaluate`."""
-    return _evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
+    return evaluated(graph, group.last, group.last.op.evaluate, aliases=True)
 
 
-def _evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
+def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:
+    """Execute one node by a function of arrays."""
     return _EvaluateExecutor(
         arguments=graph.inputs_of(node.id),
         outputs=outputs_of(node),

@@ -27,6 +27,7 @@ from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
 from irdeconv.runtime.schedule import Settings, compiled, fold
+from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array, is_static
 
 PROGRAMS = 4  # kept for different input shapes
@@ -35,6 +36,8 @@ PROGRAMS = 4  # kept for different input shapes
 @dataclass(repr=False)
 class Plan:
     """An executable graph; `run` may be called any number of times, from several threads.
+
+    What a run assigns to variables (Assign) the next one reads (ReadValue), until `reset`.
 
     A fused plan executes several nodes at once and keeps its memory from run to run; where input
     shapes are open it has one program for each set of shapes. `exact` keeps the order of
@@ -98,6 +101,16 @@ class Plan:
         except StepError as e:
             last = e.innermost
             raise failure(last.step.node, last.arrays, last.cause) from last.cause
+
+    def reset(self) -> None:
+        """Give up the values of all variables: the next run begins as the first one did."""
+        with self.settings.team.lock:
+            self.settings.variables.kept = {}
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """Copies of the variables' values, by variable_id; those that were never assigned lack."""
+        return {name: array.copy() for name, array in self.settings.variables.kept.items()}
 
     def observe(self, inputs: Feeds, around: Around) -> dict[str, Array]:
         """Execute as `run` does, every step by `around(step, values)`.
@@ -180,7 +193,8 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     every lowering form.
     """
     static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())
-    plan = Plan(graph, Binder.of(graph), settings or Settings(), exact, static)
+    own = replace(settings or Settings(), variables=Variables())
+    plan = Plan(graph, Binder.of(graph), own, exact, static)
     if not plan._fused:
         plan.stepwise()
     elif static:

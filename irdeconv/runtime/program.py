@@ -17,6 +17,7 @@ import numpy as np
 from irdeconv import progress
 from irdeconv.graph import Graph, Node
 from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array
 
 VIEW = "view"  # the kernel of a step that looks at its input in another way
@@ -91,6 +92,7 @@ class Program:
     given: list[tuple[Node, Slots]]
     team: Threads
     graph: Graph  # the one that the steps' nodes belong to
+    variables: Variables
     fresh: list[Fresh] = field(default_factory=list)
     arena: int = 0
     most_alive: int = 0
@@ -106,11 +108,13 @@ class Program:
         inputs and its outputs.
         """
         with self.team.lock, arithmetic():
+            self.variables.begin()
             values = self._begin(arrays)
             if trace is None and watch is None:
                 self._run(values)
             else:
                 self._traced(values, trace, watch)
+            self.variables.end()
             return self._outputs(values)
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
@@ -123,17 +127,20 @@ class Program:
                 raise StepError(step, values, e) from e
             for slot in step.frees:
                 values[slot] = None
+        self.variables.go_on()
         return list(self._outputs(values).values())
 
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
         """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
         with self.team.lock, arithmetic():
+            self.variables.begin()
             values = self._begin(arrays)
             for step in self.steps:
                 with self.team.lock.callback():
                     around(step, values)
                 for slot in step.frees:
                     values[slot] = None
+            self.variables.end()
             return self._outputs(values)
 
     def _begin(self, arrays: Sequence[Array]) -> Values:

@@ -17,14 +17,22 @@ from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.state import VariableOp
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.bodies import body_executor
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.executors import Executor, choose_executor, node_executor, outputs_of
+from irdeconv.runtime.executors import (
+    Executor,
+    choose_executor,
+    evaluated,
+    node_executor,
+    outputs_of,
+)
 from irdeconv.runtime.failure import failure
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder
 from irdeconv.runtime.program import Fresh, Program, Slots, Step
+from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array
 
 
@@ -33,6 +41,7 @@ class Settings:
     """How a plan executes: `max_memory` in bytes, None for no limit.
 
     A plan that runs `once` takes compiled kernels only where they gain more than loading takes.
+    `variables` are those of one plan.
     """
 
     fuse: bool = True
@@ -40,6 +49,7 @@ class Settings:
     tuner: Tuner = field(default_factory=Tuner)
     max_memory: int | None = None
     once: bool = False
+    variables: Variables = field(default_factory=Variables)
 
 
 @dataclass(frozen=True)
@@ -180,6 +190,7 @@ class _Scheduler:
             given=[(n, self._outputs(n)) for n in self.folded.given],
             team=self.settings.team,
             graph=self.graph,
+            variables=self.settings.variables,
             fresh=list(self.fresh.values()),
             arena=arena,
             most_alive=alive,
@@ -200,6 +211,9 @@ class _Scheduler:
         if isinstance(op, BodyOp):
             limit = self.settings.max_memory
             return body_executor(self.graph, group.last, op, self._compile, limit)
+        if isinstance(op, VariableOp):
+            function = self.settings.variables.function(self.graph, group.last, op)
+            return evaluated(self.graph, group.last, function, aliases=False)
         if not self.settings.fuse:
             return node_executor(self.graph, group)
         return choose_executor(
