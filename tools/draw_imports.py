@@ -55,7 +55,7 @@ LEVELS = (
         "with such loops or without",
     ),
     (
-        "kernels/attention kernels/random kernels/signal",
+        "kernels/attention kernels/random kernels/sequences kernels/signal",
         "whole arrays at a time: attention, random words, Fourier transforms",
     ),
     ("kernels/deconvolution", "the transpose of a convolution"),

@@ -32,6 +32,7 @@ from irdeconv.ops import (
     recurrent,
     reduction,
     sampling,
+    sequences,
     shape,
     signal,
     slicing,

@@ -10,7 +10,18 @@ import numpy as np
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op
-from irdeconv.spec import VALUE_LIMIT, Array, Dim, Interval, Shape, Spec, bounds, dims
+from irdeconv.spec import (
+    DYNAMIC,
+    VALUE_LIMIT,
+    Array,
+    Dim,
+    Interval,
+    Shape,
+    Spec,
+    bounds,
+    dims,
+    merge,
+)
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
@@ -168,3 +179,25 @@ def union(a: Dim, b: Dim) -> Dim:
     """Return the smallest interval that holds both."""
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     return Interval.of(min(alo, blo), None if ahi is None or bhi is None else max(ahi, bhi))
+
+
+def axis_sizes(
+    specs: tuple[Spec, ...], names: tuple[str, ...], letters: tuple[str, ...], **known: Dim
+) -> dict[str, Dim]:
+    """Return what every axis letter stands for; E301, E302.
+
+    "?" is any size, `known` are given sizes.
+    """
+    found = dict(known)
+    for port, (spec, name, axes) in enumerate(zip(specs, names, letters, strict=True)):
+        want_rank(spec.shape, len(axes), len(axes), port, name)
+        for axis, letter in enumerate(axes):
+            dim = DYNAMIC if spec.shape is None else spec.shape[axis]
+            both = merge(found.get(letter, DYNAMIC), dim)
+            if letter == "?":
+                continue
+            if both is None:
+                text = f"axis {axis} of {name} has size {dim}; {found[letter]} is needed"
+                raise OpError(text, code="E302", port=port)
+            found[letter] = both
+    return found

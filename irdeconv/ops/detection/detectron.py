@@ -11,8 +11,8 @@ from irdeconv.dtypes import i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import ordering, proposals, pyramid, suppression
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import positive_number
-from irdeconv.ops.detection.inputs import one_real, sizes
+from irdeconv.ops.checks import axis_sizes, positive_number
+from irdeconv.ops.detection.inputs import one_real
 from irdeconv.spec import Array, Spec, merge
 from irdeconv.traits import JUMPS, roundings
 
@@ -44,7 +44,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
         letters = ("P4", "N?HW", "N???")
         given = (priors, feature_map, im_data)
         one_real(*given, names=names)
-        at = sizes(given, names, letters, **{"4": 4})
+        at = axis_sizes(given, names, letters, **{"4": 4})
         for name, size in (("h", at["H"]), ("w", at["W"])):
             value = getattr(self, name)
             if value and merge(value, size) is None:
@@ -86,7 +86,7 @@ class ExperimentalDetectronTopKROIs(Op):
     def infer(self, input_rois: Spec, input_probs: Spec) -> Spec:
         names = ("input_rois", "input_probs")
         one_real(input_rois, input_probs, names=names)
-        sizes((input_rois, input_probs), names, ("R4", "R"), **{"4": 4})
+        axis_sizes((input_rois, input_probs), names, ("R4", "R"), **{"4": 4})
         return Spec(input_rois.dtype, (self.max_rois, 4))
 
     def evaluate(self, input_rois: Array, input_probs: Array) -> Array:
@@ -129,7 +129,7 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         names = ("input_rois", *(f"level {i}" for i in range(len(levels))))
         letters = ("R4", *("1C??" for _ in levels))
         one_real(input_rois, *levels, names=names)
-        at = sizes((input_rois, *levels), names, letters, **{"4": 4, "1": 1})
+        at = axis_sizes((input_rois, *levels), names, letters, **{"4": 4, "1": 1})
         features = (at["R"], at["C"], self.output_size, self.output_size)
         return Spec(input_rois.dtype, features), Spec(input_rois.dtype, (at["R"], 4))
 
@@ -195,7 +195,7 @@ class ExperimentalDetectronDetectionOutput(Op):
         given = (input_rois, input_deltas, input_scores, input_im_info)
         known = {"4": 4, "1": 1, "3": 3, "C": self.num_classes, "D": 4 * self.num_classes}
         one_real(*given, names=names)
-        sizes(given, names, ("R4", "RD", "RC", "13"), **known)
+        axis_sizes(given, names, ("R4", "RD", "RC", "13"), **known)
         kind, count = input_rois.dtype, self.max_detections_per_image
         return Spec(kind, (count, 4)), Spec(i32, (count,)), Spec(kind, (count,))
 

@@ -36,28 +36,6 @@ def want_numbers(size: Dim, numbers: int, port: int = 0, name: str = "a box") ->
         raise OpError(text, code="E302", port=port)
 
 
-def sizes(
-    specs: tuple[Spec, ...], names: tuple[str, ...], letters: tuple[str, ...], **known: Dim
-) -> dict[str, Dim]:
-    """Return what every axis letter stands for; E301, E302.
-
-    "?" is any size, `known` are given sizes.
-    """
-    found = dict(known)
-    for port, (spec, name, axes) in enumerate(zip(specs, names, letters, strict=True)):
-        want_rank(spec.shape, len(axes), len(axes), port, name)
-        for axis, letter in enumerate(axes):
-            dim = DYNAMIC if spec.shape is None else spec.shape[axis]
-            both = merge(found.get(letter, DYNAMIC), dim)
-            if letter == "?":
-                continue
-            if both is None:
-                text = f"axis {axis} of {name} has size {dim}; {found[letter]} is needed"
-                raise OpError(text, code="E302", port=port)
-            found[letter] = both
-    return found
-
-
 def most(*factors: Dim | None) -> Dim:
     """Return how many may be found: at most the product; a factor None is unlimited."""
     total = 1

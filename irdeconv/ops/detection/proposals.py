@@ -10,8 +10,8 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import proposals
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import index_type, positive_number, real_types
-from irdeconv.ops.detection.inputs import known_count, least_of, most, one_real, sizes
+from irdeconv.ops.checks import axis_sizes, index_type, positive_number, real_types
+from irdeconv.ops.detection.inputs import known_count, least_of, most, one_real
 from irdeconv.spec import Array, Dim, Spec, merge
 
 NAMES = ("im_info", "anchors", "deltas", "scores")
@@ -82,7 +82,7 @@ class GenerateProposals(_Proposals):
     def infer(self, im_info: Spec, anchors: Spec, deltas: Spec, scores: Spec) -> tuple[Spec, ...]:
         given = (im_info, anchors, deltas, scores)
         kind = real_types(*given, names=NAMES)
-        at = sizes(given, NAMES, ("NI", "HWA4", "NDHW", "NAHW"), **{"4": 4})
+        at = axis_sizes(given, NAMES, ("NI", "HWA4", "NDHW", "NAHW"), **{"4": 4})
         _fourfold(at["D"], at["A"])
         if merge(at["I"], 3) is None and merge(at["I"], 4) is None:
             text = f"im_info has {at['I']} numbers for each image; it must have 3 or 4"
@@ -137,7 +137,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage(_Proposals):
     def infer(self, im_info: Spec, anchors: Spec, deltas: Spec, scores: Spec) -> tuple[Spec, ...]:
         given = (im_info, anchors, deltas, scores)
         kind = one_real(*given, names=NAMES)
-        at = sizes(given, NAMES, ("3", "B4", "DHW", "AHW"), **{"3": 3, "4": 4})
+        at = axis_sizes(given, NAMES, ("3", "B4", "DHW", "AHW"), **{"3": 3, "4": 4})
         _fourfold(at["D"], at["A"])
         every = at["A"] * at["H"] * at["W"]
         if merge(at["B"], every) is None:

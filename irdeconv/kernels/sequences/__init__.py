@@ -1,0 +1,1 @@
+"""Reading sequences of classes."""

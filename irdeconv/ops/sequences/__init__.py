@@ -1,0 +1,3 @@
+"""Operations that read sequences of classes."""
+
+from irdeconv.ops.sequences import beams, ctc
