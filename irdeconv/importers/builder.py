@@ -14,6 +14,8 @@ from irdeconv.errors import OpError
 from irdeconv.graph import Node, Value
 from irdeconv.op import Op, infer_op
 from irdeconv.ops.basic import Parameter, Result
+from irdeconv.ops.bodies import BodyOp
+from irdeconv.ops.body_inference import infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.generate import Identity
@@ -63,7 +65,11 @@ class ImportBuilder(GraphBuilder):
     def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
         """Add an operation with several outputs; nothing is folded."""
         self._check(op)
-        specs = infer_op(op, tuple(self.spec(v) for v in inputs))
+        given = tuple(self.spec(v) for v in inputs)
+        if isinstance(op, BodyOp):
+            op, specs = infer_bodies(op, given, infer_plainly)
+        else:
+            specs = infer_op(op, given)
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
 

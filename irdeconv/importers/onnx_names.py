@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder
 from irdeconv.importers.onnx_node import Found
 
@@ -21,7 +22,8 @@ class Names:
     A value of None could not be imported; `tensors` are initializers that nothing has used yet;
     `absent` are inputs of a function that its caller left out, `attributes` those that it gave.
     `prefix` begins the names of layers, `title` what is said about them; `owner` is the layer of
-    the model, if these are inside one. Names that are not here are looked up in `outer`.
+    the model, if these are inside one. Names that are not here are looked up in `outer`;
+    `capture` brings a value from there into a graph of its own.
     """
 
     builder: ImportBuilder
@@ -34,6 +36,7 @@ class Names:
     title: str = ""
     owner: str = ""
     outer: Names | None = None
+    capture: Callable[[Value], Value] | None = None
 
     def opset(self, domain: str) -> int:
         """Return the version of a domain's operation set, 0 where none is named."""
@@ -43,6 +46,10 @@ class Names:
         """Whether a tensor of this name was met."""
         here = name in self.values or name in self.tensors
         return here or (self.outer is not None and self.outer.knows(name))
+
+    def lacks(self, name: str) -> bool:
+        """Whether a name is that of an input which the caller of the function left out."""
+        return name in self.absent or (self.outer is not None and self.outer.lacks(name))
 
     def given(self, node: Any) -> dict[str, Any]:
         """Return a node's attributes; one that refers to a function's is that of the caller."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from irdeconv.graph import Value
+from irdeconv.graph import Graph, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.reader import SourceNode
 from irdeconv.op import Op
-from irdeconv.spec import Array
+from irdeconv.spec import Array, Spec
 
 NHWC = "com.ms.internal.nhwc"
 
@@ -30,8 +30,42 @@ class Reported(Exception):
     """Something inside a layer failed, and the report has it already."""
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What an input of a body is: a Parameter of a spec without a value, or a constant.
+
+    `axis` is one of size 1 that the body does not see.
+    """
+
+    spec: Spec
+    axis: int | None = None
+    constant: Array | None = None
+
+
+@dataclass(frozen=True)
+class ImportedBody:
+    """A body as a graph: its Parameters by input (None: a constant), its Results by output.
+
+    `captured` are the Parameters of values from outside.
+    """
+
+    graph: Graph
+    parameters: tuple[int | None, ...]
+    results: tuple[int, ...]
+    captured: tuple[tuple[int, Value], ...]
+
+    def spec(self, output: int) -> Spec:
+        """Return the spec of an output."""
+        return self.graph.node(self.results[output]).spec()
+
+
 class Bodies(Protocol):
     """What rules of control operations need of the reader."""
+
+    def graph(
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+    ) -> ImportedBody:
+        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
 
     def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
         """Import the nodes of a GraphProto in place; return its outputs."""

@@ -5,23 +5,27 @@ Operations that ONNX defines by others and that have no rule are imported as wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from irdeconv.graph import Value
-from irdeconv.importers.builder import Refusal
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
 from irdeconv.importers.onnx_names import Names, in_order, opsets_of, plain_attribute, standard
 from irdeconv.importers.onnx_node import (
     RULES,
     Bodies,
+    Entry,
     Found,
+    ImportedBody,
     OnnxNode,
     Reported,
     ValueSequence,
 )
 from irdeconv.importers.onnx_tensors import onnx_module, to_array, type_proto
 from irdeconv.importers.reader import ModelReader
+from irdeconv.ops.shape import Squeeze1, Unsqueeze
+from irdeconv.passes.builder import constant
 
 UNCOVERED_OPERATION = "the operation is not covered"
 IGNORED = ("consumed_inputs",)  # of version 1, about memory
@@ -49,7 +53,17 @@ class NodeReader(ModelReader):
             names.values[name] = self._initializer(names, name)
         if name in names.values:
             return names.values[name]
-        return None if names.outer is None else self.value(names.outer, name)
+        if names.outer is None:
+            return None
+        found = self.value(names.outer, name)
+        if names.capture is not None and found is not None:
+            capture = names.capture
+            if isinstance(found, ValueSequence):
+                found = ValueSequence(tuple(map(capture, found.items)))
+            else:
+                found = capture(found)
+            names.values[name] = found
+        return found
 
     def _initializer(self, names: Names, name: str) -> Value | None:
         try:
@@ -63,7 +77,7 @@ class NodeReader(ModelReader):
 
     def _node(self, names: Names, node: Any) -> None:
         """Import one node; what is wrong is recorded and its outputs are unknown then."""
-        inputs = [i if i not in names.absent else "" for i in node.input]
+        inputs = [i if not names.lacks(i) else "" for i in node.input]
         found = [self.value(names, i) if i else None for i in inputs]
         for i in inputs:
             if i and not names.knows(i):
@@ -193,6 +207,28 @@ class NodeReader(ModelReader):
         self.keep(names, layer, node.output, [inner.values.get(o) for o in function.output])
 
 
+@dataclass
+class Captured:
+    """Brings values from outside into a body: constants as its own, others as Parameters."""
+
+    outside: ImportBuilder
+    inside: ImportBuilder
+    layer: str
+    found: dict[Value, Value] = field(default_factory=dict)
+
+    def __call__(self, value: Value) -> Value:
+        """Return what stands for a value from outside."""
+        known = constant(self.outside.graph, value)
+        spec = self.outside.spec(value)
+        if known is not None:
+            return self.inside.const(known, spec.dtype)
+        if value not in self.found:
+            name = f"{self.layer}/outside/{len(self.found)}"
+            made = self.inside.parameter(name, self.outside.dtype(value), spec.shape)
+            self.found[value] = made
+        return self.found[value]
+
+
 @dataclass(frozen=True)
 class InnerGraphs(Bodies):
     """The graphs that a node holds, for its rule."""
@@ -201,28 +237,80 @@ class InnerGraphs(Bodies):
     names: Names
     node: Any
 
+    def _names(self, body: Any, builder: ImportBuilder) -> Names:
+        outside, layer = self.names, self.names.prefix + layer_name(self.node)
+        return Names(
+            builder=builder,
+            opsets=outside.opsets,
+            tensors={t.name: t for t in body.initializer},
+            attributes=outside.attributes,
+            prefix=f"{layer}/",
+            title=f"{self.reader._title(outside, self.node)}, in its body: ",
+            owner=outside.owner or layer,
+            outer=outside,
+        )
+
     def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
         """Import the nodes of a GraphProto in place; return its outputs."""
-        names, layer = self.names, self.names.prefix + layer_name(self.node)
-        builder = names.builder
-        inner = Names(
-            builder=builder,
-            opsets=names.opsets,
-            values={i.name: v for i, v in zip(body.input, inputs, strict=True)},
-            tensors={t.name: t for t in body.initializer},
-            attributes=names.attributes,
-            prefix=f"{layer}/",
-            title=f"{self.reader._title(names, self.node)}, in its body: ",
-            owner=names.owner or layer,
-            outer=names,
-        )
+        builder = self.names.builder
+        inner = self._names(body, builder)
+        inner.values |= {i.name: v for i, v in zip(body.input, inputs, strict=True)}
         kept = builder.source, builder.made
         self.reader.nodes(inner, body.node)
         builder.source, builder.made = kept
+        return self._outputs(body, inner)
+
+    def _outputs(self, body: Any, inner: Names) -> tuple[Found, ...]:
         found = [self.reader.value(inner, o.name) for o in body.output]
+        missing = [o.name for o in body.output if not inner.knows(o.name)]
+        if missing:
+            raise Refusal(f'the output "{missing[0]}" of its body has no producer')
         if any(v is None for v in found):
             raise Reported
         return tuple(v for v in found if v is not None)
+
+    def graph(
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+    ) -> ImportedBody:
+        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
+        outside, layer = self.names.builder, self.names.prefix + layer_name(self.node)
+        graph = Graph(Info(name=layer, file=outside.graph.info.file))
+        builder = ImportBuilder(graph, source_node(layer, outside.source.location))
+        inner = self._names(body, builder)
+        if len(body.input) != len(entries):
+            raise Refusal(f"its body has {len(body.input)} inputs for {len(entries)}")
+        parameters = []
+        for item, entry in zip(body.input, entries, strict=True):
+            value, parameter = _enter(builder, item.name, entry)
+            inner.values[item.name] = value
+            parameters.append(parameter)
+        captured = Captured(outside, builder, layer)
+        inner.capture = captured
+        self.reader.nodes(inner, body.node)
+        outputs = self._outputs(body, inner)
+        builder.begin(f"{layer}/outputs")
+        for at, end in enumerate(outputs):
+            if not isinstance(end, Value):
+                raise Refusal(f'the output "{body.output[at].name}" of its body is a sequence')
+            if axes is not None and at in axes:
+                end = builder.add(Unsqueeze(), end, builder.ints(axes[at]))
+            builder.result(end, f"{layer}/{at}")
+        results = tuple(n.id for n in graph.results)
+        builder.finish()
+        pairs = tuple((v.node, k) for k, v in captured.found.items())
+        return ImportedBody(graph, tuple(parameters), results, pairs)
+
+
+def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int | None]:
+    """Return an input of a body as its nodes see it, and its Parameter."""
+    spec = entry.spec
+    if entry.constant is not None:
+        return builder.const(entry.constant, spec.dtype), None
+    assert spec.dtype is not None
+    value = builder.parameter(name, spec.dtype, spec.shape)
+    if entry.axis is None:
+        return value, value.node
+    return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node
 
 
 def label(node: Any) -> str:
