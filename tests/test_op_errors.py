@@ -283,7 +283,6 @@ CHECKS = [
     ("DeformableConvolution-8", {"group": "0"}, "group"),
     ("DeformableConvolution-1", {"deformable_group": "0"}, "deformable_group"),
     ("RNNCell-4", {"hidden_size": "1", "activations": "sin"}, "activations"),
-    ("RNNCell-4", {"hidden_size": "1", "clip": "-1"}, "clip"),
     ("PriorBox-8", {"min_size": "4", "variance": "1,2"}, "variance"),
     ("PriorBox-8", {"min_size": "0"}, "min_size"),
     ("PriorBox-8", {"fixed_size": "4"}, None),

@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError
-from irdeconv.kernels.elementwise import steps
+from irdeconv.kernels.elementwise import integers, steps
 from irdeconv.op import Op, op
 from irdeconv.ops import ranges
 from irdeconv.spec import Array, Dim, Interval, Spec
@@ -19,13 +19,14 @@ from irdeconv.traits import CONVERSION, Bound, ChainStep, Operand
 def convert(values: Array, dtype: ElementType) -> Array:
     """Return values as another element type: the same array where nothing changes.
 
-    Numbers to boolean: not 0. Real to integer: towards zero. Integers to narrower types keep their
-    low bits (300 becomes the u8 44), packed types included; packed types are held in containers.
+    Numbers to boolean: neither 0 nor NaN. Real to integer: towards zero, through 32 bits. Integers
+    to narrower types keep their low bits (300 becomes the u8 44), packed types included; packed
+    types are held in containers.
     """
     if values.dtype == object:
         return ranges.each(_dim_to(dtype), values)
     if dtype.kind == "bool":
-        return values if values.dtype == np.bool_ else values != 0
+        return values if values.dtype == np.bool_ else (values != 0) & (values == values)
     with np.errstate(all="ignore"):
         if dtype.is_integral and not np.issubdtype(values.dtype, np.integer):
             values = _to_integer(values, dtype)
@@ -34,14 +35,28 @@ def convert(values: Array, dtype: ElementType) -> Array:
 
 
 def _to_integer(values: Array, dtype: ElementType) -> Array:
-    """Truncate within 64 bits (beyond: the nearest end; NaN becomes 0)."""
+    """Truncate within 32 bits; what these cannot hold becomes -2**31, NaN too.
+
+    f64 goes to the nearest end instead, and saturates in 8 bits. u32 and 64-bit integers have all
+    their values, beyond which they take the nearest end (NaN: 0).
+    """
     if values.dtype == np.bool_:
         return values
-    whole = np.uint64 if dtype.container == np.uint64 else np.int64
+    if dtype.bits == 64 or dtype.name == "u32":
+        return _within_64(values, np.dtype(np.uint64 if dtype.name == "u64" else np.int64))
+    if values.dtype == np.float64:
+        return integers.cut(values, np.dtype(dtype.container))
+    whole = np.trunc(values.astype(np.float64))
+    fits = (whole >= -(2.0**31)) & (whole < 2.0**31)
+    return np.where(fits, whole, -(2.0**31)).astype(np.int64)
+
+
+def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
+    """Truncate within 64 bits (beyond: the nearest end; NaN becomes 0)."""
     info = np.iinfo(whole)
     out = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
     # The largest 64-bit integers are no floats: a cast of what lies beyond would wrap around.
-    negative = out < 0 if whole is np.uint64 else np.zeros(out.shape, bool)
+    negative = out < 0 if whole.kind == "u" else np.zeros(out.shape, bool)
     inside = np.where((out >= float(info.max)) | negative, 0, np.maximum(out, float(info.min)))
     top = np.where(out >= float(info.max), info.max, inside.astype(whole))
     return np.where(negative, out.astype(np.int64).astype(whole), top) if negative.any() else top

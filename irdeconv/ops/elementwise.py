@@ -1,35 +1,27 @@
 """Element-wise operations of two or three tensors: arithmetic, comparison, logic, Select.
 
 Every operation is a row: name, what it computes, what it accepts. Tensors broadcast as the
-attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first).
+attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first
+axes of the first).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from irdeconv.dtypes import boolean
-from irdeconv.errors import OpError
 from irdeconv.geometry import Semantics
-from irdeconv.kernels.elementwise import calls, steps
+from irdeconv.kernels.elementwise import calls, integers, steps
 from irdeconv.kernels.elementwise.calls import Rule
 from irdeconv.op import LAST_OPSET, Op, attribute, op
 from irdeconv.ops import ranges
+from irdeconv.ops.auto_broadcast import AutoBroadcast, aligned, aligned_shape, broadcast_shapes
 from irdeconv.ops.checks import Types, one_type, want_type
-from irdeconv.spec import (
-    Array,
-    Interval,
-    Shape,
-    Spec,
-    broadcast,
-    format_shape,
-    merge,
-    merge_shapes,
-)
+from irdeconv.spec import Array, Interval, Spec, is_static
 from irdeconv.traits import (
     FUNCTION,
     JUMPS,
@@ -41,35 +33,7 @@ from irdeconv.traits import (
     roundings,
 )
 
-AutoBroadcast = Literal["numpy", "none", "pdpd"]
 BinaryFunction = Callable[[Array, Array], Array]
-
-
-def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1) -> Shape | None:
-    """Return the shape of an element-wise result under an `auto_broadcast` rule; E302."""
-    try:
-        if rule == "none":
-            return merge_shapes(a, b)
-        return _into(a, b) if rule == "pdpd" else broadcast(a, b)
-    except ValueError as e:
-        raise OpError(
-            f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
-            f'auto_broadcast="{rule}": {e}',
-            code="E302",
-            port=port,
-        ) from None
-
-
-def _into(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return `a`, into which `b` broadcasts along its last axes."""
-    if a is None or b is None:
-        return a
-    if len(b) > len(a):
-        raise ValueError(f"rank {len(b)} is above rank {len(a)}")
-    for x, y in zip(a[len(a) - len(b) :], b, strict=True):
-        if merge(x, y) is None and merge(y, 1) is None:
-            raise ValueError(f"dimension {y} does not broadcast to {x}")
-    return a
 
 
 def quiet(fn: Callable[..., Array]) -> Callable[..., Array]:
@@ -107,6 +71,7 @@ class Binary(Op):
         return Spec(boolean if self.gives_boolean else dtype, shape)
 
     def evaluate(self, a: Array, b: Array) -> Array:
+        b = aligned(b, a.ndim, self.auto_broadcast)
         if a.dtype == object or b.dtype == object:
             return self.estimate(a, b)
         return quiet(type(self).fn)(a, b)
@@ -120,7 +85,12 @@ class Binary(Op):
 
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
         rule = type(self).rule
-        return None if rule is None else ChainStep(rule, (Operand(0), Operand(1)))
+        if rule is None or self.auto_broadcast != "pdpd":
+            return None if rule is None else ChainStep(rule, (Operand(0), Operand(1)))
+        a, b = inputs[0].shape, inputs[1].shape
+        if not is_static(a) or not is_static(b):
+            return None
+        return ChainStep(rule, (Operand(0), Operand(1, aligned_shape(b, len(a)))))
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Comparisons, logic, bits and integer arithmetic; floats are steps of chains."""
@@ -129,7 +99,8 @@ class Binary(Op):
             return None
         if not self.gives_boolean and (dtype.is_real or dtype.is_packed):
             return None
-        return Bound(lambda a, b, out, team: ufunc(a, b, out=out))
+        mode = self.auto_broadcast
+        return Bound(lambda a, b, out, team: ufunc(a, aligned(b, a.ndim, mode), out=out))
 
 
 def binary(
@@ -169,15 +140,12 @@ def _row(what: str, types: str, section: str, out: str = "the same type") -> str
 
 
 def _power(a: Array, b: Array) -> Array:
-    """Return a ** b; NumPy refuses negative integer exponents, whose results truncate here."""
-    if a.dtype.kind in "iu" and b.size and b.dtype.kind == "i" and b.min() < 0:
-        return truncated(np.power(a.astype(np.float64), b), a.dtype)
+    """Return a ** b; integers of 8 bits saturate, negative exponents give truncated results."""
+    if a.dtype.kind not in "iu":
+        return np.power(a, b)
+    if a.dtype.itemsize == 1 or (b.size and b.min() < 0):
+        return integers.cut(np.power(a.astype(np.float64), b), a.dtype)
     return np.power(a, b)
-
-
-def truncated(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return real values cut towards zero as integers; non-finite ones become 0."""
-    return np.where(np.isfinite(values), values, 0).astype(dtype)
 
 
 def _arithmetic(
@@ -225,7 +193,7 @@ class Divide(Binary):
 
     Integers: the document rounds down with `m_pythondiv`, else towards zero. OpenVINO's runtime
     always rounds towards zero, which models converted from ONNX rely on; so does `semantics`
-    "runtime".
+    "runtime". By zero: -2**31 as the type has it, the lowest in 8 bits.
     """
 
     fn: ClassVar[BinaryFunction] = np.divide
@@ -241,16 +209,16 @@ class Divide(Binary):
         return self.m_pythondiv and self.semantics == "document"
 
     def evaluate(self, a: Array, b: Array) -> Array:
+        b = aligned(b, a.ndim, self.auto_broadcast)
         if a.dtype == object or b.dtype == object:
             return self.estimate(a, b)
         with np.errstate(all="ignore"):
             if a.dtype.kind not in "iu":
                 return np.divide(a, b)
-            if self.rounds_down:
-                return np.floor_divide(a, b)
-            down = np.floor_divide(a, b)
-            out: Array = np.add(down, (down < 0) & (down * b != a), dtype=a.dtype)
-            return out
+            out: Array = np.floor_divide(a, b)
+            if not self.rounds_down:
+                out = np.add(out, (out < 0) & (out * b != a), dtype=a.dtype)
+            return np.where(b == 0, integers.cut(np.array(-np.inf), a.dtype), out)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Integers are rounded, which no single ufunc does."""
@@ -310,7 +278,8 @@ BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of 
 class Select(Op):
     """Take `then` where `cond` is true, else `otherwise` (all broadcast to one shape).
 
-    cond: boolean; then, otherwise: one type. `pdpd` broadcasts into `then`.  [condition/Select-1]
+    cond: boolean; then, otherwise: one type. `pdpd` broadcasts into `then`.
+    [condition/Select-1]
     """
 
     partial: ClassVar[bool] = True
@@ -329,10 +298,15 @@ class Select(Op):
     def evaluate(self, cond: Array, then: Array, otherwise: Array) -> Array:
         if any(isinstance(v, Interval) for v in cond.flat if cond.dtype == object):
             raise TypeError("Select with an unknown condition")
+        cond, otherwise = self._aligned(then.ndim, cond, otherwise)
         return np.where(cond.astype(bool), then, otherwise)
+
+    def _aligned(self, rank: int, *arrays: Array) -> list[Array]:
+        return [aligned(array, rank, self.auto_broadcast) for array in arrays]
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         def call(cond: Array, then: Array, otherwise: Array, out: Array, team: Any) -> None:
+            cond, otherwise = self._aligned(then.ndim, cond, otherwise)
             np.copyto(out, otherwise)
             np.copyto(out, then, where=cond)
 

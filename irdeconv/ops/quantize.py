@@ -13,9 +13,9 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.chain import computing_type
 from irdeconv.op import Op, op
+from irdeconv.ops.auto_broadcast import AutoBroadcast, aligned, broadcast_shapes
 from irdeconv.ops.binding import known
 from irdeconv.ops.checks import one_type, real_types, want_type, widest
-from irdeconv.ops.elementwise import AutoBroadcast, broadcast_shapes
 from irdeconv.spec import Array, Spec, compatible, format_shape, is_static
 from irdeconv.traits import FUNCTION, LEVELS, ChainStep, Operand
 
@@ -52,7 +52,9 @@ class FakeQuantize(Op):
     def evaluate(
         self, data: Array, in_low: Array, in_high: Array, out_low: Array, out_high: Array
     ) -> Array:
-        x, il, ih, ol, oh = widest(data, in_low, in_high, out_low, out_high)
+        limits = (in_low, in_high, out_low, out_high)
+        placed = (aligned(v, data.ndim, self.auto_broadcast) for v in limits)
+        x, il, ih, ol, oh = widest(data, *placed)
         steps = x.dtype.type(self.levels - 1)
         with np.errstate(all="ignore"):
             q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
@@ -63,7 +65,7 @@ class FakeQuantize(Op):
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
         """Constant limits in order; others need the selections of the general form."""
         limits = known(inputs[1:])
-        if limits is None or inputs[0].dtype is None:
+        if limits is None or inputs[0].dtype is None or self.auto_broadcast == "pdpd":
             return None
         kind = computing_type(inputs[0].dtype.container)
         low, high, first, last = (np.asarray(v, kind) for v in limits)

@@ -46,7 +46,8 @@ class Recurrent(Op):
             text = f"hidden_size is {self.hidden_size}; it must be at least 1"
             yield Problem("E210", text, attribute="hidden_size")
         if self.clip < 0:
-            yield Problem("E210", f"clip is {self.clip}; it must not be negative", attribute="clip")
+            text = f"clip is {self.clip}; a negative one does not clip"
+            yield Problem("W301", text, attribute="clip")
         names = [a.lower() for a in self.activations]
         need = len(self.usual)
         if len(names) not in (0, need, 2 * need if self.halves else need):

@@ -20,6 +20,7 @@ from irdeconv.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
 from irdeconv.traits import JUMPS, MOVES, SCALE, SUM, Bound, Rounding
 
 Reducer = Callable[..., Array]
+LAST_BF16 = (2 - 2.0**-7) * 2.0**127
 
 
 def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
@@ -149,22 +150,24 @@ def _divided(total: Array, count: int) -> Array:
     return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1)))
 
 
-def _extreme(fn: Reducer, lowest: bool) -> Reducer:
-    """Return max or min; over nothing an integer type's end, the lowest float32 or infinity.
+def _end(dtype: np.dtype[Any], lowest: bool) -> Array:
+    """Return the lowest or highest number of i32 or float32 (infinite in f16) as a type has it."""
+    if dtype.kind in "iu":
+        info = np.iinfo(np.int32)
+        return saturated(np.array(info.min if lowest else info.max), dtype)
+    # Rounding float32's end to bf16 would make infinity of it.
+    end = LAST_BF16 if dtype.name == "bfloat16" else float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore"):
+        return np.array(-end if lowest else end).astype(dtype)
 
-    These are the runtime's, which starts from the highest float32 where axes are constants.
-    """
+
+def _extreme(fn: Reducer, lowest: bool) -> Reducer:
+    """Return max or min; over nothing the end of float32 or of i32, as their type has it."""
 
     def reduce(x: Array, axes: Any, keep: bool) -> Array:
         if x.size:
             return np.asarray(fn(x, axis=axes, keepdims=keep))
-        if x.dtype.kind in "iu":
-            start: Any = np.iinfo(x.dtype).min if lowest else np.iinfo(x.dtype).max
-        else:
-            start = np.finfo(np.float32).min if lowest else np.inf
-        with np.errstate(over="ignore"):  # float32's lowest number is -inf in narrower types
-            first = np.asarray(start).astype(x.dtype)
-        return np.asarray(fn(x, axis=axes, keepdims=keep, initial=first))
+        return np.full(np.sum(x, axis=axes, keepdims=keep).shape, _end(x.dtype, lowest))
 
     return reduce
 

@@ -117,7 +117,7 @@ class Reshape(ViewOp):
         size = math.prod(d for i, d in enumerate(shape) if i not in copied)
         rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
         if rest == 0:
-            return 0, size == 0
+            return 1, size == 0
         return size // rest, size % rest == 0
 
     def _check(self, pattern: Sequence[int]) -> None:
@@ -166,7 +166,7 @@ class Reshape(ViewOp):
         rest = _product([d for i, d in enumerate(out) if i not in copied and i != at])
         (slo, shi), (rlo, rhi) = bounds(size), bounds(rest)
         if rlo == 0:
-            return 0 if rhi == 0 else DYNAMIC
+            return 1 if rhi == 0 else DYNAMIC
         low = 0 if rhi is None else -(-slo // rhi)
         high = None if shi is None else shi // rlo
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)

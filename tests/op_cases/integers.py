@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from op_cases import Case, Tensor, boolean, case, i8, i16, i32, i64, tensor, u8
+from op_cases import Case, Tensor, boolean, case, f32, f64, i8, i16, i32, i64, tensor, u8
 
 END = 2**31
+NAN, INF = math.nan, math.inf
 LAST = END - 128  # the last f32 in front of it
 RANGES = {"u8": (0, 255), "i8": (-128, 127)}
 
@@ -62,6 +63,32 @@ def long(kind: Callable[..., Tensor], rows: list[list[int]], neutral: int = 0) -
     return kind([[*row, *[neutral] * 4096] for row in rows])
 
 
+FIRST = -END
+REALS = [-3.7, 2.5, 255.5, 300.0, -129.0, 40000.0, 3e9, NAN, INF]
+
+
+def converted(source: Callable[..., Tensor], want: dict[str, list[int]]) -> list[Case]:
+    """Conversions of REALS."""
+    return [
+        case("Convert-1", f'destination_type="{t}"', [source(REALS)], tensor(t, values))
+        for t, values in want.items()
+    ]
+
+
+TRUNCATED = {
+    "u8": [253, 2, 255, 44, 127, 64, 0, 0, 0],
+    "i8": [-3, 2, -1, 44, 127, 64, 0, 0, 0],
+    "i16": [-3, 2, 255, 300, -129, -25536, 0, 0, 0],
+    "u16": [65533, 2, 255, 300, 65407, 40000, 0, 0, 0],
+    "i32": [-3, 2, 255, 300, -129, 40000, FIRST, FIRST, FIRST],
+    "boolean": [1, 1, 1, 1, 1, 1, 1, 0, 1],
+}
+SATURATED = {
+    "u8": [0, 2, 255, 255, 0, 255, 255, 0, 255],
+    "i8": [-3, 2, 127, 127, -128, 127, 127, 0, 127],
+    "i16": [-3, 2, 255, 300, -129, -25536, -1, 0, -1],
+    "i32": [-3, 2, 255, 300, -129, 40000, END - 1, FIRST, END - 1],
+}
 DROP = 'keep_dims="false"'
 CASES = [
     *rows("Sqrt-1", math.sqrt),
@@ -99,5 +126,14 @@ CASES = [
     case("ReduceProd-1", DROP, [long(i8, [[10, 11], [-10, 100]], 1), i64([1])], i8([110, -128])),
     case("ReduceSum-1", DROP, [long(i16, [[30000, 10000]]), i64([1])], i16([-25536])),
     case("ReduceMean-1", DROP, [i32([[-7, 2], [7, -2]]), i64([1])], i32([-2, 2])),
+    *converted(f32, TRUNCATED),
+    *converted(f64, SATURATED),
+    case("Divide-1", "", [i8([-7, 5, -5]), i8([2, 0, 0])], i8([-3, -128, -128])),
+    case("Divide-1", "", [u8([7, 5]), u8([2, 0])], u8([3, 0])),
+    case("Divide-1", "", [i32([7, 5]), i32([-2, 0])], i32([-3, FIRST])),
+    case("Divide-1", "", [i64([7, 5]), i64([-2, 0])], i64([-3, FIRST])),
+    case("Divide-1", "", [tensor("u32", [7, 5]), tensor("u32", [2, 0])], tensor("u32", [3, END])),
+    case("Power-1", "", [i8([-7, 7, 9, 7]), i8([3, 2, 3, -2])], i8([-128, 49, 127, 0])),
+    case("Power-1", "", [u8([7, 8]), u8([2, 3])], u8([49, 255])),
     case("Xor-1", "", [boolean([0, 1, 0, 1]), boolean([0, 0, 1, 1])], boolean([0, 1, 1, 0])),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from op_cases import Case, Tensor, boolean, case, count, f16, f32, i32, i64
+from op_cases import Case, Tensor, boolean, case, count, f16, f32, i32, i64, tensor, u8
 
 A = f32([[1, -2, 3], [4, 5, -6]])
 KEEP, DROP = 'keep_dims="true"', 'keep_dims="false"'
@@ -45,9 +45,12 @@ CASES = [
         "ReduceMin-1",
         KEEP,
         [f32([], (0, 2)), i64([0])],
-        f32([[INF] * 2]),
-        defect="of constant axes the minimum starts at the highest finite number",
+        f32([[3.4028234663852886e38] * 2]),
     ),
+    case("ReduceMin-1", KEEP, [i64([], (0, 1)), i64([0])], i64([[2**31 - 1]])),
+    case("ReduceMax-1", KEEP, [u8([], (0, 1)), i64([0])], u8([[0]])),
+    case("ReduceMax-1", KEEP, [tensor("i16", [], (0, 1)), i64([0])], tensor("i16", [[0]])),
+    case("ReduceMax-1", KEEP, [tensor("u32", [], (0, 1)), i64([0])], tensor("u32", [[2**31]])),
     case("ReduceMin-1", KEEP, [f16([], (0, 2)), i64([0])], f16([[INF] * 2])),
     case("ReduceMax-1", KEEP, [f16([], (0, 2)), i64([0])], f16([[-INF] * 2])),
     case("ReduceMin-1", KEEP, [i32([], (0, 2)), i64([0])], i32([[2147483647] * 2])),

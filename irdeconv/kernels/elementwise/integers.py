@@ -29,6 +29,20 @@ def rounded(values: Array, dtype: np.dtype[Any], *, clips: bool = False) -> Arra
     return saturated(fixed, dtype)
 
 
+def cut(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return real values cut towards zero as integers of `dtype`, 64-bit ones exactly.
+
+    What 32 bits cannot hold (infinities, too) becomes the nearest that they can, NaN -2**31 (0 in 8
+    bits); 8-bit types then saturate, others keep the low bits.
+    """
+    lost = 0.0 if dtype.itemsize == 1 else _FIRST_I32
+    whole = np.where(np.isnan(values), lost, np.trunc(values))
+    if dtype.itemsize < 8:
+        whole = np.clip(whole, _FIRST_I32, _BEYOND_I32 - 1)
+    fixed = np.where(np.isinf(whole), np.copysign(_BEYOND_I32, whole), whole)
+    return saturated(fixed.astype(np.int64), dtype)
+
+
 def saturated(values: Array, dtype: np.dtype[Any]) -> Array:
     """Return 64-bit integers in a narrower type: 8 bits saturate, others keep the low bits."""
     if dtype.itemsize == 1:
