@@ -37,7 +37,8 @@ def test_what_is_executed_has_no_reason_and_the_rest_has_one() -> None:
 
 def test_element_types_are_those_that_rows_have() -> None:
     """Whatever a row of op_cases runs with is in the table."""
-    words = {"f32": "floating-point", "f16": "floating-point", "i64": "integers", "i32": "integers"}
+    words = dict.fromkeys(("f64", "f32", "f16"), "floating-point")
+    words |= dict.fromkeys(("i64", "i32"), "integers")
     by_class = {lookup(r.type, f"opset{r.opsets[0]}"): r for r in ROWS}
     for case in all_cases().values():
         row = by_class.get(lookup(case.type, case.version))

@@ -65,21 +65,9 @@ def write_ir(row: Case, folder: Path) -> Path:
         f"<data {row.attributes}/><input>{ins}</input><output>{outs}</output></layer>"
     )
     for i, t in enumerate(row.outputs):
-        converted, result = n + 1 + 2 * i, n + 2 + 2 * i
-        name = plain_name(t)
-        layers.append(
-            f'<layer id="{converted}" name="c{i}" type="Convert" version="opset1">'
-            f'<data destination_type="{name}"/><input>{port(t, 0)}</input>'
-            f"<output>{port(t, 1)}</output></layer>"
-            f'<layer id="{result}" name="r{i}" type="Result" version="opset1">'
-            f"<input>{port(t, 0)}</input></layer>"
-        )
-        edges.append(
-            f'<edge from-layer="{n}" from-port="{n + i}" to-layer="{converted}" to-port="0"/>'
-        )
-        edges.append(
-            f'<edge from-layer="{converted}" from-port="1" to-layer="{result}" to-port="0"/>'
-        )
+        more_layers, more_edges = ends(t, i, n)
+        layers += more_layers
+        edges += more_edges
     path = folder / "net.xml"
     path.with_suffix(".bin").write_bytes(blob)
     path.write_text(
@@ -87,6 +75,25 @@ def write_ir(row: Case, folder: Path) -> Path:
         f"<edges>{''.join(edges)}</edges></net>"
     )
     return path
+
+
+def ends(t: Tensor, i: int, n: int) -> tuple[list[str], list[str]]:
+    """Return the Result of output i of layer n, and a Convert in front of it."""
+    converted, result = n + 1 + 2 * i, n + 2 + 2 * i
+    made = (
+        f'<layer id="{result}" name="r{i}" type="Result" version="opset1">'
+        f"<input>{port(t, 0)}</input></layer>"
+    )
+    source = f'<edge from-layer="{n}" from-port="{n + i}"'
+    if t.dtype.kind in ("bool", "string"):  # a Convert disturbs these or fails
+        return [made], [f'{source} to-layer="{result}" to-port="0"/>']
+    convert = (
+        f'<layer id="{converted}" name="c{i}" type="Convert" version="opset1">'
+        f'<data destination_type="{plain_name(t)}"/><input>{port(t, 0)}</input>'
+        f"<output>{port(t, 1)}</output></layer>"
+    )
+    last = f'<edge from-layer="{converted}" from-port="1" to-layer="{result}" to-port="0"/>'
+    return [convert, made], [f'{source} to-layer="{converted}" to-port="0"/>', last]
 
 
 def plain_name(t: Tensor) -> str:

@@ -20,7 +20,7 @@ from irdeconv.traits import MOVES, Bound
 BlockMode = Literal["blocks_first", "depth_first"]
 
 
-def divided(size: Dim, by: int, what: str, attribute: str) -> Dim:
+def divided(size: Dim, by: int, what: str, attribute: str | None = None) -> Dim:
     """Return size / by; E302 where an exact size is no multiple."""
     if isinstance(size, Interval):
         high = None if size.hi is None else size.hi // by

@@ -269,9 +269,16 @@ def _bitwise(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
     return binary(name, fn, doc, since=13, accepts="bits", rounding=JUMPS)
 
 
+def _shift(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
+    doc = _row(what, "integers of one type", f"bitwise/{name}-15")
+    return binary(name, fn, doc, since=15, accepts="integer", rounding=JUMPS)
+
+
 BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
 BitwiseOr = _bitwise("BitwiseOr", np.bitwise_or, "Bits set in a or b")
 BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of a, b")
+BitwiseLeftShift = _shift("BitwiseLeftShift", np.left_shift, "a * 2^b, high bits lost")
+BitwiseRightShift = _shift("BitwiseRightShift", np.right_shift, "a / 2^b rounded down")
 
 
 @op("Select")

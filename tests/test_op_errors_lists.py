@@ -1,0 +1,80 @@
+"""What operations that move, look up and search say about inputs that do not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from op_cases import count, i32, i64, u8
+from support.refusals import Row, check_refusal, row
+
+TABLE = count((3, 2))
+BLOCK = [i64([1, 4]), i64([0, 0])]
+PATCH = "sizes=2,2 strides=1,1 rates=1,1 auto_pad=valid"
+SPARSE = [i64([4, 3]), i64([[5, 0]])]
+ROWS = [
+    row("BatchToSpace-2", "", ["f32[6,2]", *BLOCK, i64([0, 0])], "E302", None, "6", "4"),
+    row("BatchToSpace-2", "", ["f32[4,2]", *BLOCK, i64([0, 9])], "E302", 2, "9", "axis 1"),
+    row("BatchToSpace-2", "", ["f32[4,2,1]", *BLOCK, i64([0, 0])], "E302", 1, "2 values", "3"),
+    row("BatchToSpace-2", "", ["f32[4]", "i64[1]", "i64[1]", "i64[1]"], "E301", 0, "rank 1"),
+    row("SpaceToBatch-2", "", ["f32[1,5]", *BLOCK, i64([0, 2])], "E302", None, "7", "4"),
+    row("SpaceToBatch-2", "", ["f32[1,5]", *BLOCK, i64([1, 2])], "E305", 3, "batch", "1"),
+    row("SpaceToBatch-2", "", ["f32[1,5]", i64([1, 0]), *BLOCK[1:] * 2], "E305", 1, "0", "axis 1"),
+    row("SpaceToBatch-2", "", ["f32[1,5]", *BLOCK, i64([0, -2])], "E305", 3, "-2", "axis 1"),
+    row("ReverseSequence-1", "", ["f32[2,3]", i64([1, 4])], "E305", 1, "4", "0 to 3"),
+    row("ReverseSequence-1", "", ["f32[2,3]", "i64[3]"], "E302", 1, "3 lengths", "2"),
+    row("ReverseSequence-1", "seq_axis=2", ["f32[2,3]", "i64[2]"], "E304", "seq_axis", "axis 2"),
+    row("Roll-7", "", ["f32[2,3]", i64([1, 2]), i64([0])], "E302", 1, "2 values", "1 axes"),
+    row("Roll-7", "", ["f32[2,3]", i64([1]), i64([2])], "E305", 2, "axis 2", "rank 2"),
+    row("Bucketize-3", "", ["f32[2]", "f32[2,2]"], "E301", 1, "rank 2"),
+    row("SearchSorted-15", "", ["f32[2,4]", "f32[3,4]"], "E302", 1, "[3,4]", "[2,4]"),
+    row("SearchSorted-15", "", ["f32[2,4]", "f32[4]"], "E301", 1, "rank 1", "2"),
+    row("SearchSorted-15", "", ["f32[4]", "i32[4]"], "E303", 1, "f32", "i32"),
+    row("SliceScatter-15", "", ["f32[4]", "f32[3]", *[i64([1])] * 3], "E302", 1, "[3]", "[0]"),
+    row("SliceScatter-15", "", ["f32[4]", "f32[0]", i64([1]), i64([2]), i64([0])], "E305", 4, "0"),
+    row("SliceScatter-15", "", ["f32[4]", "i32[0]", *[i64([1])] * 3], "E303", 1, "f32", "i32"),
+    row("Col2Im-15", "", ["f32[4,5]", i64([3, 3]), i64([2, 2])], "E302", 0, "5 columns", "4"),
+    row("Col2Im-15", "", ["f32[5,4]", i64([3, 3]), i64([2, 2])], "E302", None, "5", "4"),
+    row("Col2Im-15", "", ["f32[4,4]", i64([1, 3]), i64([2, 2])], "E302", 2, "window of 2"),
+    row("Col2Im-15", "", ["f32[4,4]", i64([3]), i64([2, 2])], "E302", 1, "1 values"),
+    row("ExtractImagePatches-3", PATCH, ["f32[1,2,3]"], "E301", 0, "rank 3"),
+    row("EmbeddingBagOffsetsSum-3", "", ["f32[4,2]", "f32[3]", "i64[2]"], "E303", 1, "f32"),
+    row(
+        "EmbeddingBagOffsetsSum-3",
+        "",
+        ["f32[4,2]", "i64[3]", "i64[2]", "i64[]", "f32[2]"],
+        "E302",
+        4,
+        "[2]",
+        "[3]",
+    ),
+    row(
+        "EmbeddingBagPacked-15",
+        "reduction=mean",
+        ["f32[4,2]", "i64[3,1]", "f32[3,1]"],
+        "E300",
+        2,
+        "sum",
+    ),
+    row("EmbeddingBagPackedSum-3", "", ["f32[4,2]", "i64[3]"], "E301", 1, "rank 1"),
+    row("EmbeddingBagPackedSum-3", "", [TABLE, i64([[0, 3]])], "E305", 1, "3", "0 to 2"),
+    row("EmbeddingBagOffsetsSum-3", "", [TABLE, i64([0, 1]), i64([1, 0])], "E305", 2, "[1, 0]"),
+    row("EmbeddingSegmentsSum-3", "", [TABLE, i64([0]), i64([2]), i64(2)], "E305", 2, "2", "2 seg"),
+    row("EmbeddingSegmentsSum-3", "", [TABLE, i64([0, 1]), i64([1, 0]), i64(2)], "E305", 2, "fall"),
+    row("EmbeddingSegmentsSum-3", "", ["f32[4]", "i64[2]", "i64[3]", i64(2)], "E302", 2, "3", "2"),
+    row("SegmentMax-16", "", ["f32[4]", "i64[3]"], "E302", 1, "3", "4 rows"),
+    row("SegmentMax-16", "", ["f32[4]", "i64[4]", i64(-1)], "E305", 2, "-1"),
+    row("SparseFillEmptyRows-16", "", ["f32[1]", *SPARSE, "i32[]"], "E303", 3, "f32", "i32"),
+    row("SparseFillEmptyRows-16", "", ["f32[1]", *SPARSE, "f32[]"], "E305", 2, "row 5", "4"),
+    row("SparseFillEmptyRows-16", "", ["f32[2]", *SPARSE, "f32[]"], "E302", 2, "1", "2 values"),
+    row("ConvertPromoteTypes-14", "", ["i8[2]", "u8[2]"], "E303", 1, "i8", "u8"),
+    row("ConvertPromoteTypes-14", "", ["f32[2]", "string[2]"], "E303", 1, "string"),
+    row("BitwiseLeftShift-15", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean"),
+    row("StringTensorUnpack-15", "", ["f32[2]"], "E303", 0, "f32"),
+    row("StringTensorPack-15", "", ["i32[2]", "i32[3]", "u8[?]"], "E302", 1, "[2]", "[3]"),
+    row("StringTensorPack-15", "", [i32([0]), i32([3]), u8([97, 98])], "E305", 1, "3", "2 bytes"),
+]
+
+
+@pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
+def test_refusal(r: Row) -> None:
+    check_refusal(r)
