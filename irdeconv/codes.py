@@ -270,6 +270,10 @@ CODES: dict[str, Code] = {
         "a tensor name stands for two tensors",
         "give each tensor names of its own: programs ask for tensors by name",
     ),
+    "W207": Code(
+        "a declared shape that does not hold of the inputs",
+        "give the operation a definition (--extension), or keep the shapes that the file declares",
+    ),
     # W3xx: semantics
     "W300": Code(
         "the document and the runtime compute different numbers",

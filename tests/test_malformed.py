@@ -34,7 +34,7 @@ EDITS = [
     ('type="ReLU"', 'type="Relux"', [("E206", 'type="Relux"')]),
     ('type="ReLU"', 'type="relu"', [("W103", 'type="relu"')]),
     ('"ReLU" version="opset1"', '"Gelu" version="opset1"', [("E207", 'version="opset1">\n<input')]),
-    ('"ReLU" version="opset1"', '"ReLU" version="opset18"', [("E214", 'version="opset18"')]),
+    ('"ReLU" version="opset1"', '"ReLU" version="opset18"', [("W204", '<layer id="1"')]),
     ('"ReLU" version="opset1"', '"ReLU" version="opset01"', [("E214", 'version="opset01"')]),
     ('type="ReLU"', 'type="ReLU" type="Abs"', [("E101", 'type="Abs"')]),
     ('name="r"', 'name="r" colour="red"', [("W100", "colour")]),

@@ -75,7 +75,7 @@ LEVELS = (
     ("models", "whatever is given becomes a graph"),
     ("proving", "two models become the sides of a proof"),
     ("reducing", "what a failing model can do without"),
-    ("public", "the public functions by what they are for"),
+    ("public extension", "the public functions by what they are for; operations of others"),
     ("irdeconv", "the public names"),
     ("cli __main__", "verbs, exit codes"),
 )

@@ -1,6 +1,8 @@
 """Infer element types and shapes of all layers and compare them with what the file declares.
 
-"refined" is narrower than declared, "wider" admits more: what is declared is not confirmed.
+"refined" is narrower than declared, "wider" admits more: what is declared is not confirmed. Of an
+operation that irdeconv does not know, the shapes are those "declared", or "unknown" where these do
+not hold of its inputs.
 Exit code 0 also where they differ: OpenVINO ignores declared shapes. `-o` writes the inferred ones.
 """
 
@@ -14,11 +16,11 @@ from irdeconv.cli.options import OptionParser, add_format, add_model, add_output
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
-    from irdeconv.graph import Graph
+    from irdeconv.graph import Graph, Node
     from irdeconv.spec import Spec
 
 
-STATES = ("same", "refined", "wider", "new", "declared", "differs")
+STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
 
 
 def configure(parser: OptionParser) -> None:
@@ -33,14 +35,16 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Infer and report."""
     import irdeconv as ird
+    from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import ends, inferred, protect, read
     from irdeconv.errors import misused
+    from irdeconv.passes.declared import stale
 
     if args.no_weights and args.output:
         raise misused("-o needs the weights: they are part of the IR", "leave --no-weights out")
     protect(args.output, (args.file, args.weights), force=args.force, model=True)
     graph = inferred(read(args), args.shape)
-    rows = report(graph)
+    rows, warnings = report(graph), stale(graph)
     if args.output:
         ird.write(graph, args.output)
         console.log(f"wrote {args.output}")
@@ -48,9 +52,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
         differing = sum(r["status"] == "differs" for r in rows)
         content = {"file": args.file, "no_weights": args.no_weights, **ends(graph)}
         content |= {"differs": differing, "tensors": rows}
+        content |= {"diagnostics": [d.to_dict() for d in warnings]}
         console.json("infer", content)
     else:
         _text(graph, rows, console, everything=args.all)
+        print_diagnostics(console, warnings)
         if args.no_weights:
             console.text("structure alone: what depends on values of constants is open")
     return 0
@@ -75,10 +81,15 @@ def report(graph: Graph) -> list[dict[str, Any]]:
                     "port": port,
                     "declared": None if declared is None else str(declared.without_value()),
                     "inferred": str(spec.without_value()),
-                    "status": "declared" if unknown else _status(declared, spec),
+                    "status": _unknown(node, port) if unknown else _status(declared, spec),
                 }
             )
     return rows
+
+
+def _unknown(node: Node, port: int) -> str:
+    """Return how an output relates to its declaration where nothing else tells its spec."""
+    return "declared" if node.spec(port) == node.declared[port] else "unknown"
 
 
 def _status(declared: Spec | None, spec: Spec) -> str:

@@ -34,7 +34,7 @@ VERBS = {
     "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
     "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
     "reduce": "shrink a model that fails to the few layers and sizes that the failure takes",
-    "convert": "convert an ONNX model or a oneDNN Graph dump into an IR",
+    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR of before 2020 into an IR",
     "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",
     "suite": "conformance vectors for hardware and compilers: make them, judge results",
@@ -43,6 +43,9 @@ VERBS = {
     "completion": "print a script that lets bash, zsh or fish complete verbs, options and files",
     "doctor": "show versions and what this installation can do",
 }
+
+
+WITHOUT_MODELS = ("demo", "completion", "doctor")  # of the user's
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,6 +106,15 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
         default="auto",
         help="colours: on a terminal, NO_COLOR and FORCE_COLOR being minded (auto), or as said",
     )
+    if verb not in WITHOUT_MODELS:
+        parser.add_argument(
+            "--extension",
+            metavar="FILE.py",
+            action="append",
+            default=[],
+            help="a module that defines operations (docs/extensions.md): it is executed, and files "
+            "with these operations are read, run, compared and written",
+        )
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
 
@@ -120,6 +132,8 @@ def _run_verb(verb: str, args: list[str]) -> int:
         options = _parser(verb).parse(args[1:])
         console = Console(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
+        for path in getattr(options, "extension", ()):
+            import_module("irdeconv.extension").load(path)
         with drawn(console):
             return int(_module(verb).run(options, console))
     except SystemExit as e:  # --help

@@ -23,7 +23,8 @@ from irdeconv.importers.onnx_node import (
     ValueSequence,
 )
 from irdeconv.importers.onnx_tensors import onnx_module, to_array, type_proto
-from irdeconv.importers.reader import ModelReader
+from irdeconv.importers.reader import ModelReader, operation
+from irdeconv.op import Op, lookup
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.passes.builder import constant
 
@@ -129,6 +130,10 @@ class NodeReader(ModelReader):
             return lambda: self._by_rule(names, node, view), ""
         if coverage is not None:
             problem = f"version {version} of the operation is not covered"
+        own = lookup(node.op_type, domain) if coverage is None and domain else None
+        if own is not None:
+            view = self._view(names, node, version, found)
+            return lambda: self._by_class(names, view, own), ""
         if schema is None or not is_defined(schema):
             return None, problem
         return lambda: self._by_definition(names, node, schema, found), ""
@@ -161,6 +166,11 @@ class NodeReader(ModelReader):
         for text in view.remarks:
             message = f"{self._title(names, node)}: {text}"
             self.out.add("W303", message, location=self.location, layer=names.owner or view.name)
+        self.keep(names, view.name, view.outputs, results)
+
+    def _by_class(self, names: Names, view: OnnxNode, cls: type[Op]) -> None:
+        """Add the operation of an extension whose version is the node's domain."""
+        results = names.builder.outputs(operation(cls, view.attributes), *view.given)
         self.keep(names, view.name, view.outputs, results)
 
     def keep(

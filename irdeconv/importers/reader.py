@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
 from irdeconv.importers.imported import MISFITS, Imported, Report
+from irdeconv.op import Op, parse_attributes
 from irdeconv.source import Location
 from irdeconv.spec import Shape
 
@@ -51,6 +52,27 @@ class SourceNode:
         left = sorted(set(self.attributes) - self.asked)
         if left:
             raise Refusal(f"the attribute {', '.join(left)} is not covered")
+
+
+def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
+    """Return an operation by its attributes as XML spells them, lists and numbers being plain.
+
+    Refuses attributes that it does not have, lacks or cannot read.
+    """
+    values, problems = parse_attributes(cls, {k: _spelled(v) for k, v in attributes.items()})
+    for problem in problems:
+        if problem.severity == "error" or problem.code == "W100":
+            raise Refusal(problem.message)
+    made: Op = cls(**values)
+    return made
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return ",".join(map(_spelled, value))
+    return str(value)
 
 
 @dataclass

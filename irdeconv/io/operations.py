@@ -132,7 +132,11 @@ class OperationReader:
         )
 
     def _check_known(self, layer: XmlLayer, live: bool) -> None:
-        """Report a type or version that OpenVINO does not know; count those known only to it."""
+        """Report a type or version that OpenVINO does not know; count those that others may know.
+
+        Operations of opset1 and so on are OpenVINO's, or nobody's. An operation set of another name
+        is that of an extension, one of a higher number that of a newer OpenVINO.
+        """
         kind, version = layer.type or "", layer.version or ""
         number = _OPSET.fullmatch(version)
         have = opsets(kind)
@@ -143,6 +147,8 @@ class OperationReader:
             self._add(layer, "W201", message, hint="OpenVINO never looks at it")
         elif _dialects(kind):
             self._spellings(layer, f'the version "{version}" is unknown')
+        elif _is_custom(kind, version):
+            self._context.unknown.setdefault((kind, version), []).append(layer)
         elif have:
             self._wrong_opset(layer, have, number)
         else:
@@ -206,6 +212,20 @@ def _left_out(kind: str, version: str) -> bool:
     """Whether OpenVINO lacks the operation in just this opset, as ShuffleChannels in opset2."""
     number, have = _OPSET.fullmatch(version), opsets(kind)
     return bool(have) and number is not None and int(number[1]) not in have
+
+
+@lru_cache(maxsize=4096)
+def _is_custom(kind: str, version: str) -> bool:
+    """Whether a version names the operation set of an extension, or of a newer OpenVINO.
+
+    Nobody could tell what a deconvolution of such a set computes.
+    """
+    if any(c.deconvolution for c in TYPES.get(kind, ())):
+        return False
+    number = _OPSET.fullmatch(version)
+    if number is not None:
+        return int(number[1]) > LAST
+    return did_you_mean(version, [f"opset{n}" for n in range(1, LAST + 1)]) is None
 
 
 def _sections(layer: XmlLayer) -> tuple[Section, ...]:

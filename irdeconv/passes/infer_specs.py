@@ -13,6 +13,7 @@ from irdeconv.op import infer_op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.body_inference import BodyError, infer_bodies
+from irdeconv.passes.declared import Declarations, is_stale, warning
 from irdeconv.spec import Shape, Spec, compatible, format_shape
 
 TENSOR_BYTES = 1 << 40  # a larger tensor is surely a mistake in the file
@@ -31,13 +32,14 @@ def infer_specs(
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
     keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
     compares the declared with the inferred specs. Unknown operations have the specs that the file
-    declares, or if they are not to be believed none. Operations with bodies get inferred ones.
+    declares, as far as these hold of its inputs (passes/declared.py), or if they are not to be
+    believed none. Operations with bodies get inferred ones.
     """
-    problems = Collector()
+    problems, declarations = Collector(), Declarations(believe)
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         try:
-            specs = _infer(node, inputs, believe)
+            specs = _infer(graph, node, inputs, declarations)
         except BodyError as e:
             problems.diagnostics += e.diagnostics
             node.specs = _declared(node)
@@ -50,23 +52,34 @@ def infer_specs(
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = specs if given is None or node.id not in given else (given[node.id],)
+        declarations.enter(graph, node, node.specs)
         _check_size(problems, node, inputs)
         if remarks:
-            for problem in node.op.remarks(*inputs):
-                report(problems, graph, node, problem)
-            _compare(problems, graph, node)
-            problems.diagnostics += _remarks(node, believe)
+            _remark(problems, graph, node, believe)
     return problems.diagnostics
 
 
-def _infer(node: Node, inputs: tuple[Spec, ...], believe: bool) -> tuple[Spec, ...]:
+def _infer(
+    graph: Graph, node: Node, inputs: tuple[Spec, ...], declarations: Declarations
+) -> tuple[Spec, ...]:
     """Return the specs of a node's outputs; its bodies get theirs."""
     if isinstance(node.op, BodyOp):
-        node.op, specs = infer_bodies(node.op, inputs, partial(_walk, believe=believe))
+        walk = partial(_walk, believe=declarations.believe)
+        node.op, specs = infer_bodies(node.op, inputs, walk)
         return specs
-    specs = infer_op(node.op, inputs)
-    unknown = isinstance(node.op, Opaque) and not believe
-    return (Spec(None, None),) * len(specs) if unknown else specs
+    if isinstance(node.op, Opaque):
+        return declarations.of(graph, node, node.op)
+    return infer_op(node.op, inputs)
+
+
+def _remark(problems: Collector, graph: Graph, node: Node, believe: bool) -> None:
+    """Add the warnings about an inferred node."""
+    for problem in node.op.remarks(*graph.input_specs(node.id)):
+        report(problems, graph, node, problem)
+    _compare(problems, graph, node)
+    if believe and is_stale(node):
+        problems.diagnostics.append(warning(graph, node))
+    problems.diagnostics += _remarks(node, believe)
 
 
 def _declared(node: Node) -> tuple[Spec, ...]:

@@ -16,6 +16,7 @@ from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
+from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, inferred, report
@@ -272,7 +273,9 @@ def _warn_of_declared(state: _State) -> None:
                 todo.append(value.node)
     for node in map(graph.node, sorted(seen)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
-        if any(isinstance(n.op, Opaque) for n in (node, *inner)):
+        if is_stale(node):
+            state.problems.diagnostics.append(warning(graph, node))
+        elif any(isinstance(n.op, Opaque) for n in (node, *inner)):
             state.problems.add(
                 "W204",
                 f'{node.type} "{node.name}": irdeconv does not know the operation; shapes behind '

@@ -14,9 +14,9 @@ from irdeconv.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.legacy.grammar import Blob
-from irdeconv.importers.reader import SourceNode
+from irdeconv.importers.reader import SourceNode, operation
 from irdeconv.io.weights import NoWeights
-from irdeconv.op import Op, lookup, parse_attributes
+from irdeconv.op import Op, lookup
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.spec import Spec, is_static
@@ -234,24 +234,11 @@ def computed(dtype: ElementType | None) -> ElementType | None:
 
 
 def standard(kind: str, version: str, **attributes: Any) -> Op:
-    """Return a standard operation by its attributes as the XML spells them (`_` for `-`)."""
+    """Return a standard operation by its attributes as the XML spells them."""
     cls = lookup(kind, version)
     if cls is None:
         raise Refusal(f"{kind} of {version} is not covered")
-    texts = {k: _spelled(v) for k, v in attributes.items()}
-    values, problems = parse_attributes(cls, texts)
-    for problem in problems:
-        if problem.severity == "error":
-            raise Refusal(problem.message)
-    return cls(**values)
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple | list):
-        return ",".join(map(_spelled, value))
-    return str(value)
+    return operation(cls, attributes)
 
 
 def integers(b: ImportBuilder, value: Value) -> Value:
