@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
+from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.jit import retried, wanted
@@ -169,8 +170,10 @@ class Plan:
             if not isinstance(node.op, Parameter):
                 return self.stepwise()  # an input of unknown version: its type may be open
             graph.replace_op(node.id, Parameter(shape, node.op.element_type))
-        if any(d.severity == "error" for d in infer_specs(graph)):
-            return self.stepwise()  # which fails at the layer that these shapes do not fit
+        # Evaluators rely on what inference has checked: some would compute something else.
+        unfit = [d for d in infer_specs(graph) if d.severity == "error"]
+        if unfit:
+            raise ExecutionError(unfit)
         return self._build(graph, fuse=True)
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
