@@ -62,3 +62,13 @@ def check_refusal(r: Row) -> None:
     assert (found.attribute if isinstance(r.where, str) else found.port) == r.where
     for part in r.says:
         assert part in found.message
+
+
+def check_attribute(op: str, given: dict[str, str], name: str | None) -> None:
+    """Check an operation's attributes, of which one (None: several together) is wrong."""
+    kind, _, number = op.rpartition("-")
+    cls = lookup(kind, f"opset{number}")
+    assert cls is not None
+    values, _ = parse_attributes(cls, given)
+    (found,) = cls(**values).check()
+    assert (found.code, found.attribute) == ("E210", name)

@@ -89,7 +89,9 @@ class _DetectionOutput(Op):
             want_type(spec, "real", port, _NAMES[port])
             rank = 3 if port == 2 else 2
             want_rank(spec.shape, rank, rank, port, _NAMES[port])
-        dtype = one_type(*given, names=_NAMES)
+        alike = [(port, s) for port, s in enumerate(given) if port != 2]
+        names = [_NAMES[port] for port, _ in alike]
+        dtype = one_type(*(s for _, s in alike), names=names, ports=[port for port, _ in alike])
         shapes = [s.shape or (DYNAMIC,) * 3 for s in given]
         return Spec(dtype, (1, 1, self._count(shapes), detections.DETECTION))
 
