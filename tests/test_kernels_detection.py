@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.errors import OpError
 from irdeconv.kernels.detection import matrix, ordering, pyramid, rotated
+from irdeconv.ops.detection import detectron
 
 Point = tuple[float, float]
 
@@ -167,7 +169,7 @@ def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: i
         xs = [x1 + (j + (k + 0.5) / across) * width for k in range(across)]
         want[c, i, j] = np.mean([[read(features[c], y, x) for x in xs] for y in ys])
     corners = np.array(region, np.float32).reshape(2, 2)
-    got = pyramid.pooled(features, corners, bins, sampling)
+    got = pyramid.pooled(features.transpose(1, 2, 0), corners, bins, sampling)
     np.testing.assert_allclose(got, want, atol=1e-5)
 
 
@@ -177,3 +179,14 @@ def test_levels_by_size() -> None:
     # Up to 112 level 0 (and below it), up to 224 level 1, and so on; the sides are 112 * 2^n.
     want = [0, 0, 1, 1, 2, 2, 3, 3, 3, 4]
     assert list(pyramid.levels(regions, 4)) == want
+
+
+def test_sizes_that_only_running_shows_are_refused() -> None:
+    grid = detectron.ExperimentalDetectronPriorGridGenerator(h=3)
+    shapes = (2, 4), (1, 9, 2, 5), (1, 3, 8, 6)
+    with pytest.raises(OpError, match="h is 3, feature_map has 2") as caught:
+        grid.evaluate(*(np.zeros(s, np.float32) for s in shapes))
+    assert caught.value.problem.code == "E304"
+    best = detectron.ExperimentalDetectronTopKROIs(max_rois=2)
+    with pytest.raises(OpError, match="axis 1 of input_rois has size 6; 4 is needed"):
+        best.evaluate(np.zeros((6, 6), np.float32), np.zeros(6, np.float32))

@@ -201,3 +201,8 @@ def axis_sizes(
                 raise OpError(text, code="E302", port=port)
             found[letter] = both
     return found
+
+
+def want_shapes(op: Op, *arrays: Array | None) -> None:
+    """Hold arrays against the shape rule: sizes that inference left open; what that raises."""
+    op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))

@@ -28,10 +28,9 @@ def select(
     ready = boxes[order]
     if 0 <= eta < 1:
         return order[_sinking(ready, scores[order], least, iou, eta, unit)]
+    limit = np.float32(iou)
     kept = suppression.greedy(
-        np.ones(len(order), bool),
-        len(order),
-        lambda i: suppression.overlap(ready[i], ready[i + 1 :], unit) >= np.float32(iou),
+        ready, len(order), lambda box, others: suppression.overlap(box, others, unit) >= limit
     )
     return order[kept]
 
@@ -43,7 +42,7 @@ def _sinking(
     for i, score in enumerate(scores):
         # As in the runtime, a score of exactly the threshold meets only the box that was kept last.
         met = kept if score > np.float32(least) else kept[-1:]
-        if np.any(suppression.overlap(boxes[i], boxes[met], unit) >= limit):
+        if np.any(suppression.overlap(boxes[i], boxes[met].T, unit) >= limit):
             continue
         kept.append(i)
         if limit > SINKS:

@@ -33,11 +33,10 @@ def best(
     box goes whose overlap with a better one exceeds `iou`.
     """
     order = ordering.first(-scores, min(counts[0], len(scores)))
-    ready = boxes[order]
-
-    def goes(i: int) -> Array:
-        others = ready[i + 1 :]
-        shares = suppression.overlap(ready[i], others, unit)
-        return (shares > iou) & ~suppression.apart(ready[i], others)
-
-    return order[suppression.greedy(alive[order], counts[1], goes)]
+    order = order[alive[order]]
+    kept = suppression.greedy(
+        boxes[order],
+        counts[1],
+        lambda box, others: suppression.touching(box, others, unit) > np.float32(iou),
+    )
+    return order[kept]

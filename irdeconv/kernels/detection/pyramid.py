@@ -20,18 +20,20 @@ def levels(regions: Array, count: int) -> Array:
 
 
 def pooled(features: Array, region: Array, bins: int, sampling: int) -> Array:
-    """Return the means (C, bins, bins) of features (C, H, W) over a region's bins.
+    """Return the means (C, bins, bins) of features (H, W, C) over a region's bins.
 
     `region` is [[x1, y1], [x2, y2]] in elements of the features; it is at least one element large.
     A bin has `sampling` samples along each axis; 0: one for each element that it covers, at least.
     Samples more than one element outside are 0, others outside the border's.
     """
-    (x, rows_x), (y, rows_y) = (
-        _axis(float(region[0, i]), float(region[1, i]), features.shape[2 - i], bins, sampling)
+    (x, columns), (y, rows) = (
+        _axis(float(region[0, i]), float(region[1, i]), features.shape[1 - i], bins, sampling)
         for i in (0, 1)
     )
+    part = features[rows, columns]
     with np.errstate(all="ignore"):  # features may be infinite
-        return np.asarray(np.matmul(np.matmul(y, features[:, rows_y, rows_x]), x.T))
+        lines = np.matmul(y, part.reshape(len(part), -1)).reshape(bins, *part.shape[1:])
+        return np.asarray(np.matmul(x, lines).transpose(2, 0, 1))
 
 
 def _axis(

@@ -21,37 +21,41 @@ def corners(boxes: Array, *, center: bool) -> Array:
 
 
 def overlap(box: Array, others: Array, unit: float = 0.0) -> Array:
-    """Return the intersection over the union with each of the others; 0 for an empty box.
+    """Return the intersection over the union of a box (4,) with each of others (4, n).
 
-    `unit` is added to every side: 1 where corners are pixels that belong to the box.
+    It is 0 for an empty box. `unit` is added to every side: 1 where corners are pixels that belong
+    to the box.
     """
     with np.errstate(all="ignore"):  # sides may be infinite
-        sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]) + unit
-        common = np.prod(np.maximum(sides, 0), 1)
-        own = np.prod(box[2:] - box[:2] + unit)
-        areas = np.prod(others[:, 2:] - others[:, :2] + unit, 1)
-        valid = (areas > 0) & (own > 0)
-        return np.where(valid, common / np.where(valid, own + areas - common, 1), 0)
+        down = np.minimum(box[2], others[2]) - np.maximum(box[0], others[0]) + unit
+        across = np.minimum(box[3], others[3]) - np.maximum(box[1], others[1]) + unit
+        common = np.maximum(down, 0) * np.maximum(across, 0)
+        own = (box[2] - box[0] + unit) * (box[3] - box[1] + unit)
+        areas = (others[2] - others[0] + unit) * (others[3] - others[1] + unit)
+        return np.where((areas > 0) & (own > 0), common / (own + areas - common), 0)
 
 
-def apart(box: Array, others: Array) -> Array:
-    """Return which of the others do not even touch a box."""
-    return np.asarray(np.any((others[:, :2] > box[2:]) | (others[:, 2:] < box[:2]), 1))
+def touching(box: Array, others: Array, unit: float) -> Array:
+    """Return `overlap`, but 0 for boxes with a gap between them that `unit` would fill."""
+    apart = (others[0] > box[2]) | (others[2] < box[0])
+    apart |= (others[1] > box[3]) | (others[3] < box[1])
+    return np.where(apart, 0, overlap(box, others, unit))
 
 
-def greedy(alive: Array, limit: int, goes: Callable[[int], Array]) -> list[int]:
-    """Return the places that are kept of boxes that stand in the order of their scores.
+def greedy(boxes: Array, limit: int, goes: Callable[[Array, Array], Array]) -> list[int]:
+    """Return the places that are kept of boxes (n, numbers) in the order of their scores.
 
-    `alive` says which take part; `goes(i)` which of those behind place i go where i is kept.
+    `goes(box, others)` says which of others (numbers, m), none of which is better, go where the box
+    is kept.
     """
-    alive = alive.copy()
+    rest, places = np.ascontiguousarray(boxes.T), np.arange(len(boxes))
     kept: list[int] = []
-    for i in range(len(alive)):
-        if len(kept) >= limit:
-            break
-        if alive[i]:
-            kept.append(i)
-            alive[i + 1 :] &= ~goes(i)
+    while len(places) and len(kept) < limit:
+        kept.append(int(places[0]))
+        gone = goes(rest[:, 0], rest[:, 1:])
+        rest, places = rest[:, 1:], places[1:]
+        if gone.any():
+            rest, places = rest[:, ~gone], places[~gone]
     return kept
 
 
@@ -66,10 +70,7 @@ def select(
     if sigma > 0:
         return _soft(boxes, scores, limit, least, sigma)
     order = ranked(scores, scores > least)
-    ready = boxes[order]
-    kept = greedy(
-        np.ones(len(order), bool), limit, lambda i: overlap(ready[i], ready[i + 1 :]) >= iou
-    )
+    kept = greedy(boxes[order], limit, lambda box, others: overlap(box, others) >= iou)
     return [(float(scores[i]), int(i)) for i in order[kept]]
 
 
@@ -87,7 +88,7 @@ def _soft(
     kept: list[tuple[float, int]] = []
     while queue and len(kept) < limit:
         negative, i, seen = heapq.heappop(queue)
-        shares = overlap(boxes[i], boxes[[k for _, k in kept[seen:]]])
+        shares = overlap(boxes[i], boxes[[k for _, k in kept[seen:]]].T)
         score = -negative * math.exp(-0.5 * float(np.sum(shares * shares)) / sigma)
         if score == -negative:
             kept.append((score, i))

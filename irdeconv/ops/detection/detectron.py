@@ -11,7 +11,7 @@ from irdeconv.dtypes import i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import ordering, proposals, pyramid, suppression
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_sizes, positive_number
+from irdeconv.ops.checks import axis_sizes, positive_number, want_shapes
 from irdeconv.ops.detection.inputs import one_real
 from irdeconv.spec import Array, Spec, merge
 from irdeconv.traits import JUMPS, roundings
@@ -56,6 +56,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
         return Spec(priors.dtype, (*grid, 4))
 
     def evaluate(self, priors: Array, feature_map: Array, im_data: Array) -> Array:
+        want_shapes(self, priors, feature_map, im_data)
         (height, width), image = feature_map.shape[2:], im_data.shape[2:]
         step_y = np.float32(self.stride_y or image[0] / np.float32(max(height, 1)))
         step_x = np.float32(self.stride_x or image[1] / np.float32(max(width, 1)))
@@ -90,6 +91,7 @@ class ExperimentalDetectronTopKROIs(Op):
         return Spec(input_rois.dtype, (self.max_rois, 4))
 
     def evaluate(self, input_rois: Array, input_probs: Array) -> Array:
+        want_shapes(self, input_rois, input_probs)
         order = ordering.ascending(-input_probs.astype(np.float32))
         out = np.zeros((self.max_rois, 4), input_rois.dtype)
         out[: len(order)] = input_rois[order[: self.max_rois]]
@@ -134,14 +136,15 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         return Spec(input_rois.dtype, features), Spec(input_rois.dtype, (at["R"], 4))
 
     def evaluate(self, input_rois: Array, *levels: Array) -> tuple[Array, Array]:
+        want_shapes(self, input_rois, *levels)
         regions = input_rois.astype(np.float32)
         size, channels = self.output_size, levels[0].shape[1]
         out = np.zeros((len(regions), channels, size, size), np.float32)
+        maps = [np.ascontiguousarray(x[0].transpose(1, 2, 0), np.float32) for x in levels]
         for n, level in enumerate(pyramid.levels(regions, len(levels))):
             if level < len(levels) and levels[level].size:
                 region = self._within(regions[n], n, self.pyramid_scales[level])
-                features = levels[level][0].astype(np.float32)
-                out[n] = pyramid.pooled(features, region, size, self.sampling_ratio)
+                out[n] = pyramid.pooled(maps[level], region, size, self.sampling_ratio)
         return out.astype(input_rois.dtype), input_rois
 
     def _within(self, region: Array, n: int, stride: int) -> Array:
@@ -180,7 +183,10 @@ class ExperimentalDetectronDetectionOutput(Op):
 
     def check(self) -> Iterator[Problem]:
         yield from positive_number(self, "num_classes")
-        yield from positive_number(self, "max_detections_per_image")
+        if self.max_detections_per_image < 0:
+            text = f"max_detections_per_image is {self.max_detections_per_image}"
+            attribute = "max_detections_per_image"
+            yield Problem("E210", f"{text}; it must not be negative", attribute=attribute)
         if self.post_nms_count < -1:
             text = f"post_nms_count is {self.post_nms_count}; it must be -1, which is all, or more"
             yield Problem("E210", text, attribute="post_nms_count")
@@ -202,6 +208,7 @@ class ExperimentalDetectronDetectionOutput(Op):
     def evaluate(
         self, input_rois: Array, input_deltas: Array, input_scores: Array, input_im_info: Array
     ) -> tuple[Array, ...]:
+        want_shapes(self, input_rois, input_deltas, input_scores, input_im_info)
         boxes, scores = self._corrected(
             *(a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
         )
@@ -233,12 +240,11 @@ class ExperimentalDetectronDetectionOutput(Op):
     def _of_class(self, boxes: Array, scores: Array) -> Array:
         """Return the places of the boxes of a class that are kept, the best first."""
         order = suppression.ranked(scores, scores > np.float32(self.score_threshold))
-        ready, limit = boxes[order], np.float32(self.nms_threshold)
-
-        def goes(i: int) -> Array:
-            others = ready[i + 1 :]
-            shares = suppression.overlap(ready[i], others, 1.0)
-            return (shares > limit) & ~suppression.apart(ready[i], others)
-
         count = len(order) if self.post_nms_count < 0 else self.post_nms_count
-        return order[suppression.greedy(np.ones(len(order), bool), count, goes)]
+        limit = np.float32(self.nms_threshold)
+        kept = suppression.greedy(
+            boxes[order],
+            count,
+            lambda box, others: suppression.touching(box, others, 1.0) > limit,
+        )
+        return order[kept]

@@ -12,7 +12,7 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import matrix, multiclass, ordering
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import index_type, want_rank, want_type
+from irdeconv.ops.checks import index_type, want_rank, want_shapes, want_type
 from irdeconv.ops.detection.inputs import (
     known_count,
     least_of,
@@ -125,7 +125,7 @@ class _ByClass(Op):
         found = self.ordered(_joined(images))
         kind = self.output_type.container
         columns = (found.kind[:, None], found.score[:, None], boxes[found.place])
-        rows = np.concatenate(columns, 1).astype(boxes.dtype)
+        rows = np.concatenate([c.astype(np.float32) for c in columns], 1).astype(boxes.dtype)
         counts = np.array([len(f.place) for f in images], kind)
         return rows, found.place[:, None].astype(kind), counts
 
@@ -182,6 +182,7 @@ class MatrixNms(_ByClass):
         return which[kept], lowered[kept]
 
     def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores)
         return self.shared(boxes, scores)
 
 
@@ -229,6 +230,7 @@ class MulticlassNms8(_Multiclass):
         return self.inferred(boxes, scores)
 
     def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores)
         return self.shared(boxes, scores)
 
 
@@ -268,6 +270,7 @@ class MulticlassNms(_Multiclass):
     def evaluate(
         self, boxes: Array, scores: Array, roisnum: Array | None = None
     ) -> tuple[Array, Array, Array]:
+        want_shapes(self, boxes, scores, roisnum)
         if roisnum is None:
             return self.shared(boxes, scores)
         classes, number = scores.shape

@@ -10,7 +10,7 @@ from irdeconv.dtypes import ElementType, i64
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import proposals
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_sizes, index_type, positive_number, real_types
+from irdeconv.ops.checks import axis_sizes, index_type, positive_number, real_types, want_shapes
 from irdeconv.ops.detection.inputs import known_count, least_of, most, one_real
 from irdeconv.spec import Array, Dim, Spec, merge
 
@@ -24,8 +24,10 @@ class _Proposals(Op):
     post_nms_count: int
 
     def check(self) -> Iterator[Problem]:
-        yield from positive_number(self, "pre_nms_count")
         yield from positive_number(self, "post_nms_count")
+        if self.pre_nms_count < 0:
+            text = f"pre_nms_count is {self.pre_nms_count}; it must not be negative"
+            yield Problem("E210", text, attribute="pre_nms_count")
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -36,7 +38,8 @@ class _Proposals(Op):
         """Return corrected anchors (*, 4), within an image [height, width, ...]; all in f32."""
         count = len(anchors)
         # deltas (A * 4, H, W) belong to anchors that stand by H, W, A
-        by_box = deltas.reshape(-1, 4, *deltas.shape[1:]).transpose(2, 3, 0, 1).reshape(count, 4)
+        grid = deltas.reshape(len(deltas) // 4, 4, *deltas.shape[1:])
+        by_box = grid.transpose(2, 3, 0, 1).reshape(count, 4)
         found = proposals.corrected(anchors, by_box, unit, proposals.LARGEST)
         edge = image[[1, 0, 1, 0]] - np.float32(unit)
         return np.maximum(np.minimum(found, edge), np.float32(0))
@@ -97,6 +100,7 @@ class GenerateProposals(_Proposals):
     def evaluate(
         self, im_info: Array, anchors: Array, deltas: Array, scores: Array
     ) -> tuple[Array, ...]:
+        want_shapes(self, im_info, anchors, deltas, scores)
         unit = 0.0 if self.normalized else 1.0
         info, fixed = im_info.astype(np.float32), anchors.astype(np.float32).reshape(-1, 4)
         found = []
@@ -106,8 +110,7 @@ class GenerateProposals(_Proposals):
             # The scale of x stands last, that of y third: they are one where there are three.
             smallest = np.float32(self.min_size) * image[[-1, 2]]
             alive = np.all(boxes[:, 2:] - boxes[:, :2] + np.float32(unit) >= smallest, 1)
-            limit = float(np.float32(self.nms_threshold))
-            kept = proposals.best(boxes, ranks, alive, self.counts, limit, unit)
+            kept = proposals.best(boxes, ranks, alive, self.counts, self.nms_threshold, unit)
             found.append((boxes[kept], ranks[kept]))
         rows = np.concatenate([np.zeros((0, 4), np.float32), *(b for b, _ in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(s for _, s in found)])
@@ -149,13 +152,14 @@ class ExperimentalDetectronGenerateProposalsSingleImage(_Proposals):
     def evaluate(
         self, im_info: Array, anchors: Array, deltas: Array, scores: Array
     ) -> tuple[Array, ...]:
+        want_shapes(self, im_info, anchors, deltas, scores)
         image, fixed = im_info.astype(np.float32), anchors.astype(np.float32)
         boxes = self.boxes(image, fixed, deltas.astype(np.float32), 1.0)
         ranks = scores.astype(np.float32).transpose(1, 2, 0).reshape(-1)
         large = np.all(boxes[:, 2:] - boxes[:, :2] + 1 >= np.float32(self.min_size), 1)
         ranks = np.where(large, ranks, np.float32(0))
-        limit, alive = float(np.float32(self.nms_threshold)), np.ones(len(boxes), bool)
-        kept = proposals.best(boxes, ranks, alive, self.counts, limit, 0.0)
+        alive = np.ones(len(boxes), bool)
+        kept = proposals.best(boxes, ranks, alive, self.counts, self.nms_threshold, 0.0)
         rows = np.zeros((self.post_nms_count, 4), scores.dtype)
         values = np.zeros(self.post_nms_count, scores.dtype)
         rows[: len(kept)], values[: len(kept)] = boxes[kept], ranks[kept]

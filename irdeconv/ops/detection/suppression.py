@@ -11,7 +11,7 @@ from irdeconv.dtypes import ElementType, f32, i64
 from irdeconv.errors import Problem
 from irdeconv.kernels.detection import rotated, suppression
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import index_type, real_types, single, want_rank, want_type
+from irdeconv.ops.checks import index_type, real_types, single, want_rank, want_shapes, want_type
 from irdeconv.ops.detection.inputs import known_count, least_of, matched, most
 from irdeconv.spec import Array, Dim, Spec
 
@@ -90,6 +90,7 @@ class _ThreeOutputs(_Suppression):
         max_output_boxes_per_class: Array | None = None,
         *thresholds: Array,
     ) -> tuple[Array, ...]:
+        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
         rows = self.rows(boxes, scores, max_output_boxes_per_class, thresholds)
         found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
         count = np.array([len(rows)], self.output_type.container)
@@ -136,6 +137,7 @@ class _PlacesOnly(_Suppression):
         max_output_boxes_per_class: Array | None = None,
         *thresholds: Array,
     ) -> Any:
+        want_shapes(self, boxes, scores, max_output_boxes_per_class, *thresholds)
         return self.places(self.rows(boxes, scores, max_output_boxes_per_class, thresholds))
 
 
@@ -233,8 +235,6 @@ class NMSRotated(_ThreeOutputs):
         turned = np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
         ready = boxes[order] * turned
         kept = suppression.greedy(
-            np.ones(len(order), bool),
-            limit,
-            lambda i: rotated.overlap(ready[i], ready[i + 1 :]) > iou,
+            ready, limit, lambda box, others: rotated.overlap(box, others.T) > iou
         )
         return [(float(scores[i]), int(i)) for i in order[kept]]

@@ -6,7 +6,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import axis_sizes, one_type, want_type
+from irdeconv.ops.checks import axis_sizes, one_type, want_shapes, want_type
 from irdeconv.spec import Array, Spec
 from irdeconv.traits import JUMPS
 
@@ -34,6 +34,7 @@ class GatherTree(Op):
     def evaluate(
         self, step_ids: Array, parent_idx: Array, max_seq_len: Array, end_token: Array
     ) -> Array:
+        want_shapes(self, step_ids, parent_idx, max_seq_len, end_token)
         steps, batch, beams = step_ids.shape
         lengths = np.minimum(max_seq_len.astype(np.int64), steps)[:, None]
         out = np.full_like(step_ids, end_token)

@@ -10,7 +10,15 @@ from irdeconv.dtypes import ElementType, i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.sequences import ctc
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import axis_sizes, index_type, real_types, single, want_rank, want_type
+from irdeconv.ops.checks import (
+    axis_sizes,
+    index_type,
+    real_types,
+    single,
+    want_rank,
+    want_shapes,
+    want_type,
+)
 from irdeconv.spec import Array, Dim, Spec
 from irdeconv.traits import JUMPS
 
@@ -51,8 +59,9 @@ class CTCGreedyDecoder(Op):
         return Spec(dtype, (at["N"], at["T"], 1, 1))
 
     def evaluate(self, data: Array, sequence_mask: Array) -> Array:
+        want_shapes(self, data, sequence_mask)
         used = np.logical_and.accumulate(sequence_mask != 0, 0).T
-        classes, blank = np.argmax(data.astype(np.float32), 2).T, data.shape[2] - 1
+        classes, blank = np.argmax(data.astype(np.float32, copy=False), 2).T, data.shape[2] - 1
         out, _ = ctc.decoded(classes, used, blank, merge=self.ctc_merge_repeated)
         return out.astype(data.dtype)[..., None, None]
 
@@ -91,10 +100,11 @@ class CTCGreedyDecoderSeqLen(Op):
     def evaluate(
         self, data: Array, sequence_length: Array, blank_index: Array | None = None
     ) -> tuple[Array, Array]:
+        want_shapes(self, data, sequence_length, blank_index)
         _check_lengths(sequence_length, data.shape[1], 1, "the length")
         blank = data.shape[2] - 1 if blank_index is None else int(blank_index.item())
         used = np.arange(data.shape[1]) < sequence_length[:, None]
-        classes = np.argmax(data.astype(np.float32), 2)
+        classes = np.argmax(data.astype(np.float32, copy=False), 2)
         out, counts = ctc.decoded(classes, used, blank, merge=self.merge_repeated)
         return (
             out.astype(self.classes_index_type.container),
@@ -145,6 +155,7 @@ class CTCLoss(Op):
         label_length: Array,
         blank_index: Array | None = None,
     ) -> Array:
+        want_shapes(self, logits, logit_length, labels, label_length, blank_index)
         _check_lengths(logit_length, logits.shape[1], 1, "the length of the logits")
         _check_lengths(label_length, logit_length, 3, "the number of labels")
         classes = logits.shape[2]
