@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.spec import Array
 
-TAPS_AT_ONCE = 1 << 22  # elements of the taps that are read at a time
+TAPS_AT_ONCE = 1 << 16  # elements of the taps that are read at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +53,19 @@ class DeformableWindows:
 
 
 def taps(plane: Array, y: Array, x: Array, windows: DeformableWindows) -> Array:
-    """Read planes (C, H, W) at places (K, P): (C, K, P)."""
-    channels, height, width = plane.shape
+    """Read channels at places (P, K) of a plane (H, W, C): (P, K, C)."""
+    height, width, channels = plane.shape
     rows, row_inside = windows.neighbours(y, height)
     columns, column_inside = windows.neighbours(x, width)
     inside = row_inside & column_inside
-    flat = plane.reshape(channels, -1)
-    out = np.zeros((channels, *y.shape), plane.dtype)
+    flat = plane.reshape(-1, channels)
+    out = np.zeros((*y.shape, channels), plane.dtype)
     for row, high in rows:
         for column, wide in columns:
             weight = np.where(inside, high * wide, 0).astype(plane.dtype)
-            out += flat[:, row * width + column] * weight
+            read = np.take(flat, row * width + column, 0)
+            np.multiply(read, weight[..., None], out=read)
+            np.add(out, read, out=out)
     return out
 
 
@@ -83,25 +86,51 @@ def convolve(
     batch, channels = data.shape[:2]
     rows, columns = offsets.shape[2:]
     count, (height, width) = len(filters), filters.shape[2:]
-    weights = filters.reshape(plain, count // plain, -1)
+    # Taps before channels, as they are read.
+    split = filters.reshape(plain, count // plain, -1, height * width)
+    weights = split.transpose(0, 3, 2, 1).reshape(plain, -1, count // plain)
     out = np.empty((batch, count, rows, columns), data.dtype)
-    moved = offsets.reshape(batch, deformable, height * width, 2, rows, columns)
+    planes = data.reshape(batch, deformable, -1, *data.shape[2:]).transpose(0, 1, 3, 4, 2)
+    planes = np.ascontiguousarray(planes)
+    # In f32 whatever the type: at a border a place that is rounded otherwise reads 0.
+    narrow = offsets.astype(np.float32, copy=False)
+    moved = narrow.reshape(batch, deformable, height * width, 2, rows, columns)
     scaled = None if mask is None else mask.reshape(batch, deformable, -1, rows, columns)
     step = max(1, TAPS_AT_ONCE // max(1, channels * height * width * columns))
-    for part in pieces(rows, step):
-        lines = part.stop - part.start
-        y0 = windows.base(0, height, part)[:, None, :, None]
-        x0 = windows.base(1, width, slice(0, columns))[None, :, None, :]
-        base = [np.broadcast_to(v, (height, width, lines, columns)) for v in (y0, x0)]
-        flat = [b.reshape(height * width, -1) for b in base]
-        for n in range(batch):
-            read = []
-            for d, planes in enumerate(np.split(data[n], deformable)):
-                offset = moved[n, d, :, :, part].reshape(height * width, 2, -1)
-                found = taps(planes, flat[0] + offset[:, 0], flat[1] + offset[:, 1], windows)
-                if scaled is not None:
-                    found *= scaled[n, d, :, part].reshape(height * width, -1)
-                read.append(found)
-            patches = np.concatenate(read).reshape(plain, -1, lines * columns)
-            out[n, :, part] = np.matmul(weights, patches).reshape(count, lines, columns)
+    for n, part in itertools.product(range(batch), pieces(rows, step)):
+        base = _places(windows, (height, width), part, columns)
+        masks = None if scaled is None else scaled[n, :, :, part]
+        read = _patches(planes[n], base, moved[n, :, :, :, part], masks, windows)
+        grouped = read.reshape(*read.shape[:2], plain, -1)
+        sums = [grouped[:, :, g].reshape(len(read), -1) @ w for g, w in enumerate(weights)]
+        out[n, :, part] = np.concatenate(sums, 1).T.reshape(count, -1, columns)
     return out
+
+
+def _patches(
+    planes: Array,
+    base: list[Array],
+    moved: Array,
+    masks: Array | None,
+    windows: DeformableWindows,
+) -> Array:
+    """Return the taps (P, K, C) of planes (d, H, W, C / d) at places (P, K) plus offsets."""
+    read = []
+    for d, plane in enumerate(planes):
+        offset = moved[d].reshape(*moved.shape[1:3], -1).transpose(1, 2, 0)
+        y, x = ((b + o).astype(plane.dtype) for b, o in zip(base, offset, strict=True))
+        found = taps(plane, y, x, windows)
+        if masks is not None:
+            found *= masks[d].reshape(len(masks[d]), -1).T[..., None]
+        read.append(found)
+    return read[0] if len(read) == 1 else np.concatenate(read, -1)
+
+
+def _places(
+    windows: DeformableWindows, kernel: tuple[int, ...], part: slice, columns: int
+) -> list[Array]:
+    """Return y and x of every tap without offsets: [rows * columns, taps]."""
+    y = windows.base(0, kernel[0], part).T[:, None, :, None]
+    x = windows.base(1, kernel[1], slice(0, columns)).T[None, :, None, :]
+    shape = (part.stop - part.start, columns, *kernel)
+    return [np.broadcast_to(v, shape).reshape(-1, kernel[0] * kernel[1]) for v in (y, x)]

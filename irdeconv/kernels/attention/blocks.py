@@ -21,8 +21,7 @@ class Attention:
 
     query [*B, L, E], key [*B, S, E], value [*B, S, V] and bias [*B, L, S] broadcast over the batch
     axes B, sink is [*B, L or 1, 1]; all are of one type, f32 or f64. Under `causal` query i sees
-    the keys up to i. A row without any key gives zeros where there are no keys, NaN where all are
-    masked.
+    the keys up to i. A query that sees no key gives NaN.
     """
 
     scale: float | None = None
@@ -47,19 +46,20 @@ class Attention:
 
         def work(item: tuple[tuple[int, ...], slice], space: Space) -> None:
             at, part = item
+            seen = min(count, part.stop) if self.causal else count
             q, k, v = (x[at] for x in views)
-            bias_here, sink_here = (None if x is None else x[at] for x in more)
-            weights = space.array((part.stop - part.start, count), out.dtype)
-            np.matmul(q[part] * out.dtype.type(factor), k.T, out=weights)
+            bias_here, sink_here = (None if x is None else _rows(x[at], part) for x in more)
+            weights = space.array((part.stop - part.start, seen), out.dtype)
+            np.matmul(q[part] * out.dtype.type(factor), k[:seen].T, out=weights)
             if bias_here is not None:
-                weights += bias_here[part] if len(bias_here) > 1 else bias_here
-            if self.causal:
-                hidden = np.arange(count) > np.arange(part.start, part.stop)[:, None]
-                weights[hidden] = -np.inf
-            if sink_here is not None:
-                sink_here = sink_here[part] if len(sink_here) > 1 else sink_here
-            _softmax(weights, sink_here)
-            np.matmul(weights, v, out=out[at][part])
+                np.add(weights, bias_here, out=weights)
+            if self.causal:  # only the last columns are hidden from some rows
+                later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
+                np.putmask(weights[:, part.start :], later, -np.inf)
+            total = _exponentials(weights, sink_here)
+            result = out[at][part]
+            np.matmul(weights, v[:seen], out=result)
+            np.divide(result, total, out=result)
 
         blocks = [(at, p) for at in np.ndindex(*batch) for p in pieces(length, rows)]
         team.each(blocks, work)
@@ -69,14 +69,16 @@ def _spread(x: Array, batch: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, (*batch, *x.shape[-2:]))
 
 
-def _softmax(x: Array, sink: Any) -> None:
-    """Replace rows by their softmax; a sink is one more score, whose weight is dropped."""
+def _rows(x: Array, part: slice) -> Array:
+    return x[part] if len(x) > 1 else x
+
+
+def _exponentials(x: Array, sink: Any) -> Array:
+    """Replace scores by exp(score - largest); return their sums [rows, 1], a sink's included."""
     top = x.max(-1, keepdims=True, initial=-np.inf)
     if sink is not None:
         top = np.maximum(top, sink)
     np.subtract(x, top, out=x)
     np.exp(x, out=x)
-    total = x.sum(-1, keepdims=True)
-    if sink is not None:
-        total = total + np.exp(sink - top)
-    np.divide(x, total, out=x)
+    total: Array = x.sum(-1, keepdims=True)
+    return total if sink is None else total + np.exp(sink - top)

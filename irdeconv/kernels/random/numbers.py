@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from irdeconv.kernels.random import philox, twister
+from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.spec import Array
+
+CONVERTED_AT_ONCE = 1 << 13  # numbers
 
 
 def uniform(size: int, low: Array, high: Array, seeds: tuple[int, int], *, torch: bool) -> Array:
@@ -41,8 +44,11 @@ def _cut(x: Array) -> Array:
 
 def _fused(part: Array, bits: int, low: Array, span: Array) -> Array:
     """Return part / 2^bits * span + low, the product not rounded."""
-    product = part.astype(np.float64) / 2**bits * np.float64(span)  # exact
-    return rounded_sum(product, float(low))
+    out = np.empty(part.shape, np.float32)
+    for piece in pieces(part.size, CONVERTED_AT_ONCE):
+        product = part[piece] * (np.float64(span) / 2**bits)  # exact
+        out[piece] = rounded_sum(product, float(low)) if low else product
+    return out
 
 
 def _summed(part: Array, bits: int, low: Array, span: Array) -> Array:

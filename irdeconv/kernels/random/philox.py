@@ -10,7 +10,7 @@ from irdeconv.spec import Array
 PHILOX_ROUNDS = 10
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
-GROUPS_AT_ONCE = 1 << 16  # groups of four words that are computed at a time
+GROUPS_AT_ONCE = 1 << 13  # groups of four words that are computed at a time
 _WORD = 0xFFFFFFFF
 
 
