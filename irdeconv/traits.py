@@ -62,7 +62,8 @@ class Rounding:
     result and argument, a `composite` one of several steps that may cancel, so also relative to
     `count` or 1;
     `softmax` and `log_softmax`; `levels` of a quantization, one up or down where the argument is
-    as close to the border; else relative to the largest value (`scale`).
+    as close to the border; `any` result where it is drawn anew in every run; else relative to the
+    largest value (`scale`).
 
     `carry` bounds the error of the output by those of the inputs: `moves` them with the elements,
     `keeps` the first, `adds` two, takes the `larger`, multiplies by a PReLU's `slope` or by the
@@ -80,6 +81,7 @@ class Rounding:
         "log_softmax",
         "levels",
         "scale",
+        "any",
     ]
     count: int = 0
     carry: Carry = "unknown"
@@ -94,6 +96,7 @@ FUNCTION = Rounding("function", carry="function")
 COMPOSITE = Rounding("composite", carry="function")
 LEVELS = Rounding("levels", carry="function")
 SCALE = Rounding("scale")
+DRAWN = Rounding("any")
 
 
 def roundings(count: int, carry: Carry = "unknown") -> Rounding:

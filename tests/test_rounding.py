@@ -12,6 +12,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
+from irdeconv.traits import DRAWN
 from irdeconv.verify.compare.carry import carried
 from irdeconv.verify.compare.difference import Allowed
 from irdeconv.verify.compare.rounding import (
@@ -132,7 +133,7 @@ def test_every_operation_stays_within_its_bound(row: Case) -> None:
                 apart = np.nan_to_num(np.abs(exact - y.astype(np.float64)), nan=0.0, posinf=0.0)
             assert np.all(apart <= np.nan_to_num(bound.limit)), bound.rule
         else:
-            assert bound == Allowed(0.0, "exact")
+            assert bound == Allowed(0.0, "exact") or op.rounding == DRAWN
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
 from irdeconv.ops.convolution import FilterWindows
 from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, merge
+from irdeconv.traits import SCALE
 
 _NAMES = ("data", "offsets", "the filter", "mask")
 
@@ -25,6 +25,7 @@ _NAMES = ("data", "offsets", "the filter", "mask")
 class _Deformable(FilterWindows):
     """Base of the two versions: a convolution of two axes whose taps are moved by `offsets`."""
 
+    rounding = SCALE
     filter_layout: ClassVar[str] = "[M, C / group, *K]"
 
     group: int = 1
@@ -92,9 +93,6 @@ class _Deformable(FilterWindows):
         with np.errstate(all="ignore"):
             out = convolve(arrays[0], arrays[1], arrays[2], scaled, windows, groups)
         return out.astype(data.dtype, copy=False)
-
-    def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        return 4 * math.prod(inputs[2].shape[1:]) + 4
 
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
         yield from super().remarks(inputs[0], inputs[2])

@@ -13,7 +13,7 @@ from irdeconv.kernels.random import sampling, twister
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import index_type, single, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Spec, bounds, non_negative
-from irdeconv.traits import JUMPS
+from irdeconv.traits import DRAWN, JUMPS, Rounding
 
 
 @op("Multinomial", since=13)
@@ -27,7 +27,6 @@ class Multinomial(Op):
     [generation/Multinomial-13]
     """
 
-    rounding = JUMPS
     pure: ClassVar[bool] = False
 
     convert_type: ElementType
@@ -35,6 +34,11 @@ class Multinomial(Op):
     log_probs: bool
     global_seed: int = 0
     op_seed: int = 0
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """Whatever the runtime draws is right where the time is its seed."""
+        return JUMPS if self.global_seed or self.op_seed else DRAWN
 
     def check(self) -> Iterator[Problem]:
         yield from index_type(self, "convert_type")

@@ -14,7 +14,7 @@ from irdeconv.kernels.random import numbers
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import elements, one_type, want_rank
 from irdeconv.spec import Array, Interval, Spec, non_negative
-from irdeconv.traits import JUMPS
+from irdeconv.traits import DRAWN, JUMPS, Rounding
 
 _INT32 = np.iinfo(np.int32)
 DRAWN_LIMIT = 2**33  # elements; more come from a wrong shape
@@ -34,13 +34,17 @@ class RandomUniform(Op):
     [generation/RandomUniform-8]
     """
 
-    rounding = JUMPS
     pure: ClassVar[bool] = False
 
     output_type: ElementType
     global_seed: int = 0
     op_seed: int = 0
     alignment: Literal["tensorflow", "pytorch"] = "tensorflow"
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """Whatever the runtime draws is right where the time is its seed."""
+        return JUMPS if self.global_seed or self.op_seed else DRAWN
 
     def check(self) -> Iterator[Problem]:
         dtype = self.output_type
