@@ -102,7 +102,8 @@ def convolve(
         masks = None if scaled is None else scaled[n, :, :, part]
         read = _patches(planes[n], base, moved[n, :, :, :, part], masks, windows)
         grouped = read.reshape(*read.shape[:2], plain, -1)
-        sums = [grouped[:, :, g].reshape(len(read), -1) @ w for g, w in enumerate(weights)]
+        parts = [grouped[:, :, g].reshape(len(read), -1) for g in range(plain)]
+        sums = [np.matmul(p, w) for p, w in zip(parts, weights, strict=True)]
         out[n, :, part] = np.concatenate(sums, 1).T.reshape(count, -1, columns)
     return out
 
