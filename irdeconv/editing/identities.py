@@ -19,8 +19,9 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.ops.splitting import Split, VariadicSplit
-from irdeconv.passes.builder import GraphBuilder, constant
+from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.rewrite import replace_node
+from irdeconv.passes.stored import constant
 from irdeconv.spec import Array, ints, is_static
 
 RESHAPERS = (Reshape, Squeeze1, Squeeze, Unsqueeze)

@@ -20,8 +20,9 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.generate import Identity
 from irdeconv.ops.shape import Reshape, ShapeOf
-from irdeconv.passes.builder import GraphBuilder, constant
+from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.rewrite import remove_dead, unique_names
+from irdeconv.passes.stored import constant
 from irdeconv.source import Location
 from irdeconv.spec import Array, Shape, Spec, is_static
 

@@ -26,7 +26,7 @@ from irdeconv.importers.onnx_tensors import onnx_module, to_array, type_proto
 from irdeconv.importers.reader import ModelReader, operation
 from irdeconv.op import Op, lookup
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
-from irdeconv.passes.builder import constant
+from irdeconv.passes.stored import constant
 
 UNCOVERED_OPERATION = "the operation is not covered"
 IGNORED = ("consumed_inputs",)  # of version 1, about memory

@@ -12,15 +12,9 @@ from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.padding import Pad12
+from irdeconv.passes.stored import FilterParameter, constant, moved, stored
 from irdeconv.spec import Array, Spec
-
-
-def constant(graph: Graph, value: Value) -> Array | None:
-    """Return the data of a constant, None for any other value."""
-    op = graph.node(value.node).op
-    return op.data.array() if isinstance(op, Const) and op.data.available else None
 
 
 @dataclass
@@ -28,7 +22,7 @@ class GraphBuilder:
     """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
 
     An operation whose inputs are all constants becomes a constant at once. One that only moves
-    elements goes in front of the Convert of a compressed constant, so that f16 weights stay f16.
+    elements goes in front of what converts or dequantizes a constant (passes/stored.py).
     """
 
     graph: Graph
@@ -37,7 +31,7 @@ class GraphBuilder:
 
     def add(self, op: Op, *inputs: Value) -> Value:
         """Add an operation behind its inputs, inferred and perhaps folded; returns output 0."""
-        moved = self._below_convert(op, inputs)
+        moved = self._as_stored(op, inputs)
         if moved is not None:
             return moved
         arrays = [constant(self.graph, v) for v in inputs]
@@ -90,25 +84,28 @@ class GraphBuilder:
         self.made.append(node.id)
         return Value(node.id)
 
-    def _below_convert(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
-        """Apply a movement to the compressed constant and convert the result."""
-        convert = self.graph.node(inputs[0].node) if inputs else None
-        if convert is None or not isinstance(convert.op, Convert):
-            return None
-        compressed = self.graph.inputs_of(convert.id)[0]
-        pads = isinstance(op, Pad12) and len(inputs) == 3 and self._keeps_zero(convert, compressed)
-        if not op.moves and not pads:  # what only moves elements commutes with Convert
-            return None
+    def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
+        """Apply a movement to a filter that is stored in few bits, and what is behind it again."""
+        pads = isinstance(op, Pad12) and op.pad_mode == "constant" and len(inputs) == 3
+        found = stored(self.graph, inputs[0]) if inputs and (op.moves or pads) else None
         rest = [constant(self.graph, v) for v in inputs[1:]]
-        if constant(self.graph, compressed) is None or any(a is None for a in rest):
+        if found is None or not found.steps or any(a is None for a in rest):
             return None
-        made = self.keep(convert.op, self.add(op, compressed, *inputs[1:]))
-        self.graph.node(made.node).rt_info = convert.rt_info
-        return made
+        found = moved(found, op, [a for a in rest if a is not None])
+        if found is None:
+            return None
+        value = self.const(found.values, found.dtype)
+        for step in found.steps:
+            operands = [self._parameter(p) for p in step.parameters]
+            operands.insert(step.port, value)
+            value = self.keep(step.node.op, *operands)
+            self.graph.node(value.node).rt_info = step.node.rt_info
+        return value
 
-    def _keeps_zero(self, convert: Node, compressed: Value) -> bool:
-        """Whether a compressed zero is converted to 0, so that a Pad may go in front."""
-        array = constant(self.graph, compressed)
-        if array is None:
-            return False
-        return not np.any(as_tuple(convert.op.evaluate(np.zeros(1, array.dtype)))[0])
+    def _parameter(self, parameter: FilterParameter) -> Value:
+        value = self.const(parameter.values, parameter.dtype)
+        if parameter.convert is None:
+            return value
+        value = self.keep(parameter.convert.op, value)
+        self.graph.node(value.node).rt_info = parameter.convert.rt_info
+        return value

@@ -18,9 +18,10 @@ from irdeconv.ops import core
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
-from irdeconv.passes.builder import GraphBuilder, constant
+from irdeconv.passes.builder import GraphBuilder
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.rewrite import replace_node, sweep
+from irdeconv.passes.stored import constant
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec, bounds, compatible, format_shape, is_static
 
 MARK = "irdeconv_zero_insertion"

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
-from irdeconv.ops.convert import Convert
-from irdeconv.passes.builder import constant
+from irdeconv.passes.stored import stored
 from irdeconv.passes.subpixel import AxisResidues, analyse
 from irdeconv.spec import DYNAMIC, Array, Dim, bounds, ints, is_static
 
@@ -110,7 +109,7 @@ def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:
         begin=begin,
         end=end,
         itemsize=dtype.container.itemsize if dtype else 4,
-        constant_filter=constant_of(graph, graph.inputs_of(node.id)[1]) is not None,
+        constant_filter=stored(graph, graph.inputs_of(node.id)[1]) is not None,
         assumed=not is_static(data.shape),
     )
 
@@ -121,9 +120,6 @@ def _stand_in(dim: Dim, size: int) -> int:
 
 
 def constant_of(graph: Graph, value: Value) -> Array | None:
-    """Return the array of a constant, also of a compressed one behind a Convert."""
-    op = graph.node(value.node).op
-    if isinstance(op, Convert):
-        inner = constant_of(graph, graph.inputs_of(value.node)[0])
-        return None if inner is None else op.evaluate(inner)
-    return constant(graph, value)
+    """Return the array of a constant, also of one that is stored in few bits."""
+    found = stored(graph, value)
+    return None if found is None else found.filter()

@@ -289,10 +289,12 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, p
     zero, strides = IntVector((0,) * axes), IntVector(op.strides)
     begin, end = zero - vector(b, pads_begin), zero - vector(b, pads_end)
     front, back = _room(b.spec(x).shape, op.strides, begin, end)
-    x = pad_spatial(b, x, front, back)
+    if front != zero or back != zero:
+        x = pad_spatial(b, x, front, back)
+        begin, end = begin - front * strides, end - back * strides
     y = emit_convolution(b, x, reshaped(b, flat, IntVector(target)), (1,) * axes)
     y = depth_to_space(b, y, w, shape[0], op.strides)
-    return pad_spatial(b, y, begin - front * strides, end - back * strides)
+    return pad_spatial(b, y, begin, end)
 
 
 def _room(

@@ -10,9 +10,9 @@ from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Value
 from irdeconv.op import as_tuple
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.size import Unreadable
 from irdeconv.passes.raising.tensor import Signal
+from irdeconv.passes.stored import constant
 from irdeconv.spec import Array
 
 LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant

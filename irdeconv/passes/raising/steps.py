@@ -15,7 +15,6 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.interpolate import Interpolate1
-from irdeconv.passes.builder import constant
 from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
 from irdeconv.passes.raising.tensor import (
     Digits,
@@ -27,6 +26,7 @@ from irdeconv.passes.raising.tensor import (
     regroup,
     single,
 )
+from irdeconv.passes.stored import constant
 
 END_OF_AXIS = 2**31 - 1  # a bound of a slice that stands for the end of any axis
 

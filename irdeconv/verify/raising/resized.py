@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node
-from irdeconv.passes.builder import constant
+from irdeconv.passes.stored import constant
 from irdeconv.spec import is_static
 
 HALF = Fraction(1, 2)
