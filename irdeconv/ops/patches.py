@@ -147,8 +147,9 @@ class ExtractImagePatches(Op):
         ):
             count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
             low, high = bounds(count)
-            open_size = isinstance(count, Interval) and isinstance(size, Interval)
-            out.append(non_negative(Interval.of(0 if open_size else low, high)))
+            # An image without a window gives an empty output.
+            low = 0 if isinstance(size, Interval) else max(low, 0)
+            out.append(Interval.of(low, None if high is None else max(high, 0)))
         return Spec(image.dtype, (shape[0], shape[1] * math.prod(self.sizes), *out))
 
     def evaluate(self, image: Array) -> Array:

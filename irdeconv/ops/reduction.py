@@ -151,10 +151,16 @@ def _divided(total: Array, count: int) -> Array:
 
 
 def _end(dtype: np.dtype[Any], lowest: bool) -> Array:
-    """Return the lowest or highest number of i32 or float32 (infinite in f16) as a type has it."""
+    """Return the lowest or highest number of i32 or float32 (infinite in f16) as a type has it.
+
+    The highest float32 is infinity: the runtime takes the highest finite one only where axes are
+    constants.
+    """
     if dtype.kind in "iu":
         info = np.iinfo(np.int32)
         return saturated(np.array(info.min if lowest else info.max), dtype)
+    if dtype == np.float32 and not lowest:
+        return np.array(np.inf, dtype)
     # Rounding float32's end to bf16 would make infinity of it.
     end = LAST_BF16 if dtype.name == "bfloat16" else float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):

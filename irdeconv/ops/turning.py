@@ -43,13 +43,15 @@ class ReverseSequence(Op):
                 raise OpError(text, code="E302", port=1)
             shape[batch] = both
         known, top = seq_lengths.known, bounds(shape[along])[1]
-        if known is not None:
+        if known is not None and top != 0:
             _check_lengths(known, top)
         return Spec(data.dtype, tuple(shape))
 
     def evaluate(self, data: Array, seq_lengths: Array) -> Array:
         batch, along = self.batch_axis % data.ndim, self.seq_axis % data.ndim
         size = data.shape[along]
+        if not data.size:
+            return data
         _check_lengths(seq_lengths, size)
         at = np.arange(size)
         lengths = seq_lengths.astype(np.int64)[:, np.newaxis]

@@ -89,4 +89,10 @@ CASES = [
     patches((1, 2, 4, 5), (3, 2), (2, 2), (1, 1), "same_upper"),
     patches((1, 2, 4, 5), (2, 2), (1, 3), (2, 1), "same_lower", f16),
     patches((1, 2, 5, 4), (2, 2), (2, 3), (2, 2), "same_upper", i32),
+    case(
+        "ExtractImagePatches-3",
+        'sizes="3,3" strides="1,1" rates="1,1" auto_pad="valid"',
+        [f32(np.ones((1, 1, 2, 4)))],
+        f32(np.ones((1, 9, 0, 2))),
+    ),
 ]
