@@ -1,0 +1,88 @@
+"""What generators share: shapes, axes, values, and a sample of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irdeconv.attributes import Ints
+from irdeconv.declare import attributes
+from irdeconv.dtypes import ELEMENT_TYPES, ElementType
+from irdeconv.op import lookup
+from op_cases import Tensor, i64
+from support.live_operations.mutate import Rng, declare, numbers, pick
+from support.live_operations.sample import Sample, given
+
+Generator = Callable[[Rng, str, str], Sample | None]
+INDEX_TYPES = ("i64", "i64", "i32")
+
+
+def shape(rng: Rng, low: int = 0, high: int = 5, top: int = 5) -> Ints:
+    """A shape of `low` to `high` axes of 1 to `top`, most of them distinct; seldom an empty one."""
+    rank = int(rng.integers(low, high + 1))
+    sizes = [int(v) for v in rng.permutation(np.arange(1, max(top, rank) + 1))[:rank]]
+    if rank and rng.random() < 0.05:
+        sizes[int(rng.integers(rank))] = 0
+    return tuple(sizes)
+
+
+def axis(rng: Rng, rank: int) -> int:
+    """An axis, from either end."""
+    return int(rng.integers(-rank, rank)) if rank else 0
+
+
+def axes(rng: Rng, rank: int, least: int = 0) -> list[int]:
+    """Different axes in any order, some of them negative."""
+    count = int(rng.integers(least, rank + 1)) if rank else 0
+    chosen = rng.permutation(rank)[:count]
+    return [int(a) - (rank if rng.random() < 0.3 else 0) for a in chosen]
+
+
+def index(rng: Rng, values: Any) -> Tensor:
+    """Integers that are axes, sizes or places, in a type that these may have."""
+    array = np.asarray(values, np.int64)
+    dtype = ELEMENT_TYPES[pick(rng, INDEX_TYPES)]
+    return Tensor(dtype, array.astype(dtype.container))
+
+
+def flag(rng: Rng) -> str:
+    return str(pick(rng, ("true", "false")))
+
+
+def text(values: Sequence[Any]) -> str:
+    return ",".join(map(str, values))
+
+
+def kind(rng: Rng, *names: str) -> ElementType:
+    return ELEMENT_TYPES[pick(rng, names)]
+
+
+def anything(rng: Rng) -> ElementType:
+    """An element type for what only moves."""
+    return kind(rng, "f32", "f32", "f16", "i32", "i64", "u8", "i8", "boolean", "f64")
+
+
+def sample(
+    rng: Rng,
+    name: str,
+    version: str,
+    given_texts: dict[str, Any],
+    inputs: Sequence[Tensor],
+    lists: Sequence[int] = (),
+    outputs: int = 1,
+) -> Sample:
+    """A sample; inputs of the ports `lists` are constants, attributes that the class lacks go."""
+    cls = lookup(name, version)
+    known = attributes(cls) if cls is not None else given_texts
+    texts = {k: str(v) for k, v in given_texts.items() if k in known and v is not None}
+    made = [given(t, constant=i in lists) for i, t in enumerate(inputs)]
+    made = declare(rng, made, [i in lists for i in range(len(inputs))])
+    return Sample(name, version, texts, tuple(made), outputs, "generated")
+
+
+__all__ = [
+    "Generator", "Rng", "Sample", "Tensor", "anything", "axes", "axis", "flag", "i64", "index",
+    "kind", "numbers", "pick", "sample", "shape", "text",
+]  # fmt: skip
