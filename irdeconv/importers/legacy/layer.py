@@ -24,6 +24,7 @@ from irdeconv.spec import Spec, is_static
 X = TypeVar("X")
 Outputs = Value | tuple[Value, ...]
 Ints = tuple[int, ...]
+Rule = Callable[["LegacyLayer", ImportBuilder], Outputs]
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _DRAWN = 1 << 30  # elements of one blob that are drawn
 _COMPRESSED = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
@@ -61,7 +62,7 @@ class LegacyLayer(SourceNode):
 
     Types, choices and truth values are compared without regard to case. `declared` are the specs
     of the outputs, of f32 where the file says FP16: blobs stay f16, computed is in f32, as the
-    CPU always did.
+    CPU always did. `iterate` builds what has a body.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class LegacyLayer(SourceNode):
     blobs: dict[str, Blob]
     declared: tuple[Spec, ...]
     source: BlobSource
+    iterate: Rule | None = None
     used: set[str] = field(default_factory=set)
 
     # Attributes --------------------------------------------------------------------------------
@@ -254,7 +256,6 @@ def truth(b: ImportBuilder, value: Value) -> Value:
     return b.convert(value, boolean)
 
 
-Rule = Callable[[LegacyLayer, ImportBuilder], Outputs]
 RULES: dict[str, Rule] = {}
 
 

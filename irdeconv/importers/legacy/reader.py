@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from dataclasses import dataclass
 
 from irdeconv.errors import InferenceError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
-from irdeconv.importers.builder import Refusal, source_node
 from irdeconv.importers.imported import Imported, Report
 from irdeconv.importers.legacy import rules as rules  # importing fills RULES
-from irdeconv.importers.legacy.grammar import blobs_of, read_grammar
+from irdeconv.importers.legacy.grammar import read_grammar
 from irdeconv.importers.legacy.layer import (
-    RULES,
     BlobSource,
-    LegacyLayer,
-    computed,
-    precision_of,
 )
-from irdeconv.importers.legacy.preprocess import preprocess
-from irdeconv.importers.reader import ModelReader
+from irdeconv.importers.legacy.layers import LegacyLayersReader
 from irdeconv.io.context import Context
-from irdeconv.io.document import XmlLayer, XmlPort
 from irdeconv.io.limits import Limits
 from irdeconv.io.liveness import find_cycles
 from irdeconv.io.weights import NoWeights
@@ -32,12 +24,6 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.source import Location, SourceFile
-from irdeconv.spec import Spec
-
-_LAYER = ("precision", "id", "name", "type")
-# What Model Optimizer and others note down for themselves.
-_NOTES = {"originallayersnames", "primitivespriority", "quantization_level", "execorder"}
-_HINT = "use the framework's model, or Model Optimizer of a release that still reads this layer"
 
 
 def read_legacy(
@@ -56,14 +42,20 @@ def read_legacy(
     not covered, InputError for a bad file.
     """
     location = Location(source)
+    limits, out = limits or Limits(), Report(location=location)
+    found = read_grammar(source, out, limits)
+    if found is None:
+        out.finish()
+        raise AssertionError("a file that is not read has a diagnostic")
     reader = LegacyReader(
         location=location,
         shapes={},
         semantics=semantics,
         source=BlobSource(weights, seed),
-        limits=limits or Limits(),
+        found=found,
+        context=Context(source, out, weights, limits, semantics),
     )
-    done = reader.read()
+    done = reader.read(out)
     if shapes:
         _reshape(done, shapes)
     return done
@@ -83,35 +75,21 @@ def _reshape(done: Imported, shapes: dict[str, ShapeLike]) -> None:
 
 
 @dataclass
-class LegacyReader(ModelReader):
+class LegacyReader(LegacyLayersReader):
     """Builds the graph of one file."""
 
-    source: BlobSource
-    limits: Limits
-    values: dict[Value, Value | None] = field(default_factory=dict)
-
-    def read(self) -> Imported:
+    def read(self, reported: Report) -> Imported:
         """Import all layers; raise everything that is wrong at once."""
-        self.out = Report(location=self.location)
-        found = read_grammar(self.location.source, self.out, self.limits)
-        if found is None:
-            self.out.finish()
-            raise AssertionError("a file that is not read has a diagnostic")
-        document, reported = found.document, self.out
+        document, context, found = self.found.document, self.context, self.found
         done = self.start(document.name or "model", f"IR version {found.version}")
-        self.out, self.found = reported, found
-        context = Context(
-            self.location.source, self.out, self.source.weights, self.limits, self.semantics
-        )
-        self.context = context
+        self.out, self.kinds = reported, done.kinds
         self._missing()
         wiring = wire(document, context)
         cyclic = find_cycles(wiring, context)
         self._unfed(wiring)
         if not self.out.errors and not cyclic:
             self.consumed = {v for row in wiring.sources for v in row if v is not None}
-            for index in _order(wiring):
-                self._layer(wiring, index, done)
+            self.layers(wiring)
             self._results(wiring)
         if found.calibrated and not self.out.errors:
             self._dropped_statistics()
@@ -139,102 +117,6 @@ class LegacyReader(ModelReader):
         )
         self.out.add("W100", message, location=self.location, hint="quantise the converted model")
 
-    # Layers ------------------------------------------------------------------------------------
-
-    def _layer(self, wiring: Wiring, index: int, done: Imported) -> None:
-        xml = wiring.layers[index]
-        kind, name = xml.type or "?", xml.name or f"layer {xml.id}"
-        done.kinds[kind] += 1
-        place = self.context.place(xml.anchor)
-        self.builder.source, self.out.location = source_node(name, place), place
-        for port in range(len(xml.outputs)):
-            self.values[Value(index, port)] = None
-        inputs = tuple(self.values.get(v) if v is not None else None for v in wiring.sources[index])
-        if not self._known(kind, name, xml) or any(v is None for v in inputs):
-            return
-        title = f'{kind} "{name}"'
-        self.attempt(name, title, lambda: self._build(xml, index, title, inputs))
-
-    def _known(self, kind: str, name: str, xml: XmlLayer) -> bool:
-        """Whether there is a rule for a type; what is not covered is reported in all layers."""
-        if kind.lower() in RULES or kind.lower() == "activation":
-            return True
-        reason = rules.REFUSED.get(kind.lower(), "the layer type is not covered")
-        self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
-        return False
-
-    def _view(self, xml: XmlLayer, name: str, inputs: tuple[Value | None, ...]) -> LegacyLayer:
-        precision = dict(xml.extra).get("precision") or self.found.precision
-        ports = [p.precision for p in xml.outputs if p.precision]
-        default = precision_of(precision or (ports[0] if ports else "FP32"))
-        if ports and (xml.type or "").lower() == "const":
-            default = precision_of(ports[0])
-        try:
-            blobs = blobs_of(xml)
-        except ValueError as e:
-            raise Refusal(str(e)) from None
-        data = xml.data or {}
-        return LegacyLayer(
-            name=name,
-            attributes={k: v for k, v in data.items() if k.lower() not in _NOTES},
-            inputs=inputs,
-            semantics=self.semantics,
-            kind=(xml.type or "").lower(),
-            id=int(xml.id or 0),
-            precision=default,
-            blobs=blobs,
-            declared=tuple(_declared(p, default) for p in xml.outputs),
-            source=self.source,
-        )
-
-    def _build(
-        self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
-    ) -> None:
-        view = self._view(xml, self.builder.source.name, inputs)
-        made = rules.apply(view, self.builder)
-        results = (made,) if isinstance(made, Value) else made
-        if len(results) < len(view.declared):
-            raise Refusal(f"more outputs than {len(results)} are not covered")
-        self._check_blobs(view)
-        results = (self._input_image(view, results[0]), *results[1:])
-        for port, (value, declared) in enumerate(zip(results, view.declared, strict=False)):
-            self.values[Value(index, port)] = self._output(view, port, value, declared)
-        for name in view.left:
-            text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
-            self.out.add("W100", text, location=self.out.location, layer=view.name)
-
-    def _check_blobs(self, view: LegacyLayer) -> None:
-        left = sorted(set(view.blobs) - view.used)
-        if left:
-            raise Refusal(f"its blob {', '.join(left)} is not covered")
-
-    def _input_image(self, view: LegacyLayer, value: Value) -> Value:
-        """Subtract the mean where the model's `<pre-process>` is about this input."""
-        before = self.found.pre_process
-        if view.kind != "input" or before is None or before.layer not in ("", view.name):
-            return value
-        b = self.builder
-        first = next(p for p in b.graph.parameters if before.layer or b.rank(Value(p.id)) == 4)
-        return preprocess(b, value, before, self.source) if value.node == first.id else value
-
-    def _output(self, view: LegacyLayer, port: int, value: Value, declared: Spec) -> Value:
-        """Check an output against its declaration, and give it its names."""
-        b = self.builder
-        if b.spec(value).shape != declared.shape:
-            raise Refusal(
-                f"output {port} is declared {Spec(None, declared.shape)}, but its inputs and "
-                f"attributes give {Spec(None, b.spec(value).shape)}"
-            )
-        if declared.dtype is not None:
-            value = b.convert(value, declared.dtype)
-        if port == 0:
-            b.own(value, layer=view.name)
-        node = b.graph.node(value.node)
-        if value.node in b.made and len(view.declared) == 1:
-            node.declared = (declared,)
-        name = view.name if len(view.declared) == 1 else f"{view.name}.{port}"
-        return b.bind(value, name, alone=bool(node.names_of(value.port)))
-
     # Ends --------------------------------------------------------------------------------------
 
     def _results(self, wiring: Wiring) -> None:
@@ -249,35 +131,3 @@ class LegacyReader(ModelReader):
                     continue
                 name = xml.name or f"layer {xml.id}"
                 self.builder.result(value, name if len(xml.outputs) == 1 else f"{name}.{port}")
-
-
-def _declared(port: XmlPort, default: object) -> Spec:
-    """Return the declared spec of a port, in the element type that is computed in."""
-    try:
-        shape = tuple(int(d) for d in port.dims)
-    except ValueError:
-        raise Refusal(f"an output port has the dimensions {', '.join(port.dims)}") from None
-    dtype = precision_of(port.precision) if port.precision else default
-    return Spec(computed(dtype), shape)  # type: ignore[arg-type]
-
-
-def _order(wiring: Wiring) -> list[int]:
-    """Return the positions of the layers, producers first, else in the order of the file."""
-    users: dict[int, list[int]] = {}
-    waiting = {}
-    for index, row in enumerate(wiring.sources):
-        sources = {v.node for v in row if v is not None}
-        waiting[index] = len(sources)
-        for source in sources:
-            users.setdefault(source, []).append(index)
-    ready = [i for i, n in waiting.items() if n == 0]
-    heapify(ready)
-    order = []
-    while ready:
-        index = heappop(ready)
-        order.append(index)
-        for user in users.get(index, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heappush(ready, user)
-    return order
