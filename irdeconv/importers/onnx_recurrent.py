@@ -15,11 +15,20 @@ from irdeconv.dtypes import i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_recurrent_steps import (
+    StepActivation,
+    Stepwise,
+    step_activations,
+    stepwise,
+)
 from irdeconv.op import Op
 from irdeconv.ops.broadcasting import Broadcast
-from irdeconv.ops.elementwise import Add
+from irdeconv.ops.elementwise import Add, Less
+from irdeconv.ops.generate import Range
+from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.recurrent import ACTIVATIONS, GRUSequence, LSTMSequence, RNNSequence
+from irdeconv.ops.shape import Unsqueeze
 from irdeconv.ops.slicing import Gather
 
 # The order of gates in ONNX by that of OpenVINO: i, o, f, c become f, i, c, o.
@@ -39,12 +48,20 @@ class RecurrentLayer:
 
     type: str
     direction: str
-    activations: tuple[tuple[str, ...], ...]
+    activations: tuple[tuple[StepActivation, ...], ...]
     common: dict[str, Any]
     x: Value
     states: tuple[Value, ...]
     lengths: Value
     weights: tuple[Value, ...]
+    peepholes: Value | None = None
+    coupled: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether OpenVINO has a sequence for it."""
+        names = {a.name for group in self.activations for a in group}
+        return self.peepholes is None and not self.coupled and names <= set(ACTIVATIONS)
 
 
 @rule("RNN GRU LSTM", "1 3 7 14 22")
@@ -71,15 +88,11 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
     if n.type == "GRU":
         common["linear_before_reset"] = bool(n.integer("linear_before_reset", 0))
-    if n.type == "LSTM":
-        n.only("input_forget", 0)
-        if n.input(7) is not None:
-            raise Refusal("peepholes are not covered")
+    lstm = n.type == "LSTM"
     batch = b.add(Gather(), b.shape_of(x), b.ints(0), b.scalar(0))
-    count = 2 if n.type == "LSTM" else 1
     states = tuple(
         _state(n.input(5 + i), b, batch, (directions, hidden), x, batch_first=batch_first)
-        for i in range(count)
+        for i in range(1 + lstm)
     )
     return RecurrentLayer(
         type=n.type,
@@ -90,22 +103,20 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
         states=states,
         lengths=_lengths(n.input(4), b, x, batch),
         weights=(w, r, _bias(n, b, r, directions, hidden)),
+        peepholes=n.input(7) if lstm else None,
+        coupled=lstm and bool(n.integer("input_forget", 0)),
     )
 
 
-def _activations(n: OnnxNode, directions: int) -> tuple[tuple[str, ...], ...]:
+def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ...], ...]:
     """Return the activations of each direction."""
     usual = USUAL[n.type]
-    names = tuple(str(a) for a in n.anything("activations") or usual * directions)
-    n.anything("activation_alpha")
-    n.anything("activation_beta")
+    names = [str(a).lower() for a in n.anything("activations") or usual * directions]
     if len(names) != len(usual) * directions:
         raise Refusal(f"{len(names)} activations for {directions} directions of {n.type}")
-    for name in names:
-        if name.lower() not in ACTIVATIONS:
-            raise Refusal(f"the activation {name} is not covered")
-    lower = tuple(name.lower() for name in names)
-    return tuple(lower[i : i + len(usual)] for i in range(0, len(lower), len(usual)))
+    lists = (n.anything(f"activation_{name}") or () for name in ("alpha", "beta"))
+    found = tuple(step_activations(names, *lists))
+    return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
 
 
 def _permuted(b: ImportBuilder, x: Value, order: Sequence[int]) -> Value:
@@ -170,30 +181,64 @@ def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> V
 
 def _sequence(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     """Return Y (N, D, T, H) and the last states (N, D, H)."""
-    if len(set(layer.activations)) == 1:
-        return _run(b, layer, layer.direction, layer.activations[0], None)
-    runs = [
-        _run(b, layer, direction, activations, at)
-        for at, (direction, activations) in enumerate(
-            zip(("forward", "reverse"), layer.activations, strict=True)
-        )
-    ]
-    return tuple(b.add(Concat(1), *pair) for pair in zip(*runs, strict=True))
+    if layer.is_plain and len(set(layer.activations)) == 1:
+        return _run(b, layer, layer.direction, 0, whole=True)
+    both = ("forward", "reverse") if layer.direction == "bidirectional" else (layer.direction,)
+    run = _run if layer.is_plain else _steps
+    runs = [run(b, layer, direction, at) for at, direction in enumerate(both)]
+    return tuple(b.add(Concat(1), *outs) for outs in zip(*runs, strict=True))
 
 
 def _run(
-    b: ImportBuilder,
-    layer: RecurrentLayer,
-    direction: str,
-    activations: tuple[str, ...],
-    at: int | None,
+    b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int, *, whole: bool = False
 ) -> tuple[Value, ...]:
-    """Run all directions, or the one with a number."""
+    """Run the direction with a number, or with `whole` all."""
 
     def pick(value: Value, axis: int) -> Value:
-        return value if at is None else b.add(Gather(), value, b.ints(at), b.scalar(axis))
+        return value if whole else b.add(Gather(), value, b.ints(at), b.scalar(axis))
 
-    op = CLASSES[layer.type](**layer.common, direction=direction, activations=activations)
+    names = tuple(a.name for a in layer.activations[at])
+    op = CLASSES[layer.type](**layer.common, direction=direction, activations=names)
     states = [pick(s, 1) for s in layer.states]
     weights = [pick(w, 0) for w in layer.weights]
     return b.outputs(op, layer.x, *states, layer.lengths, *weights)
+
+
+def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> tuple[Value, ...]:
+    """Run the direction with a number step by step."""
+
+    def pick(value: Value, axis: int) -> Value:
+        return b.add(Gather(), value, b.scalar(at), b.scalar(axis))
+
+    w, r, bias = (pick(v, 0) for v in layer.weights)
+    x, behind = b.add(MatMul(transpose_b=True), layer.x, w), False
+    if layer.common.get("linear_before_reset"):
+        behind, hidden = True, layer.common["hidden_size"]
+        rows = [np.arange(k * hidden, (k + 1) * hidden) for k in range(4)]
+        new = b.add(Gather(), bias, b.const(rows[2]), b.scalar(0))
+        zeros = b.const(np.zeros(2 * hidden, b.dtype(x).container), b.dtype(x))
+        x = b.add(Add(), x, b.add(Concat(0), zeros, new))
+        bias = b.add(Gather(), bias, b.const(np.concatenate([*rows[:2], rows[3]])), b.scalar(0))
+    steps = Stepwise(
+        type=layer.type,
+        activations=layer.activations[at],
+        clip=layer.common["clip"],
+        x=x,
+        mask=_mask(b, layer),
+        states=tuple(pick(s, 1) for s in layer.states),
+        r=r,
+        bias=bias,
+        peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
+        coupled=layer.coupled,
+        behind=behind,
+        backward=direction == "reverse",
+    )
+    return tuple(b.add(Unsqueeze(), v, b.ints(1)) for v in stepwise(b, steps))
+
+
+def _mask(b: ImportBuilder, layer: RecurrentLayer) -> Value:
+    """Return which steps (N, T) belong to the sequences."""
+    steps = b.add(Gather(), b.shape_of(layer.x), b.scalar(1), b.scalar(0))
+    every = b.add(Range(i64), b.scalar(0), steps, b.scalar(1))
+    lengths = b.add(Unsqueeze(), b.convert(layer.lengths, i64), b.ints(1))
+    return b.add(Less(), every, lengths)
