@@ -199,3 +199,68 @@ def test_resizing_beyond_interpolate(tmp_path: Path) -> None:
     rng = np.random.default_rng(65)
     for _ in range(24):
         agree(*resizing(rng), tmp_path / "m.xml")
+
+
+# Signals, places, sums of products ---------------------------------------------------------------
+
+
+def row(type: str, feeds: dict[str, Any], *rest: Any, **more: Any) -> tuple[Any, dict[str, Any]]:
+    return single(type, feeds, *rest, **more), feeds
+
+
+def signals(rng: Rng) -> list[Any]:
+    x, z = real(rng, 2, 8, 1), real(rng, 2, 8, 2)
+    at = {"n": np.array(6), "axis": np.array(1)}
+    window, step = real(rng, 4), {"step": np.array(3)}
+    framed = {**step, "w": window}
+    return [
+        row("DFT", {"x": x}, opset=17, axis=1),
+        row("DFT", {"x": x}, opset=17, axis=1, onesided=1),
+        row("DFT", {"x": z}, at, opset=20),
+        row("DFT", {"x": z}, at, opset=20, inverse=1),
+        row("STFT", {"x": x}, framed, opset=17, onesided=1),
+        row("STFT", {"x": x}, framed, opset=17, onesided=0),
+    ]
+
+
+def places(rng: Rng) -> list[Any]:
+    x, condition = real(rng, 3, 4), np.array([True, False, True])
+    image, grid = real(rng, 1, 2, 5, 4), rng.uniform(-1.2, 1.2, (1, 3, 3, 2)).astype(np.float32)
+    boxes = np.sort(rng.uniform(0, 1, (1, 12, 4)).astype(np.float32), -1)
+    scores = rng.uniform(0, 1, (1, 2, 12)).astype(np.float32)
+    limits = {"n": np.array(4), "iou": np.float32(0.3), "least": np.float32(0.2)}
+    vector = rng.integers(0, 4, 9).astype(np.float32)
+    return [
+        row("Compress", {"x": x}, {"c": condition}, axis=0),
+        row("Compress", {"x": x}, {"c": condition}),
+        row("EyeLike", {"x": x}, k=1, dtype=6),
+        row("Unique", {"x": vector}, outputs=4),
+        row("GridSample", {"x": image, "g": grid}, opset=20, padding_mode="border"),
+        row("GridSample", {"x": image, "g": grid}, opset=16, align_corners=1),
+        row("NonMaxSuppression", {"b": boxes, "s": scores}, limits),
+        row("NonMaxSuppression", {"b": boxes, "s": scores}, {"n": np.array(3)}),
+    ]
+
+
+def sums(rng: Rng) -> list[Any]:
+    a, b = real(rng, 2, 3, 4), real(rng, 2, 4, 5)
+    image, offsets = real(rng, 1, 4, 5, 6), real(rng, 1, 12, 4, 4)
+    mask = rng.uniform(0, 1, (1, 6, 4, 4)).astype(np.float32)
+    filters = {"w": real(rng, 2, 4, 2, 3), "o": offsets, "b": real(rng, 2), "m": mask}
+    pooled = {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [1, 1, 0, 1]}
+    return [
+        row("Einsum", {"a": a, "b": b}, equation="bij, bjk -> bki"),
+        row("Einsum", {"a": a}, equation="...j->..."),
+        row("LRN", {"x": image}, size=3, bias=1.5, alpha=0.2, beta=0.6),
+        row("LpPool", {"x": image}, p=3, **pooled),
+        row("LpPool", {"x": image}, p=1, opset=18, ceil_mode=1, **pooled),
+        row("GlobalLpPool", {"x": image}, p=2),
+        row("DeformConv", {"x": image}, filters, opset=19),
+        row("Det", {"x": real(rng, 2, 3, 3)}),
+    ]
+
+
+@pytest.mark.parametrize("rows", [signals, places, sums])
+def test_rows(rows: Any, tmp_path: Path) -> None:
+    for made, feeds in rows(np.random.default_rng(67)):
+        agree(made, feeds, tmp_path / "m.xml")

@@ -10,6 +10,7 @@ from irdeconv.dialects.ort_nhwc import NhwcConvTranspose1, NhwcConvTranspose11
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import NHWC, OnnxNode, Outputs, rule
+from irdeconv.ops.deformable import DeformableConvolution
 from irdeconv.ops.elementwise import Add, Divide, FloorMod, Multiply, Subtract
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
@@ -64,6 +65,26 @@ def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:
     # The runtime convolves one to three spatial axes; more are irdeconv's own.
     lists = _lists(n, axes) | {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
     return b.convolution(x, w, groups, **lists)
+
+
+@rule("DeformConv", "19 22")
+def deform_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A convolution whose taps are moved by offsets and multiplied by a mask; bias [M]."""
+    x, w, offsets, bias, mask = n[0], n[1], n[2], n.input(3), n.input(4)
+    axes = b.rank(x) - 2
+    if axes != 2:
+        raise Refusal(f"{axes} spatial axes: only images are covered")
+    kernel = n.ints("kernel_shape")
+    if kernel and kernel != b.static(w, "the filter")[2:]:
+        raise Refusal(f"kernel_shape is {list(kernel)}, the filter {list(b.shape(w))}")
+    op = DeformableConvolution(
+        **_lists(n, axes),
+        group=n.integer("group", 1),
+        deformable_group=n.integer("offset_group", 1),
+        bilinear_interpolation_pad=True,
+    )
+    y = b.add(op, x, offsets, w, *(() if mask is None else (mask,)))
+    return y if bias is None else b.add(Add(), y, b.per_channel(bias, axes))
 
 
 def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.op import Op
 from irdeconv.ops.elementwise import Add, Divide, Equal, Multiply, Select, Subtract
+from irdeconv.ops.local_response import LRN
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.normalization import MVN, BatchNormInference, GroupNormalization
 from irdeconv.ops.ordering import TopK
@@ -197,3 +198,19 @@ def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     norm = b.add(op, x, b.ints(n.axis(b, x, default=-1)))
     zero = b.add(Equal(), norm, b.like(0, x))
     return b.add(Divide(), x, b.add(Select(), zero, b.like(1, x), norm))
+
+
+@rule("LRN", "1 13")
+def lrn(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """x / (bias + alpha / size * sum of squares over the channels around)^beta.
+
+    OpenVINO cuts the bias to an integer, so that it is made 1 and the result scaled.
+    """
+    x, size = n[0], n.integer("size")
+    alpha, beta = n.number("alpha", 1e-4), n.number("beta", 0.75)
+    bias = n.number("bias", 1.0)
+    axes = b.ints(1)
+    if bias.is_integer() or bias < 0:
+        return b.add(LRN(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
+    y = b.add(LRN(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
+    return b.add(Multiply(), y, b.like(bias**-beta, x))

@@ -21,11 +21,13 @@ from irdeconv.importers import (  # noqa: F401 -- importing fills RULES
     onnx_pooling,
     onnx_qlinear,
     onnx_quantization,
+    onnx_random,
     onnx_recurrent,
     onnx_reduction,
     onnx_resize,
     onnx_sequence,
     onnx_shape,
+    onnx_signal,
 )
 from irdeconv.importers.builder import Refusal
 from irdeconv.importers.imported import Imported
