@@ -218,7 +218,7 @@ def test_everything_uncovered_is_listed_at_once() -> None:
     nodes = [
         node("StringNormalizer", "x", "a"),
         node("Mod", "x x", "b"),
-        node("Multinomial", "a", "c"),
+        node("TfIdfVectorizer", "a", "c"),
         node("Relu", "x", "d"),
     ]
     made = model(nodes, [info("x", [2, 2])], ["a", "b", "c", "d"], opset=13)
@@ -232,13 +232,13 @@ def test_everything_uncovered_is_listed_at_once() -> None:
 
 def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
     names = "abcde"
-    nodes = [node("Multinomial", "x", n) for n in names]
+    nodes = [node("TfIdfVectorizer", "x", n) for n in names]
     nodes.insert(1, node("Relu", "x", "r", speed=3))
     nodes.insert(3, node("Relu", "x", "s", speed=3))
     found = refused(model(nodes, [info("x", [2, 2])], list(names), opset=13))
     at = "(operation set 13): the"
     assert [d.message for d in found] == [
-        f'Multinomial {at} operation is not covered: "La", "Lb", "Lc" and 2 more',
+        f'TfIdfVectorizer {at} operation is not covered: "La", "Lb", "Lc" and 2 more',
         f'Relu {at} attribute speed is not covered: "Lr", "Ls"',
     ]
     assert [d.layer for d in found] == ["La", "Lr"]
@@ -346,7 +346,7 @@ def test_convert_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "net.onnx", tmp_path / "net.xml"
-    onnx.save(model([node("Multinomial", "x", "y")], [info("x", [2, 2])], ["y"]), source)
+    onnx.save(model([node("TfIdfVectorizer", "x", "y")], [info("x", [2, 2])], ["y"]), source)
     assert main(["convert", str(source), "-o", str(target)]) == 4
     assert "error[E502]" in capsys.readouterr().err
     assert not target.exists()

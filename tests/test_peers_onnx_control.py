@@ -192,7 +192,7 @@ def test_loop_in_a_branch(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_inside_is_told() -> None:
-    then = body([node("Multinomial", "x", "t")], [], [info("t", None)])
+    then = body([node("TfIdfVectorizer", "x", "t")], [], [info("t", None)])
     other = body([node("Neg", "x", "e")], [], [info("e", None)])
     made = model(
         [node("If", "c", "y", name="choice", then_branch=then, else_branch=other)],
@@ -203,4 +203,4 @@ def test_what_is_wrong_inside_is_told() -> None:
         convert(made)
     (found,) = e.value.diagnostics
     assert found.layer == "choice"
-    assert "in its body: Multinomial" in found.message
+    assert "in its body: TfIdfVectorizer" in found.message

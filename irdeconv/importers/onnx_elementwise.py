@@ -123,6 +123,13 @@ def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(el.Mod() if fmod else el.FloorMod(), n[0], n[1])
 
 
+@rule("BitShift", "11 28")
+def bit_shift(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Bits moved to the left or right, zeros filled in."""
+    words = {"LEFT": el.BitwiseLeftShift(), "RIGHT": el.BitwiseRightShift()}
+    return b.add(n.meaning("direction", "", words), n[0], n[1])
+
+
 @rule("Pow", "1 7 12 13 15")
 def power(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """x to the power y in x's type; y's type may differ."""

@@ -12,13 +12,15 @@ from irdeconv.importers.onnx_tensors import element_type
 from irdeconv.ops.broadcasting import Broadcast
 from irdeconv.ops.detection.suppression import NonMaxSuppression
 from irdeconv.ops.einsum import Einsum
-from irdeconv.ops.elementwise import Add, FloorMod, Multiply
+from irdeconv.ops.elementwise import Add, FloorMod, Greater, Multiply, Select
 from irdeconv.ops.generate import Eye, Range
 from irdeconv.ops.indexing import ScatterElementsUpdate
+from irdeconv.ops.patches import Col2Im
 from irdeconv.ops.places import NonZero
 from irdeconv.ops.sampling import GridSample
 from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.slicing import Gather
+from irdeconv.ops.turning import ReverseSequence
 from irdeconv.ops.unique import Unique
 
 
@@ -118,3 +120,42 @@ def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
         places = b.add(FloorMod(), places, size)
     places = b.add(Broadcast("bidirectional"), places, b.shape_of(updates))
     return b.add(ScatterElementsUpdate(), cache, places, updates, b.scalar(axis))
+
+
+@rule("ReverseSequence", "10 28")
+def reverse_sequence(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Reverse the first elements of each sequence, as many as its length says."""
+    x = n[0]
+    op = ReverseSequence(n.axis(b, x, "batch_axis", 1), n.axis(b, x, "time_axis", 0))
+    return b.add(op, x, n[1])
+
+
+@rule("Col2Im", "18")
+def col2im(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Add up columns at the windows of an image that they came from."""
+    axes = b.shape(n[1])[0]
+    if axes != 2:
+        raise Refusal(f"{axes} spatial axes: only images are covered")
+    pads = n.ints("pads") or (0,) * 4
+    op = Col2Im(
+        strides=n.ints("strides") or (1, 1),
+        dilations=n.ints("dilations") or (1, 1),
+        pads_begin=pads[:2],
+        pads_end=pads[2:],
+    )
+    return b.add(op, n[0], n[1], n[2])
+
+
+@rule("ArrayFeatureExtractor", "1", "ai.onnx.ml")
+def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Take elements along the last axis; a vector counts as a row."""
+    x = n[0] if b.rank(n[0]) > 1 else b.reshape(n[0], (1, -1))
+    return b.add(Gather(), x, b.reshape(n[1], (-1,)), b.scalar(-1))
+
+
+@rule("Binarizer", "1", "ai.onnx.ml")
+def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """1 where x is above the threshold, else 0."""
+    x = n[0]
+    above = b.add(Greater(), x, b.like(n.number("threshold", 0.0), x))
+    return b.add(Select(), above, b.like(1, x), b.like(0, x))

@@ -19,7 +19,7 @@ from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.splitting import Split
 from irdeconv.ops.unary import Tanh
-from irdeconv.passes.builder import constant
+from irdeconv.passes.stored import constant
 from irdeconv.spec import Spec
 
 # Parameters of activations: how many alpha and beta there are, with their defaults.
@@ -111,7 +111,7 @@ class Stepwise:
 
 
 @dataclass
-class _Inside:
+class _StepBody:
     """The body that is being built, and what feeds it."""
 
     outside: ImportBuilder
@@ -139,7 +139,7 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     """Return the outputs (N, T, H), then the last states (N, H)."""
     graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
     inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
-    inside = _Inside(b, inner)
+    inside = _StepBody(b, inner)
     slicing = Slicing(1, start=-1, end=0, stride=-1) if layer.backward else Slicing(1)
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
     specs = [b.spec(s).without_value() for s in layer.states]
@@ -160,14 +160,14 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     return b.outputs(TensorIterator(bodies=(body,)), *inside.inputs)
 
 
-def _part(inside: _Inside, value: Value, slicing: Slicing) -> Value:
+def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
     spec = inside.outside.spec(value)
     assert spec.shape is not None
     one = Spec(spec.dtype, (spec.shape[0], 1, *spec.shape[2:]))
     return inside.b.add(Squeeze1(), inside.enter(value, one, slicing), inside.b.ints(1))
 
 
-def _gates(inside: _Inside, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
+def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
@@ -181,7 +181,7 @@ def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
     return layer.activations[at].apply(b, x)
 
 
-def _rnn(inside: _Inside, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
     (total,) = _gates(inside, layer, x, states[0], 1)
     return [_activated(inside.b, layer, 0, total)]
 
@@ -192,7 +192,7 @@ def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
     return b.add(el.Add(), b.add(el.Multiply(), gate, one), rest)
 
 
-def _gru(inside: _Inside, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
     b, (h,) = inside.b, states
     r, bias = inside.enter(layer.r), inside.enter(layer.bias)
     thirds = [b.outputs(Split(3), v, b.scalar(axis)) for v, axis in ((x, 1), (r, 0), (bias, 0))]
@@ -212,7 +212,7 @@ def _gru(inside: _Inside, layer: Stepwise, x: Value, states: list[Value]) -> lis
     return [_mixed(b, z, h, new)]
 
 
-def _lstm(inside: _Inside, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
     b, (h, c) = inside.b, states
     f, i, new, o = _gates(inside, layer, x, h, 4)
     peeps: Sequence[Value | None] = (None, None, None)
@@ -234,5 +234,5 @@ def _lstm(inside: _Inside, layer: Stepwise, x: Value, states: list[Value]) -> li
     return [b.add(el.Multiply(), o, layer.activations[2].apply(b, cell)), cell]
 
 
-Cell = Callable[[_Inside, Stepwise, Value, list[Value]], list[Value]]
-CELLS: dict[str, Cell] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
+CELLS: dict[str, StepCell] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
