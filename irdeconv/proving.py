@@ -24,9 +24,9 @@ from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.proof import reader
 from irdeconv.proof.model import Fact, Model, Unproved
 from irdeconv.spec import Shape, format_shape
-from irdeconv.verify.proof.adapter import believed, facts, fitting, meant, paired, reshaped
+from irdeconv.verify.proof.adapter import meant, paired, reshaped
 from irdeconv.verify.proof.certified import Stamp
-from irdeconv.verify.proof.sides import ProofSide, side_of
+from irdeconv.verify.proof.sides import ProofSide, model_side, side_of
 
 NOTHING = ProofSide(Model((), (), ()), lambda port: Fact(None, None))
 HASHED_AT_ONCE = 1 << 24
@@ -123,15 +123,9 @@ def _side(
         return replace(NOTHING, refused=str(e), warnings=warnings)
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
     nodes = paired(graph, model)
-    fact = fitting(model, facts(graph, nodes))
+    side = model_side(graph, model, nodes)
     stamp = {kind: {"sha256": h, "size": size} for kind, (h, size) in model.files.items()}
-    return ProofSide(
-        reshaped(model, inside),
-        fact,
-        stamp,
-        believed=believed(graph, nodes),
-        warnings=warnings,
-    )
+    return replace(side, model=reshaped(model, inside), stamp=stamp, warnings=warnings)
 
 
 def _read(given: Given) -> Model:

@@ -31,3 +31,16 @@ def test_openvino_agrees(given: bm.BodyModel) -> None:
         return
     for got, want in pairs:
         np.testing.assert_array_equal(got, want, strict=True)
+
+
+@pytest.mark.parametrize("name", ["nested", "carried", "while", "growing"])
+def test_compare_runs_a_loop_as_one_layer(name: str) -> None:
+    given = bm.MODELS[name]
+    report = ird.compare(ird.parse(given.text), "openvino", given.feeds)
+    assert report.passed, str(report)
+
+
+def test_compare_gives_openvino_the_layers_that_assign_what_is_read() -> None:
+    for text in (bm.state(), bm.state(bm.const(1, [[10.0, 20.0]]), "(%1)")):
+        report = ird.compare(ird.parse(text), "openvino", {"x": bm.ONE})
+        assert report.passed, str(report)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
-from irdeconv.proof.reader import read, shape_of, signature
+from irdeconv.proof.reader import described, read, shape_of, signature
 
 PARAMETER = (
     '<layer id="0" name="x" type="Parameter" version="opset1">'
@@ -229,11 +229,31 @@ def iterating(folder: Path, ids: tuple[int, int], **more: str) -> Model:
     return written(folder, f'<net name="m" version="11">{text}</net>')
 
 
-def test_a_body_is_a_text_that_knows_no_ids_but_every_byte(tmp_path: Path) -> None:
-    one = iterating(tmp_path, (0, 0), constant="4").layers[1].rest
-    assert one == iterating(tmp_path, (7, 3), constant="4").layers[1].rest
-    assert one != iterating(tmp_path, (0, 0), constant="0").layers[1].rest
-    assert "TensorIterator" not in one
+def test_a_body_is_a_model_whose_maps_know_no_ids(tmp_path: Path) -> None:
+    def said(ids: tuple[int, int], constant: str = "4") -> tuple[str, str]:
+        loop = iterating(tmp_path, ids, constant=constant).layers[1]
+        ((tag, inner),) = loop.bodies
+        assert (tag, inner.parameters, [inner.layers[i].type for i in inner.results]) == (
+            "body", (0,), ["Result"],
+        )  # fmt: skip
+        return loop.rest, described(inner)
+
+    assert said((0, 0)) == said((7, 3))
+    assert said((0, 0))[0] == said((0, 0), constant="0")[0] != ""
+    assert said((0, 0))[1] != said((0, 0), constant="0")[1]
+
+
+def test_bodies_of_other_operations_are_text(tmp_path: Path) -> None:
+    def rest(kind: str, constant: str) -> str:
+        layer = body("loop", (0, 0), constant).replace('"TensorIterator" version="opset1"', kind)
+        text = f"<layers>{PARAMETER}{layer}{RESULT}</layers>"
+        text += f"<edges>{edge(0, 0, 2, 0)}{edge(2, 1, 3, 0)}</edges>"
+        layer = written(tmp_path, f'<net name="m" version="11">{text}</net>').layers[1]
+        assert layer.bodies == ()
+        return layer.rest
+
+    for kind in ('"Mystery" version="opset1"', '"TensorIterator" version="vendor"'):
+        assert rest(kind, "4") == rest(kind, "4") != rest(kind, "0")
 
 
 def test_a_body_inside_a_body_inside_a_body_is_refused_in_the_end(tmp_path: Path) -> None:

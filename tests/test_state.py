@@ -15,33 +15,19 @@ F32 = np.float32
 ONE = np.array([[1, 2]], F32)
 
 
-def variable(
-    init: str = "", reads: str = "()", shape: str = "1, 2", old: bool = False, x: str = "1, 2"
-) -> str:
-    """Return: y = value + x, which is assigned."""
-    named = 'variable_id = "v"'
-    own = named if old else f"{named}, variable_shape = [{shape}], variable_type = f32"
-    version = "opset3" if old else "opset6"
-    text = bm.parameter(0, "x", x) + init
-    text += f'%3 "read" = {version}.ReadValue{reads} {{{own}}}\n'
-    text += '%4 "sum" = opset1.Add(%3, %0)\n'
-    text += f'%5 "keep" = {version}.Assign(%4) {{{named}}}\n'
-    return bm.model(text + bm.results(4))
-
-
 def growing(shape: str = "?, 2") -> str:
     """Return: the rows of all inputs so far."""
-    text = variable(shape=shape, x="?, 2")
+    text = bm.state(shape=shape, x="?, 2")
     return text.replace("opset1.Add(%3, %0)", "opset1.Concat(%3, %0) {axis = 0}")
 
 
 TEN = bm.const(1, [[10.0, 20.0]])
 FROM_X = bm.const(1, [[10.0, 10.0]]) + bm.node(2, "opset1.Add", 0, 1)
 MODELS: dict[str, tuple[str, list[Any]]] = {
-    "zeros": (variable(), [ONE, 2 * ONE, 3 * ONE]),
-    "constant": (variable(TEN, "(%1)"), [11 * ONE, 12 * ONE, 13 * ONE]),
-    "computed": (variable(FROM_X, "(%2)"), [n * ONE + 10 for n in (2, 3, 4)]),
-    "of opset3": (variable(TEN, "(%1)", old=True), [11 * ONE, 12 * ONE, 13 * ONE]),
+    "zeros": (bm.state(), [ONE, 2 * ONE, 3 * ONE]),
+    "constant": (bm.state(TEN, "(%1)"), [11 * ONE, 12 * ONE, 13 * ONE]),
+    "computed": (bm.state(FROM_X, "(%2)"), [n * ONE + 10 for n in (2, 3, 4)]),
+    "of opset3": (bm.state(TEN, "(%1)", old=True), [11 * ONE, 12 * ONE, 13 * ONE]),
     "growing": (growing(), [np.repeat(ONE, n, 0) for n in (1, 2, 3)]),
     "bounded": (growing("..4, 2"), [np.repeat(ONE, n, 0) for n in (1, 2, 3)]),
 }
@@ -92,7 +78,7 @@ def test_openvino_agrees(text: str, wanted: list[Any]) -> None:
 
 
 def test_every_plan_has_its_own_values() -> None:
-    graph = ird.infer(ird.parse(variable()))
+    graph = ird.infer(ird.parse(bm.state()))
     first, second = ird.compile(graph), ird.compile(graph)
     given(first)
     np.testing.assert_array_equal(given(second), ONE)
@@ -138,8 +124,8 @@ def test_variables_in_bodies_go_from_iteration_to_iteration() -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (variable(bm.const(1, [[1, 2]], "i64"), "(%1)"), "E303"),
-        (variable(bm.const(1, [1.0, 2.0, 3.0]), "(%1)"), "E302"),
+        (bm.state(bm.const(1, [[1, 2]], "i64"), "(%1)"), "E303"),
+        (bm.state(bm.const(1, [1.0, 2.0, 3.0]), "(%1)"), "E302"),
     ],
     ids=range(2),
 )
@@ -150,6 +136,6 @@ def test_first_values_that_do_not_fit(text: str, code: str) -> None:
 
 
 def test_a_variable_of_unknown_rank_has_no_zeros() -> None:
-    text = variable().replace("variable_shape = [1, 2]", "variable_shape = none")
+    text = bm.state().replace("variable_shape = [1, 2]", "variable_shape = none")
     with pytest.raises(ird.ExecutionError, match="of an unknown rank"):
         ird.run(ird.parse(text), {"x": ONE})

@@ -13,6 +13,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.graph import Graph, Node
 from irdeconv.op import Op, attribute
 from irdeconv.spec import Array, Spec
+from irdeconv.traits import DRAWN, JUMPS, SCALE, Rounding
 
 # Infers a graph in place with these specs of its Parameters; raises where that fails.
 Walk = Callable[[Graph, Mapping[int, Spec]], None]
@@ -153,6 +154,23 @@ class BodyOp(Op):
     def side_effect(self) -> bool:  # type: ignore[override]
         """Whether a body has a layer with side effects."""
         return any(n.op.side_effect for b in self.bodies for n in b.graph.nodes())
+
+    @property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        """Exact where every layer of the bodies is, else relative to the largest value.
+
+        None where one draws numbers.
+        """
+        rules = {n.op.rounding.rule for b in self.bodies for n in b.graph.nodes()}
+        if "any" in rules:
+            return DRAWN
+        return JUMPS if rules <= {"exact"} else SCALE
+
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        """Return the layers of the bodies, times how much larger than the output an input is."""
+        largest = max((x.size for x in inputs), default=0)
+        layers = sum(len(b.graph) for b in self.bodies)
+        return layers * (largest // max(output.size, 1) + 1)
 
     @property
     def pure(self) -> bool:

@@ -23,13 +23,10 @@ from irdeconv.ops.body_inference import (
 from irdeconv.ops.body_running import iterate, one, run_plainly
 from irdeconv.ops.checks import single, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
-from irdeconv.traits import JUMPS
 
 
 class LoopBase(BodyOp):
     """Base of Loop and TensorIterator: one body, run again and again."""
-
-    rounding = JUMPS
 
     def most(self, inputs: Sequence[Spec]) -> Dim:
         """Return how often the body runs at most, whatever it computes."""
@@ -149,7 +146,6 @@ class If(BodyOp):
     Both bodies give the same outputs, of one element type; shapes may differ.
     """
 
-    rounding = JUMPS
     tags: ClassVar[tuple[str, ...]] = ("then_body", "else_body")
 
     def check(self) -> Iterator[Problem]:

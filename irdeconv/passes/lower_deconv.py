@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from os import PathLike
 
@@ -12,7 +12,7 @@ from irdeconv.graph import Graph, Node
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
-from irdeconv.ops.bodies import bodies_of, every_node
+from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
@@ -58,25 +58,34 @@ def lower(
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
     state = _State(inferred(graph), form, profile, explain, targeted)
-    dead = {n.id for n in state.graph.nodes()} - state.graph.live()
-    for node in progress.each(
-        "lowering",
-        [n for n in state.graph.topological() if n.op.deconvolution],
-        name=attrgetter("name"),
-    ):
-        _lower_one(state, node)
-    _warn_of_bodies(state)
-    _warn_of_declared(state)
+    _lower_graph(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
-    remove_dead(state.graph, dead)
-    _check_language(state.graph)
-    unique_names(state.graph)
     infer_specs(state.graph)
     state.graph.lint()
     named = profile.name if explain else None
     diagnostics = tuple(state.problems.diagnostics)
     return Lowered(state.graph, LoweringReport(form, tuple(state.layers), diagnostics, named))
+
+
+def _lower_graph(state: _State) -> Graph:
+    """Lower a graph in place, and its bodies; returns it."""
+    graph = state.graph
+    change_bodies(graph, lambda body: _lower_graph(replace(state, graph=body.copy())))
+    dead = {n.id for n in graph.nodes()} - graph.live()
+    for node in progress.each(
+        "lowering",
+        [n for n in graph.topological() if n.op.deconvolution],
+        name=attrgetter("name"),
+    ):
+        _lower_one(state, node)
+    _warn_of_bodies(state)
+    _warn_of_declared(state)
+    if not state.problems.errors:
+        remove_dead(graph, dead)
+        _check_language(graph)
+        unique_names(graph)
+    return graph
 
 
 # What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
@@ -149,7 +158,7 @@ def canonicalized(graph: Graph) -> Graph:
     out = graph.copy()
     for node in sugar:
         canonicalize(out, out.node(node.id))
-    infer_specs(out)
+    infer_specs(out, given={n.id: n.spec() for n in out.parameters})  # it may be a body
     return out
 
 
@@ -286,11 +295,10 @@ def _warn_of_declared(state: _State) -> None:
 
 
 def _warn_of_bodies(state: _State) -> None:
+    """Warn of deconvolutions in bodies of operations that are not known."""
     for node in state.graph.nodes():
-        sections = node.op.sections if isinstance(node.op, Opaque) else ()
-        inner = (n for body in bodies_of(node) for n in every_node(body.graph))
-        if any(b"ConvolutionBackpropData" in s.xml for s in sections) or any(
-            n.op.deconvolution for n in inner
+        if isinstance(node.op, Opaque) and any(
+            b"ConvolutionBackpropData" in s.xml for s in node.op.sections
         ):
             state.problems.add(
                 "W400",

@@ -64,7 +64,8 @@ class Layer:
     `attributes` are those of <data>, `inputs` the sources in the order of the input ports,
     `outputs` what the file declares of its outputs (never believed inside a rewritten region),
     `names` the tensor names of each output. `elements` are a constant's. `rest` is the canonical
-    text of whatever else the layer has (bodies with the bytes of their constants, port maps, ...).
+    text of whatever else the layer has (port maps, ...), never empty where it has bodies. `bodies`
+    are those of loops and branches, by their tags: what they compute is no part of `rest`.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Layer:
     names: tuple[tuple[str, ...], ...] = ()
     elements: TypedArray | None = None
     rest: str = ""
+    bodies: tuple[tuple[str, Model], ...] = ()
 
     def __str__(self) -> str:
         return f'{self.type} "{self.name}"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -16,8 +16,10 @@ from irdeconv.proof.halves import half, weighs
 from irdeconv.proof.known import is_late, known_inputs
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
+from irdeconv.proof.verdict import LayerProof, ProofVerdict
 
 Prover = Callable[[Obligation], Proof]
+Inside = Callable[[str, int, int], ProofVerdict]
 _OUTSIDE = {
     "input": "Parameter",
     "output": "Result",
@@ -28,77 +30,26 @@ _MADE_UP = "(Parameter|Result)_[0-9]+"
 _IMPURE = {"RandomUniform", "Multinomial", "ReadValue", "Assign", "Parameter", "Result"}
 
 
-@dataclass(frozen=True)
-class LayerProof:
-    """How a value of the source, `wanted`, is computed by `output`: by `proof`, or why not."""
-
-    name: str
-    type: str
-    output: Port
-    wanted: Port
-    proof: Proof | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class ProofVerdict:
-    """What was proved of two models.
-
-    `unequal` are outputs that are not proved, `problems` says what else differs. `kept` are
-    deconvolutions that both models have, `others` counts all other equal layers but constants.
-    `rounding` is the largest relative difference of a weight.
-    """
-
-    layers: tuple[LayerProof, ...]
-    problems: tuple[str, ...]
-    unequal: tuple[str, ...]
-    kept: tuple[str, ...]
-    others: int
-    twins: dict[Port, Port]
-    assumed: tuple[str, ...]
-    rounding: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether all is proved, for every size or those that the proofs name."""
-        return not self.problems and not self.unequal
-
-    @property
-    def every(self) -> bool:
-        """Whether what is proved holds for every size."""
-        return all(y.proof.every for y in self.layers if y.proof is not None)
-
-    @property
-    def exit_code(self) -> int:
-        """0: for every size; 3: for some sizes, or if what is assumed is so; 1: not proved."""
-        return 1 if not self.passed else 0 if self.every and not self.assumed else 3
-
-    def lines(self) -> list[str]:
-        """Return the verdict and what it rests on."""
-        lines = [f"{self.others} equal layers, {len(self.kept)} deconvolutions as they were"]
-        for y in self.layers:
-            how = f"{y.proof.form}, {y.proof.sizes}" if y.proof else f"not proved: {y.reason}"
-            lines += [f'{y.type} "{y.name}": {how}', *(y.proof.maps if y.proof else ())]
-        lines += [f"assumed: {text}" for text in self.assumed]
-        if self.rounding:
-            lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
-        end = "equal for every size" if self.every else "equal for the sizes above"
-        end += ", if what is assumed is so" if self.assumed else ""
-        return [
-            *lines,
-            *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
-            end if self.passed else "not proved",
-        ]
-
-
 def check(
     source: Model,
     lowered: Model,
     fact: Callable[[Port], Fact] | None = None,
     provers: Sequence[Prover] = (symbolic.prove, explicit.prove),
+    inside: Inside | None = None,
+    *,
+    body: bool = False,
 ) -> ProofVerdict:
-    """Prove that two models compute the same; `fact` tells types and shapes in the source."""
-    return _Pairing(source, lowered, fact, provers).verdict()
+    """Prove that two models compute the same; `fact` tells types and shapes in the source.
+
+    `inside(tag, a, b)` gives the verdict on a body of the layers at these places. Of a `body` even
+    what its inputs declare is assumed: what flows in decides.
+    """
+
+    def plainly(tag: str, a: int, b: int) -> ProofVerdict:
+        bodies = dict(source.layers[a].bodies)[tag], dict(lowered.layers[b].bodies)[tag]
+        return check(*bodies, None, provers, body=True)
+
+    return _Pairing(source, lowered, fact, provers, inside or plainly, body).verdict()
 
 
 def _pure(layer: Layer) -> bool:
@@ -116,7 +67,11 @@ class _Pairing:
         lowered: Model,
         fact: Callable[[Port], Fact] | None,
         provers: Sequence[Prover],
+        inside: Inside,
+        body: bool,
     ) -> None:
+        self._inside, self._own = inside, ("Const",) if body else ("Parameter", "Const")
+        self._bodies: dict[tuple[int, int], list[ProofVerdict]] = {}  # by the places of layers
         self._source, self._lowered, self._provers = source, lowered, provers
         self._fact = fact or self._declared
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
@@ -172,12 +127,30 @@ class _Pairing:
             twins=self._twins,
             assumed=tuple(dict.fromkeys([*self._assumed, *(a for p in proofs for a in p.assumed)])),
             rounding=max([self._rounding, *(p.rounding for p in proofs)]),
+            bodies=tuple(
+                (tag, a, b, verdict)
+                for b, a in self._hits.items()
+                for (tag, _), verdict in zip(
+                    self._source.layers[a].bodies, self._bodies.get((a, b), ()), strict=True
+                )
+            ),
         )
+
+    def _agree(self, a: int, b: int) -> bool:
+        """Whether the bodies of two layers compute the same: by a proof for each."""
+        layer = self._source.layers[a]
+        tags = [tag for tag, _ in layer.bodies]
+        if tags != [tag for tag, _ in self._lowered.layers[b].bodies]:
+            return False
+        if (a, b) not in self._bodies:
+            self._bodies[a, b] = [self._inside(tag, a, b) for tag in tags]
+        # Rounded weights might decide how often a body runs.
+        return all(v.passed and not v.rounding for v in self._bodies[a, b])
 
     def _declared(self, port: Port) -> Fact:
         layer = self._source.of(port)
         fact = layer.outputs[port.port] if port.port < len(layer.outputs) else Fact(None, None)
-        if layer.type not in ("Parameter", "Const"):
+        if layer.type not in self._own:
             self._asked.append(f"{layer} has type and shape as declared: {fact}")
         return fact
 
@@ -245,7 +218,7 @@ class _Pairing:
         same = self._table.get((self._signatures[1][place], inputs), [])
         same = [i for i in same if self._known[0][i] <= self._known[1][place]]
         if not _pure(layer):
-            same = [i for i in same if self._used.get(i, place) == place]
+            same = [i for i in same if self._used.get(i, place) == place and self._agree(i, place)]
         elif not same and layer.type == "Convert" and weighs(self._lowered, place):
             same = self._stored(layer)
         if not same:
@@ -282,6 +255,10 @@ class _Pairing:
         layer, other = self._source.of(wanted), self._lowered.of(output)
         task = Obligation(self._source, self._lowered, wanted, output, self._twins, self._fact)
         reasons = [_difference(layer, other)]
+        tried = self._bodies.get((wanted.layer, output.layer), [])
+        failed = (t for v in tried for t in (*v.problems, *v.unequal))
+        reasons += [f"{other}: in a body, {text}" for text in islice(failed, 1)]
+        reasons += [f"{other}: weights in a body are rounded"] * any(v.rounding for v in tried)
         for prove in self._provers:
             self._asked = []
             try:

@@ -23,6 +23,7 @@ Element = Any  # of lxml
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
+_LOOPS = ("Loop", "TensorIterator", "If")
 _WHOLE_AXIS = {"start": "0", "end": "-1", "stride": "1", "part_size": "1"}
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
 _READ = {**ATTRIBUTES, **{t: {*CONVOLUTION_SAYS.split()} for t in CONVOLUTIONS}}
@@ -264,7 +265,7 @@ class _LayerFile:
             keys = [k for k in keys if known is None or k in known]  # it does not look at others
             attributes = {k: tidy[k] for k in keys}
         inputs = tuple(Port(self._places[s.layer], s.port) for s in self._sources[index] if s)
-        outputs, elements, rest = self._facts[index], None, self._bodies(e, index)
+        outputs, elements, (rest, inner) = self._facts[index], None, self._bodies(e, index)
         names = tuple(_names(p.get("names", "")) for p in ports)
         if kind == "Const":
             held = self._constant(e, attributes)
@@ -278,7 +279,8 @@ class _LayerFile:
             info = [_canonical(a) for a in e.findall(".//rt_info/attribute")]
             rest = "\n".join(sorted(i for i in info if "'fused_names'" not in i))
             names = names or (_names(e.get("output_names", "")),)
-        return Layer(name, kind, version, attributes, inputs, tuple(outputs), names, elements, rest)
+        own = attributes, inputs, tuple(outputs), names
+        return Layer(name, kind, version, *own, elements, rest, inner)
 
     def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray | str:
         """Return the elements, or of types that are only compared what stands for their bytes."""
@@ -312,14 +314,19 @@ class _LayerFile:
         except ValueError as error:
             raise Unproved(f"{_label(e)}: {error}") from None
 
-    def _bodies(self, e: Element, index: int) -> str:
-        """Return the canonical text of bodies and port maps: without names, numbered by use."""
+    def _bodies(self, e: Element, index: int) -> tuple[str, tuple[tuple[str, Model], ...]]:
+        """Return the canonical text of port maps, and the bodies of a loop or branch.
+
+        Those of other layers are text: without names, numbered by use.
+        """
         tags = [c.tag for c in e.iterchildren("*") if c.tag in _BODY_OF or c.tag in _BODIES]
         ports = self._ports[index]
         if len({*tags}) < len(tags) or (tags and any(list(p) != sorted(p) for p in ports)):
             raise Unproved(f"{_label(e)}: two of {tags}, or ports that are not in order")
-        bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in tags if tag in _BODIES}
-        lines = [f"{tag} {bodies[tag]._text()}" for tag in sorted(bodies)]
+        known = e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))
+        found = sorted({*tags} & {*_BODIES})
+        bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in found}
+        lines = [f"{tag} {'' if known else bodies[tag]._text()}" for tag in bodies]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])
             for entry in sorted(e.find(tag).iterchildren("*"), key=lambda entry: entry.tag):
@@ -328,16 +335,41 @@ class _LayerFile:
                     outer = ports[entry.tag == "output"].get(_number(entry, "external_port_id"))
                     values["external_port_id"] = str(outer)
                 for key in {"internal_layer_id", "from-layer", "to-layer"} & {*values}:
-                    inner = body._ids.get(_number(entry, key), -1) if body else -1
-                    values[key] = str(body._places.get(inner)) if body else "None"
+                    values[key] = str(body._end(_number(entry, key))) if body else "None"
                 if "None" in values.values():
                     raise Unproved(f"{_label(e)}: <{tag}> names a port or layer that is not there")
                 lines.append(repr((tag, entry.tag, sorted(values.items()))))
-        return "\n".join(lines)
+        inner = tuple((tag, body._model()) for tag, body in bodies.items() if known)
+        return "\n".join(lines), inner
+
+    def _end(self, ident: int) -> str | None:
+        """Return which Parameter or Result has an id, by their order; None where none has it."""
+        place = self._places.get(self._ids.get(ident, -1))
+        model = self._model()
+        for kind, ends in (("input", model.parameters), ("output", model.results)):
+            if place in ends:
+                return f"{kind} {ends.index(place)}"
+        return None
+
+    def _model(self) -> Model:
+        types = [y.type for y in self.layers]
+        parameters, results = (
+            tuple(i for i, t in enumerate(types) if t == kind) for kind in ("Parameter", "Result")
+        )
+        return Model(tuple(self.layers), parameters, results)
 
     def _text(self) -> str:
         """Return a text that two bodies share only if they compute the same."""
-        return repr([(signature(y), [*map(tuple, y.inputs)]) for y in self.layers])
+        return described(self._model())
+
+
+def described(model: Model) -> str:
+    """Return a text that two models share only if they compute the same."""
+    rows = []
+    for y in model.layers:
+        inner = [(tag, described(body)) for tag, body in y.bodies]
+        rows.append((signature(y), [*map(tuple, y.inputs)], inner))
+    return repr(rows)
 
 
 def _widen(layers: list[Layer]) -> None:
@@ -357,7 +389,7 @@ def _widen(layers: list[Layer]) -> None:
 
 
 def signature(layer: Layer) -> tuple[object, ...]:
-    """Return all that tells what a layer computes of its inputs, bytes and bodies by a hash."""
+    """Return all that tells what a layer computes of its inputs but its bodies, bytes by a hash."""
     data = None if layer.elements is None else np.ascontiguousarray(layer.elements.array).data
     hashes = [hashlib.sha256(part).hexdigest() for part in (data or b"", layer.rest.encode())]
     return (layer.type, layer.version, *sorted(layer.attributes.items()), data is None, *hashes)

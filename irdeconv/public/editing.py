@@ -69,7 +69,8 @@ def simplify(
 
     What is computed of constants or follows from shapes is folded; layers that change nothing,
     duplicates, and what no result needs go. Inputs, outputs, their names and variables stay. A
-    folded constant takes at most `max_growth` bytes more than what it is computed of; weights that
+    folded constant takes at most `max_growth` bytes more than what it is computed of; bodies of
+    loops and branches stay as they are, and weights that
     are stored in fewer bits stay so unless `decompress` is set. Run node by node (`fuse=False`,
     `form=None`) both give the same bits. Raises InferenceError where the graph does not fit
     together, and what `read` raises.

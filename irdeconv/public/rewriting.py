@@ -46,7 +46,8 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
 
     Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize;
     upsample, a resize alone, only where it is named. Filters must be finite constants. What is not
-    proved equal for every size of the data stays, and the report says why. Raises UsageError for an
+    proved equal for every size of the data stays, and the report says why; so do the bodies of
+    loops and branches, which are not searched. Raises UsageError for an
     unknown pattern, InferenceError where the graph does not fit together.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")

@@ -88,10 +88,11 @@ class Plan:
         """Execute; returns the outputs by name in Result order.
 
         `inputs` as for `Binder.bind`. With a `trace` or a `watch` every node is executed by
-        itself; `trace` is called with it and its outputs, `watch` with its step, inputs and
-        outputs; neither may run this plan, whose memory is in use, nor wait for another thread
-        that does (RuntimeError, there after some seconds). Raises UsageError for inputs that do not
-        fit, ExecutionError where a layer fails, LimitError where memory does not suffice.
+        itself, a loop or branch being one; `trace` is called with it and its outputs, `watch` with
+        its step, inputs and outputs; neither may run this plan, whose memory is in use, nor wait
+        for another thread that does (RuntimeError, there after some seconds). Raises UsageError for
+        inputs that do not fit, ExecutionError where a layer fails, LimitError where memory or the
+        iterations of a loop do not suffice.
         """
         arrays = self.binder.bind(inputs)
         seen = trace is not None or watch is not None

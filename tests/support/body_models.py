@@ -198,6 +198,20 @@ def looped(count: int, shapes: Sequence[str], peer: str = "", **how: Any) -> Bod
     return BodyModel(loop(**how), feeds, outputs, tuple(shapes), peer)
 
 
+def state(
+    init: str = "", reads: str = "()", shape: str = "1, 2", old: bool = False, x: str = "1, 2"
+) -> str:
+    """Return: y = value + x, which is assigned."""
+    named = 'variable_id = "v"'
+    own = named if old else f"{named}, variable_shape = [{shape}], variable_type = f32"
+    version = "opset3" if old else "opset6"
+    text = parameter(0, "x", x) + init
+    text += f'%3 "read" = {version}.ReadValue{reads} {{{own}}}\n'
+    text += '%4 "sum" = opset1.Add(%3, %0)\n'
+    text += f'%5 "keep" = {version}.Assign(%4) {{{named}}}\n'
+    return model(text + results(4))
+
+
 def _branches() -> dict[str, BodyModel]:
     choice = parameter(0, "c", "", "boolean")
     then, other, turned = ONE * F32(11), -ONE, ONE.reshape(2, 1)

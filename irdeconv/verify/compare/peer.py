@@ -244,7 +244,8 @@ class OpenVinoPartner(Partner):
 
     def _infer(self, model: Any, results: list[Any], fed: dict[Any, Array]) -> Iterable[Array]:
         """Compile the part of the model that the results need and run it once."""
-        needed = _reachable(results)
+        sinks = _assigning(model, results)
+        needed = _reachable([*results, *sinks])
         inputs = {p.node.friendly_name: a for p, a in self._bound(model)}
         feeds = [(p, a) for p, a in fed.items() if p.get_friendly_name() in needed]
         feeds += [
@@ -253,7 +254,7 @@ class OpenVinoPartner(Partner):
             if p.get_friendly_name() in needed and p.get_friendly_name() in inputs
         ]
         try:
-            part = self._ov.Model(results, [p for p, _ in feeds], "part")
+            part = self._ov.Model(results, sinks, [p for p, _ in feeds], "part")
             compiled = self._core.compile_model(part, "CPU", CONFIGS[self.computes])
             outputs = compiled([a for _, a in feeds])
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
@@ -276,7 +277,7 @@ def _layers(model: Any) -> dict[str, Any]:
     """Return the nodes by their unique names, producers first."""
     nodes = list(model.get_ordered_ops())
     count = Counter(n.get_friendly_name() for n in nodes)
-    hidden = ("Parameter", "Constant", "Result")
+    hidden = ("Parameter", "Constant", "Result", "Assign")  # the last is no value of its own
     return {
         n.get_friendly_name(): n
         for n in nodes
@@ -318,6 +319,19 @@ def _reachable(results: Iterable[Any]) -> set[str]:
             seen.add(node.get_friendly_name())
             todo += [v.get_node() for v in node.input_values()]
     return seen
+
+
+def _assigning(model: Any, results: Iterable[Any]) -> list[Any]:
+    """Return what assigns the variables that are read; OpenVINO executes no others alone."""
+    needed = _reachable(results)
+    nodes = list(model.get_ordered_ops())
+    read = [n for n in nodes if n.get_type_name() == "ReadValue"]
+    names = {_variable_of(n) for n in read if n.get_friendly_name() in needed}
+    return [n for n in nodes if n.get_type_name() == "Assign" and _variable_of(n) in names]
+
+
+def _variable_of(node: Any) -> str:
+    return str(node.get_attributes()["variable_id"])
 
 
 def _nbytes(output: Any) -> int:

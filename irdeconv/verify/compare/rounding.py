@@ -102,8 +102,8 @@ def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
 
 def worth_precision(op: Op, outputs: Arrays) -> bool:
     """Whether double precision says more about the outputs than their own type."""
-    if op.rounding.rule in ("exact", "conversion", "any"):
-        return False
+    if op.rounding.rule in ("exact", "conversion", "any") or not op.folds:
+        return False  # bodies have constants of their own types
     return any(is_real(y) and y.dtype.itemsize < 8 for y in outputs)
 
 

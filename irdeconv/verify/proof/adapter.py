@@ -12,7 +12,6 @@ import numpy as np
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.proof.definition import define, is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray, Unproved
-from irdeconv.proof.reader import signature
 from irdeconv.spec import Dim, Interval, Spec
 from irdeconv.spec import Shape as SpecShape
 from irdeconv.verify.proof.kept import kept_parts, kept_text
@@ -98,6 +97,7 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         said = next((text for key, text in node.extra if key == "output_names" and text), None)
         names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
     document = getattr(op, "semantics", "runtime") == "document"
+    maps, bodies = _bodies(node)
     return Layer(
         name=node.name,
         type=node.type,
@@ -107,23 +107,29 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         outputs=tuple(outputs),
         names=tuple(tuple(sorted(n)) for n in names),
         elements=elements,
-        rest=kept_text(node) + _bodies(node),
+        rest=kept_text(node) + maps,
+        bodies=bodies,
     )
 
 
-def _bodies(node: Node) -> str:
-    """Return a text that two nodes share only if their bodies compute the same."""
+def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
+    """Return the text of what joins bodies to the outside, and the models of these."""
     op: Any = node.op
-    lines = []
+    lines, inner = [], []
     for body in sorted(getattr(op, "bodies", ()), key=lambda b: str(b.tag)):
-        inner = adapted(body.graph)
-        place = {node: at for at, node in inner.nodes.items()}
-        layers = [(signature(y), [*map(tuple, y.inputs)]) for y in inner.model.layers]
-        inputs = [(place[i.parameter], i.port, i.slicing, i.iteration) for i in body.inputs]
-        outputs = [(place[o.result], o.port, o.slicing, o.condition) for o in body.outputs]
-        edges = [(place[a], place[b]) for a, b in body.edges]
-        lines.append(repr((body.tag, layers, inputs, outputs, edges)))
-    return "\n".join(lines)
+        parameters = [n.id for n in body.graph.parameters]
+        results = [n.id for n in body.graph.results]
+        takes = [(parameters.index(i.parameter), *_said(i)) for i in body.inputs]
+        gives = [(results.index(o.result), *_said(o)) for o in body.outputs]
+        edges = [(results.index(a), parameters.index(b)) for a, b in body.edges]
+        lines.append(repr((body.tag, takes, gives, edges)))
+        inner.append((str(body.tag), adapted(body.graph).model))
+    return "\n".join(lines), tuple(inner)
+
+
+def _said(entry: Any) -> list[object]:
+    """Return what an entry of a port map says besides the Parameter or Result."""
+    return [v for k, v in vars(entry).items() if k not in ("parameter", "result")]
 
 
 def _used(graph: Graph, node: Node) -> int:

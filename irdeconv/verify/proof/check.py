@@ -16,6 +16,7 @@ from irdeconv.proof import explicit, pairing, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
+from irdeconv.proof.verdict import ProofVerdict
 from irdeconv.verify.proof import probe
 from irdeconv.verify.proof.asked import AskedProver, Prover
 from irdeconv.verify.proof.certificate import Certificate
@@ -49,16 +50,22 @@ def probe_layers(source: Graph, lowered: Graph, *, seed: int | None = None) -> C
 class Compared:
     """What the core says of two models, and the obligations that it met or did not meet."""
 
-    verdict: pairing.ProofVerdict
+    verdict: ProofVerdict
     other: tuple[str, ...]  # layers that are not rewritten and not the same
     tasks: list[tuple[Obligation, Proof | str]]
-    unproved: Mapping[tuple[Port, Port], str]  # what the first prover said
+    unproved: Mapping[int, str]  # what the first prover said, by the id of an obligation
 
 
 def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
     provers = [AskedProver(p, source.believed) for p in PROVERS]
+    inner: dict[tuple[str, int, int], Compared] = {}
+
+    def inside(tag: str, a: int, b: int) -> ProofVerdict:
+        inner[tag, a, b] = _compared(source.body(a, tag), lowered.body(b, tag))
+        return inner[tag, a, b].verdict
+
     with progress.stage("proving"):
-        verdict = pairing.check(source.model, lowered.model, source.fact, provers)
+        verdict = pairing.check(source.model, lowered.model, source.fact, provers, inside)
     asked = {key: task for p in provers for key, task in p.asked.items()}
     changed = _changed(source, lowered, verdict)
     tasks: list[tuple[Obligation, Proof | str]] = []
@@ -69,12 +76,36 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
         if not told and (layer.proof or is_deconvolution(subject(task))):
             tasks.append((task, layer.proof or _reason(task, layer.reason, changed)))
     other = tuple(dict.fromkeys(changed.values()))
-    return Compared(verdict, other, tasks, provers[0].unproved)
+    said = {id(t): provers[0].unproved.get((t.wanted, t.output)) for t, _ in tasks}
+    unproved = {at: text for at, text in said.items() if text is not None}
+    made = Compared(verdict, other, tasks, unproved)
+    for (_, a, b), found in inner.items():
+        same = source.model.layers[a].name == lowered.model.layers[b].name
+        if found.verdict.passed if (a, b) in _bodies_of(verdict) else same:
+            made = _with_body(made, found)
+    return made
 
 
-def _changed(
-    source: ProofSide, lowered: ProofSide, verdict: pairing.ProofVerdict
-) -> dict[int, str]:
+def _bodies_of(verdict: ProofVerdict) -> set[tuple[int, int]]:
+    """Return the places of the equal layers that have bodies."""
+    return {(a, b) for _, a, b, _ in verdict.bodies}
+
+
+def _with_body(made: Compared, body: Compared) -> Compared:
+    """Add what was found in a body."""
+    a, b = made.verdict, body.verdict
+    verdict = replace(
+        a,
+        kept=(*a.kept, *b.kept),
+        others=a.others + b.others,
+        assumed=tuple(dict.fromkeys([*a.assumed, *b.assumed])),
+        rounding=max(a.rounding, b.rounding),
+    )
+    tasks, other = [*made.tasks, *body.tasks], (*made.other, *body.other)
+    return Compared(verdict, other, tasks, {**made.unproved, **body.unproved})
+
+
+def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> dict[int, str]:
     """Return by their places the layers of the source that are others in the lowered model.
 
     They have another version or body or other attributes, or are of another type.
@@ -91,7 +122,7 @@ def _changed(
     return out
 
 
-def _reads_the_same(a: Layer, b: Layer, verdict: pairing.ProofVerdict) -> bool:
+def _reads_the_same(a: Layer, b: Layer, verdict: ProofVerdict) -> bool:
     return list(a.inputs) == [verdict.twins.get(p) for p in b.inputs]
 
 
@@ -279,10 +310,7 @@ def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Cer
     from irdeconv import __version__
 
     return Certificates(
-        tuple(
-            _certificate(ob, proof, found.unproved.get((ob.wanted, ob.output)))
-            for ob, proof in found.tasks
-        ),
+        tuple(_certificate(ob, proof, found.unproved.get(id(ob))) for ob, proof in found.tasks),
         source=source.stamp,
         lowered=lowered.stamp,
         tool=__version__,

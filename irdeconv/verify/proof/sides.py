@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
 from irdeconv.proof.model import Model, Port
-from irdeconv.verify.proof.adapter import FactOf, adapted, believed, facts, fitting
+from irdeconv.verify.proof.adapter import FactOf, adapted, believed, facts, fitting, paired
 from irdeconv.verify.proof.certified import Stamp
 
 
@@ -17,7 +18,8 @@ class ProofSide:
     """A model and the facts of its values; `stamp` has the hashes of its files, if it has any.
 
     `believed` tells which facts may follow from what a file declares of an operation that irdeconv
-    does not know. `warnings` tell where it declares what is not so.
+    does not know. `warnings` tell where it declares what is not so. `inside` gives the sides of the
+    bodies of a layer.
     `sizes` are the shapes that were asked for, by the names of inputs; `refused` says why the core
     does not read the files, whose model is then empty.
     """
@@ -29,10 +31,35 @@ class ProofSide:
     refused: str | None = None
     believed: Callable[[Port], bool] = lambda port: False
     warnings: tuple[Diagnostic, ...] = ()
+    inside: Callable[[int, str], ProofSide] | None = None
+
+    def body(self, place: int, tag: str) -> ProofSide:
+        """Return a body of the layer at a place as a side."""
+        assert self.inside is not None
+        return self.inside(place, tag)
 
 
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
     made = adapted(graph)
-    fact = fitting(made.model, facts(graph, made.nodes, made.model))
-    return ProofSide(made.model, fact, believed=believed(graph, made.nodes))
+    return model_side(graph, made.model, made.nodes, made.model)
+
+
+def model_side(
+    graph: Graph, model: Model, nodes: Mapping[int, int], adapted: Model | None = None
+) -> ProofSide:
+    """Return a model as a side; `nodes` has the node of the inferred graph for each layer."""
+    doubted = believed(graph, nodes)
+
+    def inside(place: int, tag: str) -> ProofSide:
+        op: Any = graph.node(nodes[place]).op
+        body = next(b.graph for b in op.bodies if b.tag == tag)
+        inner = dict(model.layers[place].bodies)[tag]
+        read = adapted is None  # of a file, by the core
+        side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
+        if any(map(doubted, model.layers[place].inputs)):
+            return replace(side, believed=lambda port: True)
+        return side
+
+    fact = fitting(model, facts(graph, nodes, adapted))
+    return ProofSide(model, fact, believed=doubted, inside=inside)
