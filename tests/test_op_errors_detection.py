@@ -103,8 +103,8 @@ CHECKS = [
     ("ROIPooling-2", {"output_roi": "2,2"}, "spatial_scale"),
     (
         "DeformablePSROIPooling-1",
-        {"output_dim": "1", "spatial_scale": "1", "part_size": "0"},
-        "part_size",
+        {"output_dim": "1", "spatial_scale": "1", "spatial_bins_x": "0"},
+        "spatial_bins_x",
     ),
     ("RegionYolo-1", {"num": "1"}, "coords"),
     ("ReorgYolo-1", {"stride": "0"}, "stride"),

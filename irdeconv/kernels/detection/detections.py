@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irdeconv.kernels.detection import ordering
 from irdeconv.spec import Array
 
 DETECTION = 7  # numbers of a detection: image, class, score, left, top, right, bottom
@@ -101,13 +102,15 @@ class BestBoxes:
         return self._best(scores, found)
 
     def _best(self, scores: Array, found: dict[int, list[int]]) -> dict[int, list[int]]:
-        """Keep the best of all classes; equal scores in the order of priors, then classes."""
-        if self.keep < 0 or sum(map(len, found.values())) <= self.keep:
+        """Keep the best of all classes; equal scores in the order of priors, then the runtime's."""
+        rows = [(c, p) for c, priors in found.items() for p in priors]
+        if self.keep < 0 or len(rows) <= self.keep:
             return found
-        rows = [(-scores[c, p], p, c) for c, priors in found.items() for p in priors]
+        keys = np.array([(-scores[row], row[1]) for row in rows])
+        places = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         kept: dict[int, list[int]] = {}
-        for _, p, c in sorted(rows)[: self.keep]:
-            kept.setdefault(c, []).append(p)
+        for at in ordering.ascending(places)[: self.keep]:
+            kept.setdefault(rows[at][0], []).append(rows[at][1])
         return dict(sorted(kept.items()))
 
 

@@ -123,6 +123,8 @@ class _DetectionOutput(Op):
         """Return the numbers of priors and of classes."""
         prior = 4 if self.normalized else 5
         priors = _divided(shapes[2][2], prior, 2, "the numbers of a prior")
+        if priors == 0:
+            raise OpError("there are no proposals; one is needed", code="E302", port=2)
         known = self.declared_classes()
         classes: Dim = DYNAMIC if known is None else known
         if isinstance(classes, int) and not isinstance(priors, int):
@@ -143,7 +145,8 @@ class _DetectionOutput(Op):
         proposals = others[0].astype(np.float32)
         count = self._count([a.shape for a in (box_logits, class_preds, *others)])
         priors = proposals.shape[2] // (4 if self.normalized else 5)
-        scores = class_preds.astype(np.float32).reshape(len(class_preds), priors, -1)
+        classes = class_preds.shape[1] // priors
+        scores = class_preds.astype(np.float32).reshape(len(class_preds), priors, classes)
         if len(others) == 3:
             scores = self._objects(scores, others[1])
         boxes = self._boxes(proposals, [a.astype(np.float32) for a in (*others[2:], box_logits)])
@@ -151,7 +154,7 @@ class _DetectionOutput(Op):
         choose = select.of_priors if self.decrease_label_id else select.of_classes
         rows = []
         for n, of_image in enumerate(scores.transpose(0, 2, 1)):
-            own = proposals[n % len(proposals), 0].reshape(priors, -1)
+            own = proposals[n % len(proposals), 0].reshape(priors, proposals.shape[2] // priors)
             valid = _until_end(own) if not self.normalized else priors
             found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
             rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
@@ -171,21 +174,22 @@ class _DetectionOutput(Op):
         alone = np.zeros(scores.shape[2], np.float32)
         if 0 <= self.background_label_id < len(alone):
             alone[self.background_label_id] = 1
-        low = aux.astype(np.float32).reshape(len(aux), -1, 2)[..., 1] < self.objectness_score
+        low = aux.astype(np.float32)[:, 1::2] < self.objectness_score
         return np.where(low[..., None], alone, scores)
 
     def _boxes(self, proposals: Array, deltas: list[Array]) -> Array:
         """Decode (N, L, P, 4), step by step; the first step's results are the second's priors."""
         size = 4 if self.normalized else 5
-        priors = proposals[:, 0].reshape(len(proposals), 1, -1, size)[..., size - 4 :]
+        count = proposals.shape[2] // size
+        priors = proposals[:, 0].reshape(len(proposals), 1, count, size)[..., size - 4 :]
         variances = None
         if not self.variance_encoded_in_target:
-            dense = proposals[:, 1, : 4 * priors.shape[2]]
-            variances = dense.reshape(len(proposals), 1, -1, 4)
+            variances = proposals[:, 1, : 4 * count].reshape(len(proposals), 1, count, 4)
         image = None if self.normalized else (self.input_height, self.input_width)
         coding = Coding(self.code_type != CORNER, image, self.clip_before_nms)
         for logits in deltas:
-            each = logits.reshape(len(logits), priors.shape[2], -1, 4).transpose(0, 2, 1, 3)
+            labels = logits.shape[1] // (4 * count)
+            each = logits.reshape(len(logits), count, labels, 4).transpose(0, 2, 1, 3)
             with np.errstate(over="ignore", invalid="ignore"):
                 priors = detections.decode(priors, variances, each, coding)
         return priors

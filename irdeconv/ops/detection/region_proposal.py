@@ -38,8 +38,11 @@ class _Proposal(Op):
     framework: Framework
 
     def check(self) -> Iterator[Problem]:
-        for name in ("base_size", "pre_nms_topn", "post_nms_topn", "feat_stride"):
+        for name in ("base_size", "post_nms_topn", "feat_stride"):
             yield from positive_number(self, name)
+        if self.pre_nms_topn < 0:
+            text = f"pre_nms_topn is {self.pre_nms_topn}; it must not be negative"
+            yield Problem("E210", text, attribute="pre_nms_topn")
         for name in ("ratio", "scale"):
             values: Floats = getattr(self, name)
             if not values or any(not v > 0 for v in values):
@@ -105,11 +108,12 @@ class _Proposal(Op):
         if self.framework == "tensorflow":
             places = anchors.clipped(places, *image)
         by = np.array([self.box_coordinate_scale] * 2 + [self.box_size_scale] * 2, np.float32)
-        moves = deltas.reshape(images, -1, 4, height, width).transpose(0, 3, 4, 1, 2) / by
+        parted = deltas.reshape(images, len(each), 4, height, width)
+        moves = parted.transpose(0, 3, 4, 1, 2) / by
         boxes = anchors.shifted(places, moves, offset)
         if self.clip_before_nms:
             boxes = anchors.clipped(boxes, image[0] - offset, image[1] - offset)
-        return boxes.reshape(images, -1, 4)
+        return boxes.reshape(images, height * width * len(each), 4)
 
     def _shown(self, boxes: Array, image: tuple[float, float]) -> Array:
         if self.clip_after_nms:

@@ -14,7 +14,7 @@ from irdeconv.kernels.detection import pooled_regions
 from irdeconv.kernels.detection.pooled_regions import Groups
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, format_shape, merge
+from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, format_shape, merge
 
 Pool = Callable[[int, Array, Array], Array]
 
@@ -24,7 +24,7 @@ class _RegionPooling(Op):
 
     spatial_scale: float
 
-    def check(self) -> Iterator[Problem]:
+    def _check_scale(self) -> Iterator[Problem]:
         if not 0 < self.spatial_scale < math.inf:
             text = f"spatial_scale is {self.spatial_scale}; it must be positive"
             yield Problem("E210", text, attribute="spatial_scale")
@@ -75,7 +75,7 @@ class ROIPooling(_RegionPooling):
     method: Literal["max", "bilinear"] = "max"
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
+        yield from self._check_scale()
         for name in ("output_size", "output_roi"):
             values: Ints = getattr(self, name)
             if len(values) not in (0, 2):
@@ -118,7 +118,6 @@ class _Sensitive(_RegionPooling):
     spatial_bins_y: int
 
     def check(self) -> Iterator[Problem]:
-        yield from super().check()
         for name in ("output_dim", "group_size"):
             yield from positive_number(self, name)
 
@@ -126,11 +125,12 @@ class _Sensitive(_RegionPooling):
         bins = (self.spatial_bins_y, self.spatial_bins_x)
         return Groups(self.group_size, self.output_dim, bins, self.spatial_scale)
 
-    def _pooled(self, data: Spec, rois: Spec, parts: int) -> Spec:
-        """Infer from channels that are `output_dim` times `parts`."""
+    def _pooled(self, data: Spec, rois: Spec, parts: int, *, exact: bool = True) -> Spec:
+        """Infer from channels that are `output_dim` times `parts`, or more unless `exact`."""
         shape, count = self._shapes(data, rois)
         need = self.output_dim * parts
-        if merge(shape[1], need) is None:
+        top = bounds(shape[1])[1]
+        if merge(shape[1], need) is None and (exact or (top is not None and top < need)):
             text = f"data has {shape[1]} channels; {self.output_dim} x {parts} = {need} are needed"
             raise OpError(text, code="E302", port=0)
         return Spec(data.dtype, (count, self.output_dim, self.group_size, self.group_size))
@@ -156,6 +156,7 @@ class PSROIPooling(_Sensitive):
     spatial_bins_y: int = 1
 
     def check(self) -> Iterator[Problem]:
+        yield from self._check_scale()
         yield from super().check()
         if self.mode == "bilinear":
             yield from positive_number(self, "spatial_bins_x")
@@ -194,14 +195,14 @@ class DeformablePSROIPooling(_Sensitive):
 
     def check(self) -> Iterator[Problem]:
         yield from super().check()
-        for name in ("spatial_bins_x", "spatial_bins_y", "part_size"):
+        for name in ("spatial_bins_x", "spatial_bins_y"):
             yield from positive_number(self, name)
 
     def infer(self, data: Spec, rois: Spec, offsets: Spec | None = None) -> Spec:
-        out = self._pooled(data, rois, self.group_size**2)
+        out = self._pooled(data, rois, self.group_size**2, exact=False)
         if offsets is None:
             return out
-        one_type(data, offsets, names=("data", "offsets"), ports=(0, 2))
+        want_type(offsets, "real", 2, "offsets")
         want_rank(offsets.shape, 4, 4, 2, "offsets")
         shape = offsets.shape or (DYNAMIC,) * 4
         count = merge(shape[0], (rois.shape or (DYNAMIC,))[0])

@@ -50,6 +50,9 @@ class RegionYolo(Op):
             text = "coords and classes are 0; a region has two channels at least"
             yield Problem("E210", text, attribute="coords")
 
+    def _channels(self) -> int:
+        return self.coords + 1 + self.classes
+
     def _regions(self) -> int:
         return self.num if self.do_softmax else len(self.mask)
 
@@ -57,7 +60,7 @@ class RegionYolo(Op):
         want_type(data, "real", 0, "data")
         want_rank(data.shape, 4, 4, 0, "data")
         shape = data.shape or (DYNAMIC,) * 4
-        each, top = self.coords + 1 + self.classes, bounds(shape[1])[1]
+        each, top = self._channels(), bounds(shape[1])[1]
         need = self._regions() * each
         if top is not None and top < need:
             text = f"data has {shape[1]} channels; {self._regions()} regions of {each} need {need}"
@@ -76,10 +79,10 @@ class RegionYolo(Op):
     def evaluate(self, data: Array) -> Array:
         images, _, height, width = data.shape
         count = self._regions()
-        need = count * (self.coords + 1 + self.classes)
+        need = count * self._channels()
         used = images * need * height * width
         out = data.astype(np.float32).reshape(-1)
-        raw = out[:used].copy().reshape(images, count, -1, height, width)
+        raw = out[:used].copy().reshape(images, count, self._channels(), height, width)
         regions = out[:used].reshape(raw.shape)
         _logistic(regions[:, :, :2])
         behind = regions[:, :, self.coords :]
