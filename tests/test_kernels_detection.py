@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv.errors import OpError
-from irdeconv.kernels.detection import matrix, ordering, pyramid, rotated
+from irdeconv.kernels.detection import matrix, ordering, pyramid, regions, rotated
 from irdeconv.ops.detection import detectron
 
 Point = tuple[float, float]
@@ -168,8 +168,10 @@ def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: i
         ys = [y1 + (i + (k + 0.5) / down) * height for k in range(down)]
         xs = [x1 + (j + (k + 0.5) / across) * width for k in range(across)]
         want[c, i, j] = np.mean([[read(features[c], y, x) for x in xs] for y in ys])
-    corners = np.array(region, np.float32).reshape(2, 2)
-    got = pyramid.pooled(features.transpose(1, 2, 0), corners, bins, sampling)
+    begin = np.array(region[:2], np.float32)
+    extent = np.maximum(np.array(region[2:], np.float32) - begin, np.float32(1))
+    axes = [regions.axis_of_samples(begin[i], extent[i], bins, sampling) for i in (1, 0)]
+    got = regions.average(features, *axes)
     np.testing.assert_allclose(got, want, atol=1e-5)
 
 

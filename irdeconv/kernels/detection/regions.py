@@ -58,13 +58,32 @@ def _along(data: Array, places: Array, axis: int) -> Array:
     return np.asarray(np.take(data, low, axis) * lower + np.take(data, high, axis) * upper)
 
 
+def _weights(axis: SampledAxis, size: int) -> tuple[Array, slice[int, int, None]]:
+    """Return the elements that the samples of an axis read, and what each bin takes of them."""
+    low, high, share, inside = neighbours(axis.places(), size)
+    first, last = int(low.min(initial=size - 1)), int(high.max(initial=0))
+    first = min(first, last)
+    weights = np.zeros((axis.bins, last - first + 1), np.float32)
+    rows = np.broadcast_to(np.arange(axis.bins)[:, None], low.shape)
+    np.add.at(weights, (rows, low - first), (1 - share) * inside)
+    np.add.at(weights, (rows, high - first), share * inside)
+    return weights, slice(first, last + 1)
+
+
 def average(data: Array, y: SampledAxis, x: SampledAxis) -> Array:
     """Return the mean of the samples of each bin: data (C, H, W) -> (C, y.bins, x.bins).
 
     Without samples it is 0 / 0 as in the runtime, where both counts are negative 0.
     """
-    rows = _along(data, y.places(), 1).sum(2)
-    both = _along(rows, x.places(), 2).sum(3)
+    (down, rows), (across, columns) = _weights(y, data.shape[1]), _weights(x, data.shape[2])
+    part = data[:, rows, columns]
+    if np.isfinite(part).all():
+        with np.errstate(all="ignore"):
+            last = part.transpose(1, 2, 0)  # so few large products do, not a small one per channel
+            lines = np.matmul(down, last.reshape(len(last), -1)).reshape(y.bins, *last.shape[1:])
+            both = np.matmul(across, lines).transpose(2, 0, 1)
+    else:  # a weight of 0 would make a NaN of what is infinite
+        both = _along(_along(data, y.places(), 1).sum(2), x.places(), 2).sum(3)
     with np.errstate(invalid="ignore"):
         return np.asarray(both / np.asarray(y.count * x.count, data.dtype))
 

@@ -10,9 +10,12 @@ from irdeconv.attributes import Floats, Ints
 from irdeconv.dtypes import i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import ordering, proposals, pyramid, suppression
+from irdeconv.kernels.detection import regions as sampled
+from irdeconv.kernels.detection.regions import SampledAxis
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import axis_sizes, positive_number, want_shapes
 from irdeconv.ops.detection.inputs import one_real
+from irdeconv.ops.detection.roi_align import limited_axes
 from irdeconv.spec import Array, Spec, merge
 from irdeconv.traits import JUMPS, roundings
 
@@ -117,8 +120,8 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
 
     def check(self) -> Iterator[Problem]:
         yield from positive_number(self, "output_size")
-        if not 0 <= self.sampling_ratio <= pyramid.SAMPLES:
-            text = f"sampling_ratio is {self.sampling_ratio}; it must be 0 to {pyramid.SAMPLES}"
+        if self.sampling_ratio < 0:
+            text = f"sampling_ratio is {self.sampling_ratio}; it must not be negative"
             yield Problem("E210", text, attribute="sampling_ratio")
         if min(self.pyramid_scales, default=1) < 1:
             text = f"pyramid_scales is {list(self.pyramid_scales)}; they must be positive"
@@ -140,22 +143,23 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         regions = input_rois.astype(np.float32)
         size, channels = self.output_size, levels[0].shape[1]
         out = np.zeros((len(regions), channels, size, size), np.float32)
-        maps = [np.ascontiguousarray(x[0].transpose(1, 2, 0), np.float32) for x in levels]
+        # Channels side by side in memory: a region's window is then read in long pieces.
+        last = [np.ascontiguousarray(x[0].transpose(1, 2, 0), np.float32) for x in levels]
+        maps = [x.transpose(2, 0, 1) for x in last]
         for n, level in enumerate(pyramid.levels(regions, len(levels))):
-            if level < len(levels) and levels[level].size:
-                region = self._within(regions[n], n, self.pyramid_scales[level])
-                out[n] = pyramid.pooled(maps[level], region, size, self.sampling_ratio)
+            if level < len(levels) and maps[level].size:
+                stride = self.pyramid_scales[level]
+                out[n] = sampled.average(maps[level], *self._axes(regions[n], stride))
         return out.astype(input_rois.dtype), input_rois
 
-    def _within(self, region: Array, n: int, stride: int) -> Array:
-        """Return a region's corners in elements of its level; E305 where it is far too large."""
+    def _axes(self, region: Array, stride: int) -> tuple[SampledAxis, SampledAxis]:
+        """Return the samples along y and x of a region, in elements of its level; E305."""
         scaled = region.reshape(2, 2) * np.float32(1 / stride)
-        corners = scaled - np.float32(0.5 if self.aligned else 0)
-        longest = float(np.max(corners[1] - corners[0]))
-        if not longest <= pyramid.SAMPLES:
-            text = f"region {n} is {longest:g} elements long; at most {pyramid.SAMPLES} are pooled"
-            raise OpError(text, code="E305", port=0)
-        return corners
+        begin, end = scaled - np.float32(0.5 if self.aligned else 0)
+        extent = np.maximum(end - begin, np.float32(1))
+        return limited_axes(
+            begin, extent, (self.output_size, self.output_size), self.sampling_ratio
+        )
 
 
 @op("ExperimentalDetectronDetectionOutput", since=6)

@@ -72,14 +72,21 @@ class _Regions(Op):
 
     def _axes(self, begin: Array, extent: Array) -> tuple[SampledAxis, SampledAxis]:
         """Return the samples along y and x of a region that begins at (x, y); E305."""
-        ratio = self.sampling_ratio
-        y = axis_of_samples(begin[1], extent[1], self.pooled_h, ratio)
-        x = axis_of_samples(begin[0], extent[0], self.pooled_w, ratio)
-        count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
-        if count > regions.REGION_SAMPLES:
-            text = f"a region of {extent[0]} x {extent[1]} elements has {count} samples"
-            raise OpError(text, code="E305", port=1, hint=f"the limit is {regions.REGION_SAMPLES}")
-        return y, x
+        bins = (self.pooled_h, self.pooled_w)
+        return limited_axes(begin, extent, bins, self.sampling_ratio, port=1)
+
+
+def limited_axes(
+    begin: Array, extent: Array, bins: tuple[int, int], ratio: int, port: int = 0
+) -> tuple[SampledAxis, SampledAxis]:
+    """Return the samples along y and x of a region at (x, y); E305 where there are too many."""
+    y = axis_of_samples(begin[1], extent[1], bins[0], ratio)
+    x = axis_of_samples(begin[0], extent[0], bins[1], ratio)
+    count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
+    if count > regions.REGION_SAMPLES:
+        text = f"a region of {extent[0]} x {extent[1]} elements has {count} samples"
+        raise OpError(text, code="E305", port=port, hint=f"the limit is {regions.REGION_SAMPLES}")
+    return y, x
 
 
 class _Straight(_Regions):
