@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from support.legacy import Case, channels, f, row
+from support.legacy_detection import MORE
 from support.legacy_more import IMAGES, NORMALIZATIONS, ORDERING, REDUCTIONS, SHAPES
 
 LINE = row(1, 2, 3, 4, 5)
@@ -314,6 +315,7 @@ ARITHMETIC = [
     ),
 ]
 CASES = [
+    *MORE,
     *CONVOLUTIONS,
     *POOLINGS,
     *ARITHMETIC,

@@ -12,7 +12,8 @@ def roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     op = standard(
         "ROIPooling",
         "opset2",
-        output_size=(n.integer("pooled_h"), n.integer("pooled_w")),
+        pooled_h=n.integer("pooled_h"),
+        pooled_w=n.integer("pooled_w"),
         spatial_scale=n.number("spatial_scale"),
         method=n.word("method", "max", "max bilinear"),
     )
