@@ -34,6 +34,30 @@ def as_version_11(graph: Graph) -> None:
             node.declared_inputs = (Spec(outside, inside.shape),)
 
 
+def as_version_10(graph: Graph) -> Graph:
+    """Return the graph without the Converts that version 10 implies: as it is written."""
+    out = graph.copy()
+    for node in list(out.nodes("Convert")):
+        (source,) = out.inputs_of(node.id)
+        if isinstance(node.op, Convert) and node.op.at_end and _implied(out, node, source):
+            out.replace_uses(Value(node.id), source)
+            out.node(source.node).add_names(source.port, node.names_of(0))
+            out.remove(node.id)
+    return out
+
+
+def _implied(graph: Graph, node: Node, source: Value) -> bool:
+    """Whether a Convert still stands at an end; an input becomes f16 again."""
+    producer, inside = graph.node(source.node), node.spec().dtype
+    if inside is None or inside.name != "f16":
+        return all(graph.node(user).type == "Result" for user in graph.successors(node.id))
+    if not isinstance(producer.op, Parameter) or producer.op.element_type != f32:
+        return False
+    graph.replace_op(producer.id, replace(producer.op, element_type=inside))
+    producer.declared, producer.specs = node.declared, node.specs
+    return True
+
+
 def _name_ends(graph: Graph) -> None:
     """Name unnamed inputs and outputs."""
     ends = [Value(node.id) for node in graph.parameters]
@@ -79,6 +103,6 @@ def _close_output(graph: Graph, value: Value, outside: ElementType) -> Value:
 def _convert(graph: Graph, value: Value, dtype: ElementType, *, shape_of: Spec) -> Value:
     producer = graph.node(value.node)
     name = f"{producer.output_key(value.port)}/{dtype}"
-    node = graph.add(Convert(dtype), [value], name=name, location=producer.location)
+    node = graph.add(Convert(dtype, at_end=True), [value], name=name, location=producer.location)
     node.declared = (Spec(dtype, shape_of.shape),)
     return Value(node.id)

@@ -18,6 +18,7 @@ from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.io.lacking import no_data
+from irdeconv.io.version10 import as_version_10
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
@@ -126,6 +127,8 @@ def file_order(graph: Graph) -> list[Node]:
 
 def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
     info = graph.info
+    if info.ir_version == 10:
+        graph = as_version_10(graph)
     extra = "".join(f" {k}={quoteattr(v)}" for k, v in info.extra)
     yield '<?xml version="1.0"?>\n'
     yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n'

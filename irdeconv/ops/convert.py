@@ -10,7 +10,7 @@ import numpy as np
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError
 from irdeconv.kernels.elementwise import integers, steps
-from irdeconv.op import Op, op
+from irdeconv.op import Op, attribute, op
 from irdeconv.ops import ranges
 from irdeconv.spec import Array, Dim, Interval, Spec
 from irdeconv.traits import CONVERSION, Bound, ChainStep, Operand
@@ -130,6 +130,7 @@ class Convert(_Conversion):
 
     partial: ClassVar[bool] = True
     destination_type: ElementType
+    at_end: bool = attribute(False, internal=True)  # what version 10 does at an input or output
 
     def infer(self, data: Spec) -> Spec:
         _check(data.dtype, self.destination_type)

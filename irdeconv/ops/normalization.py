@@ -267,6 +267,8 @@ class GroupNormalization(Op):
         return wide(self._normalize)(data, scale, bias)
 
     def _normalize(self, x: Array, scale: Array, bias: Array) -> Any:
+        if not x.size:
+            return x
         shape = (-1, *(1,) * (x.ndim - 2))
         grouped = x.reshape(x.shape[0], self.num_groups, -1)
         whole = standardize(grouped, (2,), variance=True, eps=self.epsilon, inside=True)

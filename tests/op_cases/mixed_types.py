@@ -30,6 +30,12 @@ CASES = [
         tolerance=HALF,
     ),
     case(
+        "GroupNormalization-12",
+        'num_groups="2" epsilon="0.5"',
+        [f32([], (0, 4, 3)), f32([1, 2, 3, 4]), f32([0, 1, 2, 3])],
+        f32([], (0, 4, 3)),
+    ),
+    case(
         "NonMaxSuppression-9",
         "",
         [f16([[[0, 0, 1, 4], [0, 2, 1, 5]]]), f32([[[0.5, 0.75]]]), i64(2), f32(0.75), f32(0)],
