@@ -9,6 +9,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Value
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.basic import Parameter
 
 # What is inside, what an input and an output are outside.
 ENDS = {
@@ -72,6 +75,34 @@ def test_written_ends_stay(dtype: str, tmp_path: Path) -> None:
     again = ird.read(tmp_path / "m.xml")
     assert shown(again) == ENDS[dtype]
     assert len(again) == len(graph)
+
+
+def test_written_in_version_10_nothing_is_added(tmp_path: Path) -> None:
+    """The Converts are what version 10 says anyway: the file has the layers that were read."""
+    graph = ird.read(net("f16", 10), b"")
+    ird.write(graph, tmp_path / "m.xml")
+    text = (tmp_path / "m.xml").read_text()
+    assert text.count("<layer ") == 4
+    assert "Convert" not in text
+    assert 'element_type="f16"' in text
+    graph.info.ir_version = 11
+    ird.write(graph, tmp_path / "m.xml")
+    assert (tmp_path / "m.xml").read_text().count('type="Convert"') == 2
+
+
+def test_a_convert_that_stands_at_no_end_is_written(tmp_path: Path) -> None:
+    graph = ird.read(net("f16", 10), b"")
+    (x,), (y, _) = graph.parameters, graph.results
+    inner, outer = graph.nodes("Convert")
+    relu = graph.add(ReLU(), graph.inputs_of(y.id), name="relu")
+    graph.set_input(y.id, 0, Value(relu.id))
+    graph.replace_op(x.id, Parameter((3,), ELEMENT_TYPES["i32"]))
+    x.declared = ()
+    ird.write(ird.infer(graph), tmp_path / "m.xml")
+    assert {n.name for n in ird.read(tmp_path / "m.xml").nodes("Convert")} == {
+        inner.name,
+        outer.name,
+    }
 
 
 def test_values_pass_through_the_inner_type() -> None:
