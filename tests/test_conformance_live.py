@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from op_cases import f16, f32, i32
+from support.live_operations.explained import EXPLAINED
 from support.live_operations.runtime import Answer
 from support.live_operations.sample import Sample, given
 from support.live_operations.sweep import Table, sample_of, sweep, targets
@@ -29,6 +32,12 @@ def test_all_operations_agree() -> None:
     for row in sweep(targets(), range(2)):
         table.add(*row)
     assert table.rate >= LEAST, table.rows()
+
+
+@pytest.mark.parametrize("title", [e.title for e in EXPLAINED])
+def test_explanations_are_documented(title: str) -> None:
+    page = Path(__file__).resolve().parent.parent / "docs/disagreements.md"
+    assert f"| {title} |" in page.read_text("utf-8")
 
 
 def test_samples_repeat() -> None:

@@ -9,7 +9,8 @@ and declared (open) shapes, or what a generator of tests/support/live_operations
 have a meaning. OpenVINO's CPU plugin runs it in a process of its own. Both sides have to
 agree in element type, inferred and computed shape, and values. Prints a row for each operation,
 then everything that disagrees with the arguments that repeat it, and what has no sample. "wider"
-counts samples that agree although irdeconv leaves a size open which OpenVINO infers.
+counts samples that agree although irdeconv leaves a size open which OpenVINO infers. "explained"
+names the row of docs/disagreements.md.
 
 Exit code 1 where less than 97 % of what OpenVINO runs agrees.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from support.live_operations.explained import explanation  # noqa: E402
 from support.live_operations.sweep import Table, Target, sweep, targets  # noqa: E402
 from support.live_operations.verdict import KINDS, Verdict  # noqa: E402
 
@@ -105,10 +107,16 @@ def _print(table: Table, chosen: list[Target], kinds: list[str]) -> None:
         for target, seed, verdict in found:
             print(f"--only {target.type} --opset {target.opset} --seed {seed}")
             print(f"    {verdict.sample}\n    {verdict.reason}")
+            if verdict.disagrees:
+                print(f"    explained: {explanation(verdict) or 'no'}")
     without = sorted({t.type for t in chosen if t not in table.counts})
     if without:
         print(f"\nwithout a sample: {' '.join(without)}")
-    print(f"\n{100 * table.rate:.2f} % of what OpenVINO runs agrees")
+    disagree = sum(f[2].disagrees for f in table.found)
+    print(
+        f"\n{100 * table.rate:.2f} % of what OpenVINO runs agrees; "
+        f"{len(table.unexplained)} of {disagree} disagreements are not explained"
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from irdeconv.op import infer_op, lookup, parse_attributes
 from irdeconv.ops import catalog
 from op_cases import Case, all_cases
 from support.live_operations import boxes, ours
+from support.live_operations.explained import explanation
 from support.live_operations.generators import GENERATORS
 from support.live_operations.mutate import mutate, pick
 from support.live_operations.runtime import Runtime
@@ -122,6 +123,11 @@ class Table:
         counter["wider"] += verdict.wider
         if verdict.kind not in ("agree", "both refuse"):
             self.found.append((target, seed, verdict))
+
+    @property
+    def unexplained(self) -> list[tuple[Target, int, Verdict]]:
+        """Disagreements for which explained.py has no reason."""
+        return [f for f in self.found if f[2].disagrees and not explanation(f[2])]
 
     @property
     def rate(self) -> float:

@@ -30,6 +30,11 @@ class Verdict:
     reason: str = ""
     wider: bool = False
 
+    @property
+    def disagrees(self) -> bool:
+        """Whether OpenVINO runs it, and irdeconv gives something else or nothing."""
+        return self.kind in ("differ", "only OpenVINO")
+
 
 def judge(sample: Sample, live: Answer, ours: Answer) -> Verdict:
     """Compare OpenVINO's answer with irdeconv's."""

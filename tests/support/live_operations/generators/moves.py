@@ -37,8 +37,8 @@ def reshape(rng: Rng, name: str, version: str) -> Sample:
         target.append(int(pick(rng, found)))
         total //= target[-1]
     target.append(total)
-    special = rng.random() < 0.5
-    if special and rng.random() < 0.5 and math.prod(size):
+    special = rng.random() < 0.5 and math.prod(size) > 0
+    if special and rng.random() < 0.5:
         target = [0, -1]
     elif rng.random() < 0.4 and math.prod(size):
         target[int(rng.integers(len(target)))] = -1
