@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,18 @@ def test_files_are_proved_by_the_core(text: str, shape: tuple[int, ...], tmp_pat
     assert any("Parameter" in text for text in alone.taken)
 
 
+@each
+def test_written_zero_insertions_are_read_back(
+    text: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    low = ird.lower(ird.parse(text), "zero-insertion").graph
+    ird.write(low, tmp_path / "m.xml")
+    back = ird.infer(tmp_path / "m.xml")
+    kinds = [Counter(n.type for n in every_node(g) if n.type != "Const") for g in (low, back)]
+    assert kinds[0] == kinds[1]
+    assert kinds[0]["ZeroInsertion"] == len(deconvolutions(ird.parse(text)))
+
+
 def changed(graph: Graph) -> Graph:
     """Return a graph with one number of the last filter in its bodies changed."""
     out = graph.copy()
@@ -173,3 +186,8 @@ def test_openvino_agrees(text: str, shape: tuple[int, ...], tmp_path: Path) -> N
         hint = {"INFERENCE_PRECISION_HINT": "f32"}
         (got,) = ov.Core().compile_model(tmp_path / "m.xml", "CPU", hint)([x]).values()
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-3)
+
+
+def test_inspection_counts_deconvolutions_in_bodies() -> None:
+    text = str(ird.inspect(ird.parse(MODELS["nested"][0])))
+    assert "body of 8 layers, 2 deconvolutions" in " ".join(text.split())

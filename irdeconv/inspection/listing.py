@@ -11,7 +11,7 @@ from irdeconv.inspection.layers import InputFacts, LayerFacts, OutputFacts
 from irdeconv.inspection.table import flat, number, scaled
 from irdeconv.op import attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter
-from irdeconv.ops.bodies import bodies_of
+from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.plural import count
 from irdeconv.spec import Spec, format_shape
 from irdeconv.wrapping import WIDTH, columns, wrap
@@ -110,7 +110,9 @@ class Listing:
             if section.tag.endswith("body"):
                 yield section.tag, [f"of {count(len(_LAYER.findall(section.xml)), 'layer')}"]
         for body in bodies_of(node):
-            yield body.tag, [f"of {count(len(body.graph), 'layer')}"]
+            inner = sum(n.op.deconvolution for n in every_node(body.graph))
+            more = [count(inner, "deconvolution")] * bool(inner)
+            yield body.tag, [f"of {count(len(body.graph), 'layer')}", *more]
         names = [n for o in r.outputs for n in o.tensor_names if n != r.name]
         if names:
             yield "tensors" if len(names) > 1 else "tensor", [quoted(n) for n in names]

@@ -15,6 +15,7 @@ import numpy as np
 from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
+from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
@@ -44,17 +45,35 @@ def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) ->
 
     `shapes` overrides those of Parameters by node id. A graph that does not fit together stays.
     """
-    marked = [(n, m) for n in graph.nodes("Reshape") if (m := _MARKED.search(n.rt_info or ""))]
-    if not marked:
+    if not any(_marks(n) for n in every_node(graph)):
         return 0
-    before = {n.id for n in graph.nodes()}
     problems = infer_specs(graph, shapes, believe=False)
-    count = 0
     if not any(d.severity == "error" for d in problems):
-        for node, found in marked:
-            strides = tuple(map(int, found[1].split(",")))
-            insertion = core.ZeroInsertion(strides, bool(found[2]))
-            count += 0 not in strides and _recognise(graph, node, insertion)
+        return _recognise_all(graph)
+    for node in graph.nodes():
+        node.specs = None
+    return 0
+
+
+def _marks(node: Node) -> re.Match[str] | None:
+    return _MARKED.search(node.rt_info or "") if node.type == "Reshape" else None
+
+
+def _recognise_all(graph: Graph) -> int:
+    """Replace marked spellings of an inferred graph and its bodies; gives up all specs."""
+    count, before = 0, {n.id for n in graph.nodes()}
+
+    def inside(body: Graph) -> Graph:
+        nonlocal count
+        out = body.copy()
+        count += _recognise_all(out)
+        return out
+
+    change_bodies(graph, inside)
+    for node, found in [(n, m) for n in graph.nodes() if (m := _marks(n)) is not None]:
+        strides = tuple(map(int, found[1].split(",")))
+        insertion = core.ZeroInsertion(strides, bool(found[2]))
+        count += 0 not in strides and _recognise(graph, node, insertion)
     for node in graph.nodes():
         if node.id not in before and node.specs is not None:
             node.declared = tuple(s.without_value() for s in node.specs)
