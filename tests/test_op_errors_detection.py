@@ -113,6 +113,7 @@ CHECKS = [
     ("MatrixNms-8", {"output_type": "u8"}, "output_type"),
     ("MulticlassNms-9", {"nms_eta": "1.5"}, "nms_eta"),
     ("GenerateProposals-9", {"pre_nms_count": "9"}, "post_nms_count"),
+    ("GenerateProposals-9", {"post_nms_count": "9"}, "pre_nms_count"),
     ("GenerateProposals-9", {**COUNTS, "nms_eta": "0.5"}, "nms_eta"),
     (f"{DETECTRON}DetectionOutput-6", {**RESULT, "post_nms_count": "-2"}, "post_nms_count"),
     (f"{DETECTRON}DetectionOutput-6", {**RESULT, "deltas_weights": "1,1"}, "deltas_weights"),

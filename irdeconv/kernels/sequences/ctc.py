@@ -44,4 +44,4 @@ def loss(logits: Array, labels: Array, blank: int, *, merge: bool) -> float:
         new[1:] = np.logaddexp(new[1:], paths[:-1])
         new[2:] = np.logaddexp(new[2:], paths[:-2] + skips)
         paths = new + step
-    return -float(np.logaddexp.reduce(paths[-2:]))
+    return max(-float(np.logaddexp.reduce(paths[-2:])), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ NAMES = ("im_info", "anchors", "deltas", "scores")
 
 
 class _Proposals(Op):
+    fewest: ClassVar[int] = 0
     min_size: float
     nms_threshold: float
     pre_nms_count: int
@@ -25,8 +27,8 @@ class _Proposals(Op):
 
     def check(self) -> Iterator[Problem]:
         yield from positive_number(self, "post_nms_count")
-        if self.pre_nms_count < 0:
-            text = f"pre_nms_count is {self.pre_nms_count}; it must not be negative"
+        if self.pre_nms_count < self.fewest:
+            text = f"pre_nms_count is {self.pre_nms_count}; it must be {self.fewest} or more"
             yield Problem("E210", text, attribute="pre_nms_count")
 
     @property
@@ -67,6 +69,7 @@ class GenerateProposals(_Proposals):
     [detection/GenerateProposals-9]
     """
 
+    fewest = 1
     min_size: float = attribute(0.0, documented=True)
     nms_threshold: float = attribute(0.0, documented=True)
     post_nms_count: int = attribute(0, documented=True)
