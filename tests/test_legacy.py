@@ -236,6 +236,16 @@ def test_what_does_not_fit_is_said_with_its_numbers(change: dict, said: str) -> 
     assert error.diagnostics[0].location.position == (5, 1)
 
 
+def test_a_layer_whose_second_output_does_not_fit_leaves_nothing_behind() -> None:
+    layers = [
+        Layer("Input", "x", [(1, 3)]),
+        Layer("Crop", "a", [(1, 1)], ["x"], {"axis": 1, "offset": 0, "dim": 1}),
+        Layer("TopK", "t", [(1, 1), (1, 2)], ["x", "k"], {"axis": 1}),
+        Layer("Const", "k", [(1,)], blobs={"custom": np.int32([1])}, precision="I32"),
+    ]
+    assert codes(refused(layers)) == ["E502"]
+
+
 def test_a_blob_outside_the_bin_and_a_missing_bin(tmp_path: Path) -> None:
     assert codes(refused(network(), b"1234")) == ["E121"]
     (tmp_path / "old.xml").write_bytes(text(network())[0])
@@ -291,3 +301,15 @@ def test_the_page_lists_the_layers() -> None:
     assert names == {*RULES, "activation"}
     refused = page.partition("with the reason: ")[2].partition(". ")[0]
     assert {n.strip().lower() for n in refused.split(",")} == set(REFUSED)
+
+
+@pytest.mark.parametrize("kind", ["BatchNormalization", "ScaleShift", "PReLU", "Convolution"])
+def test_a_size_that_only_the_file_claims_is_not_allocated(kind: str) -> None:
+    size = 10**12
+    data = {"epsilon": 1, "kernel": "1,1", "output": size, "group": size}
+    blobs = {"weights": np.float32([1, 2]), "biases": np.float32([1, 2])}
+    layers = [
+        Layer("Input", "x", [(1, size, 1, 1)]),
+        Layer(kind, "y", [(1, size, 1, 1)], ["x"], data, blobs),
+    ]
+    assert codes(refused(layers))[0] == "E502"

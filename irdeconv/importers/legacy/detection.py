@@ -166,7 +166,7 @@ def ctc_greedy_decoder(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     steps = b.static(n[0], "the data")[:2]
     mask = n.input(1)
     if mask is None:
-        mask = b.const(np.ones(steps, np.float32))
+        mask = b.add(Broadcast(), b.scalar(1.0, f32), b.ints(*steps))
     merges = n.flag("ctc_merge_repeated", True)
     op = standard("CTCGreedyDecoder", "opset1", ctc_merge_repeated=merges)
     return b.add(op, n[0], b.convert(mask, b.dtype(n[0])))

@@ -119,8 +119,9 @@ class LegacyLayersReader(ModelReader):
             raise Refusal(f"more outputs than {len(results)} are not covered")
         self._check_blobs(view)
         results = (self._input_image(view, results[0]), *results[1:])
-        for port, (value, declared) in enumerate(zip(results, view.declared, strict=False)):
-            self.values[Value(index, port)] = self._output(view, port, value, declared)
+        pairs = enumerate(zip(results, view.declared, strict=False))
+        given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
+        self.values |= {Value(index, port): value for port, value in enumerate(given)}
         for name in view.left:
             text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
             self.out.add("W100", text, location=self.out.location, layer=view.name)

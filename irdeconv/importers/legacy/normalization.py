@@ -19,9 +19,9 @@ def batch_normalization(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     single = n.elements("weights") == 1 and channels != 1
     if single:
         raise Refusal("one variance for all channels")
-    dtype = b.dtype(n[0]).container
-    ones, zeros = np.ones(channels, dtype), np.zeros(channels, dtype)
     mean, variance = n.blob(b, "biases", (channels,)), n.blob(b, "weights", (channels,))
+    # Only now is it known that there are as many numbers in the file.
+    ones, zeros = (np.full(channels, v, b.dtype(n[0]).container) for v in (1, 0))
     op = BatchNormInference(epsilon=n.number("epsilon"))
     return b.add(op, n[0], b.const(ones), b.const(zeros), mean, variance)
 
