@@ -11,13 +11,14 @@ from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_convolution import convolved
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.importers.onnx_quantization import compressed
 from irdeconv.ops import activation as act
-from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
+from irdeconv.ops.elementwise import Add, Divide, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.normalization import MVN, GroupNormalization
 from irdeconv.ops.reduction import ReduceMean
-from irdeconv.ops.shape import Unsqueeze
+from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.ops.splitting import Split
 from irdeconv.ops.unary import Sqrt, Tanh
 from irdeconv.spec import Array
@@ -211,10 +212,10 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     packed = b.need(n[1], "B").reshape(rows, count, -1)
     values = _unpacked(packed, bits)[..., :block]
     real = b.dtype(n[0])
-    weights = b.convert(b.const(np.ascontiguousarray(values), dtype), real)
     scale = b.convert(b.reshape(n[2], (rows, count, 1)), real)
-    weights = b.add(Subtract(), weights, _zero_points(n, b, bits, (rows, count)))
-    weights = b.reshape(b.keep(Multiply(), weights, scale), (rows, count * block))
+    zero = _zero_points(n, b, bits, (rows, count))
+    weights = compressed(b, b.const(np.ascontiguousarray(values), dtype), zero, scale)
+    weights = b.keep(Reshape(special_zero=False), weights, b.ints(rows, count * block))
     if count * block != depth:
         raise Refusal(f"K={depth} is no multiple of block_size={block}")
     y = b.add(MatMul(transpose_b=True), n[0], weights)

@@ -14,12 +14,15 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.importers.onnx_tensors import element_type
 from irdeconv.ops.activation import Clamp
+from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Gather
 from irdeconv.ops.unary import Round
+from irdeconv.passes.stored import constant
 
 VERSIONS = "10 13 19 21 23 24 25 28"
+FEW = 16  # elements of a constant that is folded at once
 EXACT_BITS = 8  # bits of integers whose differences have no rounding in f16 and bf16
 
 
@@ -66,18 +69,31 @@ def dequantized(
     axis: int = 1,
     block: int = 0,
 ) -> Value:
-    """Return (x - zero point) * scale in the type of the scale."""
+    """Return (x - zero point) * scale in the type of the scale; weights stay compressed."""
     grid, real = _grid(b, x, scale, zero, axis, block), b.dtype(scale)
     wide = real
     if b.dtype(x).is_integral and b.dtype(x).bits > EXACT_BITS and real.bits < f32.bits:
         wide = f32
     shape = b.shape_of(x)
     y = x if grid.shape is None else b.reshape(x, grid.shape)
+    stored = constant(b.graph, y)
+    if stored is not None and stored.size > FEW and wide == real:
+        zero = None if grid.zero is None else b.convert(grid.zero, wide)
+        y = compressed(b, y, zero, grid.scale)
+        return y if grid.shape is None else b.keep(Reshape(special_zero=False), y, shape)
     y = b.convert(y, wide)
     if grid.zero is not None:
         y = b.add(Subtract(), y, b.convert(grid.zero, wide))
     y = b.convert(b.add(Multiply(), y, b.convert(grid.scale, wide)), real)
     return y if grid.shape is None else b.add(Reshape(special_zero=False), y, shape)
+
+
+def compressed(b: ImportBuilder, stored: Value, zero: Value | None, scale: Value) -> Value:
+    """Return (stored - zero) * scale of a constant in the type of the scale, nothing folded."""
+    y = b.keep(Convert(b.dtype(scale)), stored)
+    if zero is not None:
+        y = b.keep(Subtract(), y, zero)
+    return b.keep(Multiply(), y, scale)
 
 
 def quantized(b: ImportBuilder, x: Value, scale: Value, zero: Value | None, axis: int = 1) -> Value:
