@@ -148,6 +148,21 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b)
 
 
+def _by_zero(out: Array, b: Array) -> Array:
+    """Return integers with -2**31, as their type has it, where the divisor is 0."""
+    return np.where(b == 0, integers.cut(np.array(-np.inf), out.dtype), out)
+
+
+def _remainder(ufunc: np.ufunc) -> BinaryFunction:
+    """Return a remainder; that of integers by 0 is what a quotient by 0 is."""
+
+    def remainder(a: Array, b: Array) -> Array:
+        out = np.asarray(ufunc(a, b))
+        return _by_zero(out, b) if out.dtype.kind in "iu" else out
+
+    return remainder
+
+
 def _arithmetic(
     name: str, fn: BinaryFunction, what: str, rounding: Rounding, **more: Any
 ) -> type[Binary]:
@@ -174,9 +189,14 @@ Minimum = _arithmetic(
     scalar=ranges.minimum,
 )
 Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=steps.power)
-Mod = _arithmetic("Mod", np.fmod, "Remainder of a / b, sign of a", JUMPS)
+Mod = _arithmetic("Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", JUMPS, rule=np.fmod)
 FloorMod = _arithmetic(
-    "FloorMod", np.remainder, "Remainder of a / b, sign of b", JUMPS, scalar=ranges.floor_modulo
+    "FloorMod",
+    _remainder(np.remainder),
+    "Remainder of a / b, sign of b",
+    JUMPS,
+    rule=np.remainder,
+    scalar=ranges.floor_modulo,
 )
 SquaredDifference = _arithmetic(
     "SquaredDifference",
@@ -218,7 +238,7 @@ class Divide(Binary):
             out: Array = np.floor_divide(a, b)
             if not self.rounds_down:
                 out = np.add(out, (out < 0) & (out * b != a), dtype=a.dtype)
-            return np.where(b == 0, integers.cut(np.array(-np.inf), a.dtype), out)
+            return _by_zero(out, b)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Integers are rounded, which no single ufunc does."""

@@ -92,7 +92,7 @@ EXPLAINED = (
         "infinities and NaN of f64",
         lambda v: _differs(v)
         and "f64" in types(v.sample)
-        and ("inf" in v.reason or _has(v.sample, _lost, "f64")),
+        and (any(t in v.reason for t in ("inf", "e+38")) or _has(v.sample, _lost, "f64")),
     ),
     Explanation(
         "maxima and minima of infinities",
@@ -118,6 +118,19 @@ EXPLAINED = (
     Explanation(
         "a Range of reals as integers",
         lambda v: _differs(v, "Range") and bool({"f32", "f16"} & types(v.sample)),
+    ),
+    Explanation(
+        "a Range whose step leads away",
+        lambda v: _differs(v, "Range") and "shape [0], OpenVINO" in v.reason,
+    ),
+    Explanation(
+        "a Tile of fewer repeats than axes",
+        lambda v: _differs(v, "Tile")
+        and v.sample.inputs[1].tensor.values.size < v.sample.inputs[0].tensor.values.ndim,
+    ),
+    Explanation(
+        "sequence_lengths that are an input",
+        lambda v: _differs(v, "RNNSequence", "GRUSequence", "LSTMSequence"),
     ),
     Explanation("packed results", _packed),
     Explanation(
