@@ -79,6 +79,8 @@ class _Deformable(FilterWindows):
     def _compute(
         self, data: Array, offsets: Array, filter: Array, mask: Array | None, *, padded: bool
     ) -> Array:
+        if 0 in (data.size, offsets.size, filter.size):
+            return np.zeros((len(data), len(filter), *offsets.shape[2:]), data.dtype)
         kind = np.float64 if data.dtype == np.float64 else np.float32
         begin, _ = self.effective_pads(data.shape[2:], filter.shape[2:])
         windows = DeformableWindows(

@@ -92,6 +92,7 @@ def deformable(
 
 
 DEFORMABLE = [
+    deformable(NEW, (0, 2, 5, 5), (3, 2, 2)),
     deformable(OLD, (2, 2, 5, 6), (3, 2, 3)),
     deformable(OLD, (1, 4, 5, 6), (4, 3, 2), strides=(2, 1), begin=(1, 0), end=(0, 2), group=2),
     deformable(OLD, (1, 4, 6, 5), (2, 2, 2), dilations=(2, 1), deformed=2, reach=0.7),
@@ -161,6 +162,7 @@ def binary(
 
 
 BINARY = [
+    binary((0, 8, 4, 5), (3, 2, 3), defect="OpenVINO cannot pack the bits of nothing"),
     binary((1, 8, 4, 5), (3, 2, 3)),
     binary((2, 16, 5, 4), (2, 1, 1)),
     binary((1, 8, 5, 6), (2, 3, 3), strides=(2, 1), begin=(1, 1), end=(1, 0)),
