@@ -21,8 +21,9 @@ class LRN(Op):
     """x / (bias + alpha / size^n * sum of squares)^beta over windows of `size` along n `axes`.
 
     Any shape, floating-point (integers are computed in double precision). Windows are centred, the
-    even ones one smaller, and end at the border. The runtime cuts `bias` to an integer, computes
-    axis 1 or all spatial axes only, and leaves out axis 1 beside these.  [normalization/LRN-1]
+    even ones one smaller, and end at the border. Beside all spatial axes others do not count, as in
+    the runtime, which computes axis 1 or these only, and cuts `bias` to an integer.
+    [normalization/LRN-1]
     """
 
     alpha: float
@@ -43,7 +44,10 @@ class LRN(Op):
         return Spec(data.dtype, data.shape)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
-        return wide(self._normalize)(data, reduced_axes(axes.reshape(-1), data.ndim))
+        chosen = reduced_axes(axes.reshape(-1), data.ndim)
+        spatial = tuple(range(2, data.ndim))
+        across = not spatial or not set(spatial) <= set(chosen)
+        return wide(self._normalize)(data, chosen if across else spatial)
 
     def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
         total = x * x
