@@ -11,21 +11,35 @@ from irdeconv.spec import Array, Spec, format_shape, merge
 
 
 def _inverses(x: Array) -> Array:
-    """Return the inverses of [..., n, n], NaN for singular matrices."""
+    """Return the inverses of [..., n, n], by elimination where one of them is singular."""
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
-        if x.ndim == 2:
-            return np.full_like(x, np.nan)
-        return np.stack([_inverses(one) for one in x])
+        return _eliminated(x) if x.ndim == 2 else np.stack([_inverses(one) for one in x])
+
+
+def _eliminated(x: Array) -> Array:
+    """Solve for the identity with the largest pivots; those that are 0 leave Inf and NaN."""
+    upper, right = x.copy(), np.eye(len(x))
+    for k in range(len(x)):
+        best = k + int(np.argmax(np.abs(upper[k:, k])))
+        for rows in (upper, right):
+            rows[[k, best]] = rows[[best, k]]
+        factors = (upper[k + 1 :, k] / upper[k, k])[:, None]
+        upper[k + 1 :, k:] -= factors * upper[k, k:]
+        right[k + 1 :] -= factors * right[k]
+    for k in reversed(range(len(x))):
+        for j in range(k + 1, len(x)):
+            right[k] -= upper[k, j] * right[j]
+        right[k] /= upper[k, k]
+    return right
 
 
 @op("Inverse", since=14)
 class Inverse(Op):
     """Inverse matrices: (..., n, n) -> (..., n, n), floating-point; with `adjoint` transposed.
 
-    Computed in double precision. Singular matrices give NaN, where the runtime gives Inf and NaN.
-    [matrix/Inverse-14]
+    Computed in double precision. Singular matrices give Inf and NaN.  [matrix/Inverse-14]
     """
 
     adjoint: bool = False
