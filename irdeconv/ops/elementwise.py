@@ -297,8 +297,16 @@ def _shift(name: str, fn: BinaryFunction, what: str) -> type[Binary]:
 BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
 BitwiseOr = _bitwise("BitwiseOr", np.bitwise_or, "Bits set in a or b")
 BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of a, b")
-BitwiseLeftShift = _shift("BitwiseLeftShift", np.left_shift, "a * 2^b, high bits lost")
-BitwiseRightShift = _shift("BitwiseRightShift", np.right_shift, "a / 2^b rounded down")
+BitwiseLeftShift = _shift(
+    "BitwiseLeftShift",
+    np.left_shift,
+    "a * 2^b, high bits lost, all of them where b is out of range",
+)
+BitwiseRightShift = _shift(
+    "BitwiseRightShift",
+    np.right_shift,
+    "a / 2^b rounded down, as by many bits where b is out of range",
+)
 
 
 @op("Select")
