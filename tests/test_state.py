@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.proof import reader
+from irdeconv.proof.pairing import check as core_check
 from support import body_models as bm
 
 F32 = np.float32
@@ -139,3 +142,17 @@ def test_a_variable_of_unknown_rank_has_no_zeros() -> None:
     text = bm.state().replace("variable_shape = [1, 2]", "variable_shape = none")
     with pytest.raises(ird.ExecutionError, match="of an unknown rank"):
         ird.run(ird.parse(text), {"x": ONE})
+
+
+def test_a_certificate_takes_later_operation_sets_for_the_same(tmp_path: Path) -> None:
+    """What irdeconv writes has the first set that an operation is in."""
+    xml, weights = ir_bytes(ird.infer(ird.parse(bm.state())))
+    later = xml.replace(b'"ReadValue" version="opset6"', b'"ReadValue" version="opset9"')
+    later = later.replace(b'"Assign" version="opset6"', b'"Assign" version="opset16"')
+    older = xml.replace(b'"Assign" version="opset6"', b'"Assign" version="opset5"')
+    for name, text in (("a", xml), ("b", later), ("c", older)):
+        (tmp_path / f"{name}.xml").write_bytes(text)
+        (tmp_path / f"{name}.bin").write_bytes(weights or b"\0")
+    sides = [reader.read(tmp_path / f"{name}.xml") for name in "abc"]
+    assert core_check(sides[0], sides[1]).passed
+    assert not core_check(sides[0], sides[2]).passed

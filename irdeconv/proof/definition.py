@@ -23,6 +23,14 @@ from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
+# Operation sets that changed an operation; it is the same in those between.
+_CHANGED = {"ReadValue": (6, 3), "Assign": (6, 3), "Loop": (5,), "TensorIterator": (1,), "If": (8,)}
+
+
+def spelled(kind: str, version: str) -> str:
+    """Return the version in the spelling of the set that last changed the operation."""
+    number = int(version[5:]) if re.fullmatch(OPSET, version) else 0
+    return next((f"opset{n}" for n in _CHANGED.get(kind, ()) if n <= number), version)
 
 
 class Dialect(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET
+from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, spelled
 from irdeconv.proof.language import ATTRIBUTES
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
 
@@ -254,6 +254,7 @@ class _LayerFile:
         if _inside(e, "data", "") or foreign:
             raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
         if version.startswith("opset"):
+            version = spelled(kind, version)
             single = kind == "NormalizeL2" or (
                 kind == "MVN" and version not in ("opset1", "opset2")
             )
