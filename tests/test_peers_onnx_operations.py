@@ -228,6 +228,8 @@ def places(rng: Rng) -> list[Any]:
     image, grid = real(rng, 1, 2, 5, 4), rng.uniform(-1.2, 1.2, (1, 3, 3, 2)).astype(np.float32)
     boxes = np.sort(rng.uniform(0, 1, (1, 12, 4)).astype(np.float32), -1)
     scores = rng.uniform(0, 1, (1, 2, 12)).astype(np.float32)
+    regions = {"r": np.array([[0, 0, 3, 4], [1, 0.5, 2.5, 3]], np.float32), "at": np.array([0, 0])}
+    pooled: dict[str, Any] = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
     limits = {"n": np.array(4), "iou": np.float32(0.3), "least": np.float32(0.2)}
     vector = rng.integers(0, 4, 9).astype(np.float32)
     return [
@@ -235,6 +237,8 @@ def places(rng: Rng) -> list[Any]:
         row("Compress", {"x": x}, {"c": condition}),
         row("EyeLike", {"x": x}, k=1, dtype=6),
         row("Unique", {"x": vector}, outputs=4),
+        row("RoiAlign", {"x": image}, regions, opset=16, **pooled),
+        row("RoiAlign", {"x": image}, regions, opset=10, spatial_scale=0.5, **pooled),
         row("GridSample", {"x": image, "g": grid}, opset=20, padding_mode="border"),
         row("GridSample", {"x": image, "g": grid}, opset=16, align_corners=1),
         row("NonMaxSuppression", {"b": boxes, "s": scores}, limits),

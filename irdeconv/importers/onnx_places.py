@@ -10,6 +10,7 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.importers.onnx_tensors import element_type
 from irdeconv.ops.broadcasting import Broadcast
+from irdeconv.ops.detection.roi_align import ROIAlign
 from irdeconv.ops.detection.suppression import NonMaxSuppression
 from irdeconv.ops.einsum import Einsum
 from irdeconv.ops.elementwise import Add, FloorMod, Greater, Multiply, Select
@@ -159,3 +160,21 @@ def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     above = b.add(Greater(), x, b.like(n.number("threshold", 0.0), x))
     return b.add(Select(), above, b.like(1, x), b.like(0, x))
+
+
+@rule("RoiAlign", "10 16 22")
+def roi_align(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """Pool regions of images; half_pixel subtracts half an element from the scaled places."""
+    words = {"half_pixel": "half_pixel_for_nn", "output_half_pixel": "asymmetric"}
+    usual = "half_pixel" if n.version >= 16 else "output_half_pixel"
+    if n.text("mode", "avg") != "avg":
+        raise Refusal("mode=max: systems differ in what is the largest of a sample")
+    op = ROIAlign(
+        pooled_h=n.integer("output_height", 1),
+        pooled_w=n.integer("output_width", 1),
+        sampling_ratio=n.integer("sampling_ratio", 0),
+        spatial_scale=n.number("spatial_scale", 1.0),
+        mode="avg",
+        aligned_mode=n.meaning("coordinate_transformation_mode", usual, words),
+    )
+    return b.add(op, n[0], n[1], n[2])
