@@ -138,6 +138,20 @@ def test_layers_in_any_order_and_a_reshape_of_the_input() -> None:
     assert str(graph.spec(graph.inputs_of(graph.results[0].id)[0])) == "f32[5,2,1,2]"
 
 
+def test_another_batch_goes_through_what_flattens() -> None:
+    np.ones(4, np.float32)
+    layers = [
+        Layer("Input", "x", [(1, 2, 1, 2)]),
+        Layer("Flatten", "f", [(1, 4)], ["x"], {"axis": 1}),
+        Layer(
+            "FullyConnected", "d", [(1, 1)], ["x"], {"out-size": 1}, {"weights": np.ones(4, "f")}
+        ),
+        Layer("Concat", "y", [(1, 5)], ["f", "d"]),
+    ]
+    graph = ird.infer(ird.read(*text(layers)), {"x": [3, 2, 1, 2]})
+    assert str(graph.results[0].spec()) == "f32[3,5]"
+
+
 def test_half_precision_is_stored_and_f32_computed() -> None:
     half = {"weights": np.float16([2, 4]), "biases": np.float16([0, 1])}
     layers = [replace(n, precision="FP16") for n in network(c={"blobs": half})]

@@ -13,6 +13,7 @@ from irdeconv.importers.legacy.layer import Ints, LegacyLayer, Outputs, layer, s
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.matmul import MatMul
+from irdeconv.ops.shape import Reshape
 
 _LETTERS = "yx"  # version 2 names the axes of an image
 
@@ -187,11 +188,11 @@ def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         raise Refusal(f"{size} weights do not divide into {outputs} rows")
     width = size // outputs
     w = _weights(n, b, 1, (outputs, width))
-    first = next((a for a in range(len(shape)) if math.prod(shape[a:]) == width), None)
+    first = next((a for a in range(1, len(shape)) if math.prod(shape[a:]) == width), None)
     if first is None:
         raise Refusal(f"a row has {width} weights, which no last axes of {list(shape)} have")
     x = n[0]
     if first < len(shape) - 1:
-        x = b.flatten(x, 1) if first == 1 else b.reshape(x, (*shape[:first], width))
+        x = b.add(Reshape(special_zero=True), x, b.ints(*(0,) * first, width))
     y = _biased(n, b, b.add(MatMul(transpose_b=True), x, w), 2, (1,) * first + (outputs,))
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from irdeconv.dtypes import f32, i32
-from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.legacy.layer import (
     LegacyLayer,
@@ -63,13 +62,8 @@ def flatten(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     last += len(shape) if last < 0 else 0
     if not 0 <= first <= last < len(shape):
         raise Refusal(f"the axes {first} to {last} of {len(shape)}")
-    if last == len(shape) - 1:
-        return b.flatten(n[0], first) if first == 1 else _flat(b, n[0], shape[:first], ())
-    return _flat(b, n[0], shape[:first], shape[last + 1 :])
-
-
-def _flat(b: ImportBuilder, x: Value, before: tuple[int, ...], after: tuple[int, ...]) -> Value:
-    return b.reshape(x, (*before, -1, *after))
+    kept = (*(0,) * first, -1, *shape[last + 1 :])
+    return b.add(Reshape(special_zero=True), n[0], b.ints(*kept))
 
 
 @layer("Squeeze")
