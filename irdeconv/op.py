@@ -63,8 +63,11 @@ class Op:
         """Compute the outputs; arrays in their element types' NumPy containers."""
         raise OpError(f"{self.type} has no evaluator", code="E502")
 
-    def evaluator(self, used: frozenset[int]) -> Callable[..., Any]:
-        """Return what computes the outputs of the ports `used`; the others may be left out."""
+    def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
+        """Return what computes the outputs of the ports `used`; the others may be left out.
+
+        Constant inputs have their values, however many elements these have.
+        """
         return self.evaluate
 
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:

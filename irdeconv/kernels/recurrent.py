@@ -7,14 +7,19 @@ state is also the output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
+from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
 
 States = tuple[Array, ...]
 Step = Callable[[Array, States], States]
 Activation = Callable[[Array], Array]
+Cell = Literal["rnn", "gru", "lstm"]
+MOST_SEQUENCES = 8  # sequences at once, above which products of matrices are faster
 
 
 def scan(step: Step, x: Array, states: States, lengths: Array, *, reverse: bool) -> list[Array]:
@@ -24,7 +29,13 @@ def scan(step: Step, x: Array, states: States, lengths: Array, *, reverse: bool)
     reverse it is read, and its outputs are written, from its own end.
     """
     out = np.zeros((*x.shape[:2], states[0].shape[-1]), x.dtype)
+    whole = bool(np.all(lengths == x.shape[1]))
     for t in range(x.shape[1]):
+        if whole:  # without the copies of rows
+            at = x.shape[1] - 1 - t if reverse else t
+            states = step(x[:, at], states)
+            out[:, at] = states[0]
+            continue
         active = np.flatnonzero(t < lengths)
         if not active.size:
             break
@@ -41,6 +52,48 @@ def _put(old: Array, rows: Array, new: Array) -> Array:
     out = old.copy()
     out[rows] = new
     return out
+
+
+@dataclass
+class CompiledScan:
+    """The scan of a cell in f32 with its usual activations and constant r (G*H, H), compiled."""
+
+    cell: Cell
+    clip: float
+    linear: bool
+    r: Array
+    _loops: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        jit.load()
+        self.r = np.array(self.r.T, order="C")  # loops take no memory that is read only
+        from irdeconv.kernels.compiled import recurrent as loops
+
+        self._loops = loops
+
+    def scan(
+        self,
+        x: Array,
+        states: States,
+        lengths: Array,
+        reset_bias: Array,
+        *,
+        reverse: bool,
+    ) -> list[Array]:
+        """Run over x (N, T, G*H), whose memory is used, as `scan` does."""
+        out = np.zeros((*x.shape[:2], states[0].shape[-1]), np.float32)
+        ends = [np.array(s, np.float32, order="C") for s in states]
+        counts = np.array(lengths, np.int64)
+        clip = np.float32(self.clip if self.clip > 0 else np.inf)
+        given, rest = (np.ascontiguousarray(x), self.r), (counts, clip, reverse)
+        if self.cell == "gru":
+            size = ends[0].shape[-1]
+            bias = reset_bias if self.linear else np.zeros(size, np.float32)
+            self._loops.gru(*given, np.array(bias), self.linear, *ends, *rest, out)
+        else:
+            loop = self._loops.lstm if self.cell == "lstm" else self._loops.rnn
+            loop(*given, *ends, *rest, out)
+        return [out, *ends]
 
 
 def rnn(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:

@@ -238,7 +238,7 @@ class IndexedMaxPool(Pool):
         y, found = pooling.max_pool_indices(data, windows, axis)
         return y, found.astype(self.index_element_type.container)
 
-    def evaluator(self, used: frozenset[int]) -> Callable[..., Any]:
+    def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         return self.evaluate if 1 in used else self.evaluate_values
 
     def evaluate_values(self, data: Array) -> Array:

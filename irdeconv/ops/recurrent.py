@@ -5,8 +5,9 @@ Axis letters: N batch, T steps, D directions, I inputs, H hidden units, G gates 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from irdeconv.attributes import Floats, Strings
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels import recurrent
 from irdeconv.kernels.elementwise import calls, steps
+from irdeconv.kernels.shared import jit
 from irdeconv.op import Op, attribute, op, ports
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
@@ -27,11 +29,15 @@ ACTIVATIONS: dict[str, recurrent.Activation] = {
 RNN, GRU, LSTM = ("tanh",), ("sigmoid", "tanh"), ("sigmoid", "tanh", "tanh")
 
 
+Loops = tuple[recurrent.CompiledScan, ...]
+
+
 @dataclass(frozen=True)
 class Recurrent(Op):
     """What all cells share: activations (in the order of the formula), clipping before them."""
 
     usual: ClassVar[Strings] = ()
+    cell: ClassVar[recurrent.Cell]
     gates: ClassVar[int] = 1
     halves: ClassVar[bool] = False  # whether activations may be told once for each direction
 
@@ -63,10 +69,31 @@ class Recurrent(Op):
                 text = f'the activation "{name}" is not one of {", ".join(ACTIVATIONS)}'
                 yield Problem("E210", text, attribute="activations")
 
+    def _names(self) -> list[str]:
+        """Return the names of the activations; of those of two directions the first half."""
+        return [a.lower() for a in self.activations[: len(self.usual)] or self.usual]
+
     def functions(self) -> list[recurrent.Activation]:
-        """Return the activations; of those of two directions the first half."""
-        names = self.activations[: len(self.usual)] or self.usual
-        return [ACTIVATIONS[a.lower()] for a in names]
+        """Return the activations."""
+        return [ACTIVATIONS[a] for a in self._names()]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return self.run((), *inputs)
+
+    def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
+        """Return what computes the outputs, by compiled loops where the weights are constants."""
+        r = inputs[ports(type(self)).names.index("r")].value
+        usual = self._names() == list(self.usual)
+        if r is None or r.dtype != np.float32 or not usual or not jit.available():
+            return self.evaluate
+        linear = bool(getattr(self, "linear_before_reset", False))
+        directions = r.reshape(-1, *r.shape[-2:])
+        loops = (recurrent.CompiledScan(self.cell, self.clip, linear, d) for d in directions)
+        return partial(self.run, tuple(loops))
+
+    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the outputs, by compiled loops where there is one for each direction."""
+        raise NotImplementedError
 
     def clipped(self, x: Array) -> Array:
         """Clip what enters an activation; a clip of 0 stands for none."""
@@ -109,20 +136,32 @@ class Recurrent(Op):
         return dtype, {letter: known.get(letter, DYNAMIC) for letter in "NTDH"}
 
     def scan(
-        self, x: Array, states: Sequence[Array], lengths: Array, *weights: Array, reverse: bool
+        self,
+        loop: recurrent.CompiledScan | None,
+        x: Array,
+        states: Sequence[Array],
+        lengths: Array,
+        *weights: Array,
+        reverse: bool,
     ) -> list[Array]:
         """Run one direction: x (N, T, I), states (N, H), weights (G, I), (G, H), (B,)."""
         wide = np.result_type(x.dtype, np.float32)
         w, r, bias = (a.astype(wide, copy=False) for a in weights)
+        fast = loop is not None and wide == np.float32 and len(x) <= recurrent.MOST_SEQUENCES
+        reset = bias[self.gates * self.hidden_size :]
         step, bias = self.step(r, bias)
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
             projected = np.matmul(x.astype(wide, copy=False), w.T) + bias
-            outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
+            if fast and loop is not None:
+                outs = loop.scan(projected, started, lengths, reset, reverse=reverse)
+            else:
+                outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
         return [out.astype(x.dtype, copy=False) for out in outs]
 
 
 class _Rnn(Recurrent):
+    cell = "rnn"
     usual = RNN
 
     def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
@@ -130,6 +169,7 @@ class _Rnn(Recurrent):
 
 
 class _Gru(Recurrent):
+    cell = "gru"
     usual = GRU
     gates = 3
     linear_before_reset: bool
@@ -144,6 +184,7 @@ class _Gru(Recurrent):
 
 
 class _Lstm(Recurrent):
+    cell = "lstm"
     usual = LSTM
     gates = 4
 
@@ -160,10 +201,12 @@ class _Cell(Recurrent):
         dtype, sizes = self.sizes(inputs, ("NI", *("NH",) * states, "GI", "GH", "B"))
         return (Spec(dtype, (sizes["N"], sizes["H"])),) * states
 
-    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
-        *states, w, r, b = others
+    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the next states, of sequences of one step."""
+        x, *states, w, r, b = inputs
         one = np.ones(len(x), np.int64)
-        return tuple(self.scan(x[:, None], states, one, w, r, b, reverse=False)[1:])
+        loop = loops[0] if loops else None
+        return tuple(self.scan(loop, x[:, None], states, one, w, r, b, reverse=False)[1:])
 
 
 class _OneStateCell(_Cell):
@@ -230,10 +273,11 @@ class LSTMCell1(_Cell, _Lstm):
             text = "the runtime ignores the peepholes"
             yield Problem("W300", text, hint="write the cell out where they are not 0")
 
-    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
-        h, c, w, r, *rest = others
+    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the next states."""
+        x, h, c, w, r, *rest = inputs
         b = rest[0] if rest else np.zeros(len(w), x.dtype)
-        return super().evaluate(x, h, c, w, r, b)
+        return super().run(loops, x, h, c, w, r, b)
 
 
 @op("LSTMCell", since=4)
@@ -273,15 +317,15 @@ class _Sequence(Recurrent):
         last = Spec(dtype, tuple(sizes[letter] for letter in "NDH"))
         return (outputs, *(last,) * states)
 
-    def evaluate(self, x: Array, *others: Array) -> tuple[Array, ...]:
+    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
         """Run every direction and put them side by side."""
-        *states, lengths, w, r, b = others
+        x, *states, lengths, w, r, b = inputs
         lengths = np.minimum(lengths, x.shape[1])
         runs = []
         for d in range(len(w)):
             reverse = self.direction == "reverse" or d == 1
             given = [s[:, d] for s in states], lengths, w[d], r[d], b[d]
-            runs.append(self.scan(x, *given, reverse=reverse))
+            runs.append(self.scan(loops[d] if loops else None, x, *given, reverse=reverse))
         return tuple(np.stack(outs, 1) for outs in zip(*runs, strict=True))
 
 

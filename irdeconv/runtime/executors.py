@@ -27,7 +27,7 @@ from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.fused_convolution import FusedConvolution
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
 from irdeconv.runtime.program import VIEW, Call, Slots, Values
-from irdeconv.spec import Array, is_static
+from irdeconv.spec import Array, Spec, is_static
 
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
@@ -74,8 +74,13 @@ def choose_executor(
             kernel=plan.name,
             plan=plan,
         )
-    bound = _bound(graph, group.last, constants, used)
-    return bound or evaluated(graph, group.last, group.last.op.evaluator(used), aliases=False)
+    node = group.last
+    inputs = [
+        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
+        for v in graph.inputs_of(node.id)
+    ]
+    bound = _bound(graph, node, inputs, used)
+    return bound or evaluated(graph, node, node.op.evaluator(used, inputs), aliases=False)
 
 
 def node_executor(graph: Graph, group: FusionGroup) -> Executor:
@@ -142,15 +147,9 @@ def unshared(out: Any, arrays: list[Any]) -> Any:
     return out
 
 
-def _bound(
-    graph: Graph, node: Node, constants: Mapping[Value, Array], used: frozenset[int]
-) -> Executor | None:
+def _bound(graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int]) -> Executor | None:
     """Bind a node to its shapes; None where these are open or it has to be evaluated."""
     arguments = graph.inputs_of(node.id)
-    inputs = [
-        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
-        for v in arguments
-    ]
     outputs = list(node.specs or ())
     if used == {0}:
         outputs = outputs[:1]
