@@ -63,7 +63,9 @@ EXPLAINED = (
     Explanation(
         "element types that the specification excludes", lambda v: _refused(v, "E303")
     ),
-    Explanation("sizes that contradict each other", lambda v: _refused(v, "E302")),
+    Explanation(
+        "sizes that contradict each other", lambda v: _refused(v, "E302", "cannot reshape")
+    ),
     Explanation(
         "LRN over other axes", lambda v: _differs(v, "LRN")
     ),
@@ -71,15 +73,22 @@ EXPLAINED = (
         "filters of BinaryConvolution that do not fill bytes",
         lambda v: _differs(v, "BinaryConvolution"),
     ),
-    Explanation("samples of unlikely or unsorted classes", lambda v: _differs(v, "Multinomial")),
+    Explanation(
+        "samples of unlikely or unsorted classes",
+        lambda v: _differs(v, "Multinomial", "Bucketize", "SearchSorted"),
+    ),
     Explanation(
         "nothing in an axis",
         lambda v: v.kind in ("differ", "only OpenVINO")
-        and any(0 in g.tensor.values.shape for g in v.sample.inputs),
+        and (
+            any(0 in g.tensor.values.shape for g in v.sample.inputs)
+            or (v.sample.type == "Broadcast" and _has(v.sample, lambda x: x == 0, "i64", "i32"))
+        ),
     ),
     Explanation(
         "indices and labels out of range",
-        lambda v: _refused(v, "out of bounds", "E305", "reach from"),
+        lambda v: _refused(v, "out of bounds", "E305", "reach from", "is of image")
+        or _differs(v, "Gather", "GatherElements", "GatherND"),
     ),
     Explanation(
         "attributes out of range or against the inputs", lambda v: _refused(v, "E210", "E304")
@@ -131,6 +140,11 @@ EXPLAINED = (
     Explanation(
         "sequence_lengths that are an input",
         lambda v: _differs(v, "RNNSequence", "GRUSequence", "LSTMSequence"),
+    ),
+    Explanation("the inverse of a singular matrix", lambda v: _differs(v, "Inverse")),
+    Explanation(
+        "places of Unique in 8 bits",
+        lambda v: _differs(v, "Unique") and bool({"u8", "i8", "boolean"} & types(v.sample)),
     ),
     Explanation("packed results", _packed),
     Explanation(
