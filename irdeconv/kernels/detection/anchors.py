@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,13 +54,17 @@ def grid_of(anchors: Array, height: int, width: int, stride: int, *, swapped: bo
     return at[:, :, None] + anchors
 
 
-def shifted(boxes: Array, deltas: Array, offset: float) -> Array:
-    """Move boxes (..., 4) by fractions of their sides, and scale the sides by exp."""
-    one, half = np.float32(offset), np.float32(0.5)
-    size = boxes[..., 2:] - boxes[..., :2] + one
-    centre = deltas[..., :2] * size + (boxes[..., :2] + half * size)
+def shifted(boxes: Array, deltas: Array, offset: float, largest: float = math.inf) -> Array:
+    """Move boxes [x1, y1, x2, y2] by deltas [x, y, log width, log height], the moves in sides.
+
+    `offset` is the side of a box of one pixel: 1 or 0. Logarithms are cut to `largest`.
+    """
+    half = np.float32(0.5)
     with np.errstate(over="ignore", invalid="ignore"):
-        reach = half * (np.exp(deltas[..., 2:]) * size)
+        size = boxes[..., 2:] - boxes[..., :2] + np.float32(offset)
+        centre = deltas[..., :2] * size + (boxes[..., :2] + half * size)
+        growth = np.exp(np.minimum(deltas[..., 2:], np.float32(largest)))
+        reach = half * (growth * size)
         return np.concatenate([centre - reach, centre + reach], -1)
 
 

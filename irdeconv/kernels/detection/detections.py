@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.kernels.detection import ordering
+from irdeconv.kernels.detection import ordering, suppression
 from irdeconv.spec import Array
 
 DETECTION = 7  # numbers of a detection: image, class, score, left, top, right, bottom
@@ -38,42 +38,17 @@ def decode(priors: Array, variances: Array | None, deltas: Array, coding: Coding
     return np.clip(out, 0, 1) if coding.clip else out
 
 
-def overlaps(box: Array, others: Array) -> Array:
-    """Return the intersection over the union of a box with others (N, 4); 0 where they part."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    common = sides[:, 0] * sides[:, 1]
-    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
-    own = (box[2] - box[0]) * (box[3] - box[1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = common / (own + areas - common)
-    return np.where((sides > 0).all(1), shares, 0)
-
-
-def suppress(boxes: Array, order: Array, limit: float) -> list[int]:
-    """Return those of `order` (the best first) that overlap none kept before by more than limit."""
-    kept: list[int] = []
-    left = order
-    while len(left):
-        kept.append(int(left[0]))
-        rest = left[1:]
-        left = rest[~(overlaps(boxes[left[0]], boxes[rest]) > np.float32(limit))]
-    return kept
-
-
-def by_score(scores: Array, chosen: Array, top: int) -> Array:
-    """Return the chosen places in order of their scores, equal ones as they are; -1: all."""
-    order = chosen[np.argsort(-scores[chosen], kind="stable")]
-    return order if top < 0 else order[:top]
-
-
 @dataclass(frozen=True)
 class BestBoxes:
-    """Which candidates stay: thresholds, how many of a class or an image, what is background."""
+    """Which candidates stay: thresholds, how many of a class or an image, what is background.
+
+    `top` best scores of a class take part (None: all), `keep` of an image stay (-1: all).
+    """
 
     background: int
     confidence: float
     overlap: float
-    top: int
+    top: int | None
     keep: int
 
     def of_classes(self, scores: Array, boxes: Array, *, shared: bool) -> dict[int, list[int]]:
@@ -81,9 +56,8 @@ class BestBoxes:
         found = {}
         for c, row in enumerate(scores):
             if c != self.background:
-                chosen = np.flatnonzero(row > np.float32(self.confidence))
-                order = by_score(row, chosen, self.top)
-                found[c] = suppress(boxes[0 if shared else c], order, self.overlap)
+                order = suppression.ranked(row, row > np.float32(self.confidence))[: self.top]
+                found[c] = self._suppress(boxes[0 if shared else c], order)
         return self._best(scores, found)
 
     def of_priors(self, scores: Array, boxes: Array, *, shared: bool) -> dict[int, list[int]]:
@@ -93,13 +67,23 @@ class BestBoxes:
         valid = np.where((scores >= np.float32(self.confidence)) & (scores > -1), scores, -np.inf)
         best = valid[1:].argmax(0) + 1
         priors = np.flatnonzero(valid[1:].max(0) > -np.inf)
-        places = np.sort(best[priors] * scores.shape[1] + priors)
-        order = by_score(scores.reshape(-1), places, self.top)
+        chosen = np.zeros(scores.shape, bool)
+        chosen[best[priors], priors] = True
+        order = suppression.ranked(scores.reshape(-1), chosen.reshape(-1))[: self.top]
         classes, at = np.divmod(order, scores.shape[1])
         found = {}
         for c in np.unique(classes).tolist():
-            found[c] = suppress(boxes[0 if shared else c], at[classes == c], self.overlap)
+            found[c] = self._suppress(boxes[0 if shared else c], at[classes == c])
         return self._best(scores, found)
+
+    def _suppress(self, boxes: Array, order: Array) -> list[int]:
+        """Return those of `order` that overlap none kept before by more than the limit."""
+        limit = np.float32(self.overlap)
+        kept = suppression.greedy(
+            boxes[order], len(order), lambda box, others: suppression.overlap(box, others) > limit
+        )
+        places: list[int] = order[kept].tolist()
+        return places
 
     def _best(self, scores: Array, found: dict[int, list[int]]) -> dict[int, list[int]]:
         """Keep the best of all classes; equal scores in the order of priors, then the runtime's."""

@@ -6,22 +6,17 @@ import math
 
 import numpy as np
 
-from irdeconv.kernels.detection import ordering, suppression
+from irdeconv.kernels.detection import anchors, ordering, suppression
 from irdeconv.spec import Array
 
 LARGEST = math.log(1000 / 16)  # of the logarithm by which a side of an anchor may grow
 
 
 def corrected(boxes: Array, deltas: Array, unit: float, largest: float) -> Array:
-    """Move and scale boxes [x1, y1, x2, y2] by deltas [x, y, log width, log height].
-
-    Moves are relative to the sides. `unit` is the side of a box of one pixel: 1 or 0.
-    """
-    with np.errstate(all="ignore"):  # sides may become infinite
-        sides = boxes[..., 2:] - boxes[..., :2] + unit
-        centers = deltas[..., :2] * sides + (boxes[..., :2] + np.float32(0.5) * sides)
-        half = np.float32(0.5) * np.exp(np.minimum(deltas[..., 2:], np.float32(largest))) * sides
-        return np.concatenate([centers - half, centers + half - unit], -1)
+    """Return boxes as `anchors.shifted`, whose last pixel belongs to them where `unit` is 1."""
+    out = anchors.shifted(boxes, deltas, unit, largest)
+    out[..., 2:] -= np.float32(unit)
+    return out
 
 
 def best(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -36,24 +37,25 @@ def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
         raise OpError(text, code="E302", port=port)
 
 
+@dataclass(frozen=True)
 class _DetectionOutput(Op):
     """Base of the two versions."""
 
-    background_label_id: int
-    top_k: int
-    variance_encoded_in_target: bool
     keep_top_k: Ints
-    code_type: Coded
-    share_location: bool
-    nms_threshold: float
-    confidence_threshold: float
-    clip_after_nms: bool
-    clip_before_nms: bool
-    decrease_label_id: bool
-    normalized: bool
-    input_height: int
-    input_width: int
-    objectness_score: float
+    nms_threshold: float = attribute(0.0, documented=True)
+    background_label_id: int = 0
+    top_k: int = -1
+    variance_encoded_in_target: bool = False
+    code_type: Coded = CORNER
+    share_location: bool = True
+    confidence_threshold: float = 0.0
+    clip_after_nms: bool = False
+    clip_before_nms: bool = False
+    decrease_label_id: bool = False
+    normalized: bool = False
+    input_height: int = 1
+    input_width: int = 1
+    objectness_score: float = 0.0
 
     def declared_classes(self) -> int | None:
         """Return the number of classes where it is an attribute."""
@@ -165,7 +167,7 @@ class _DetectionOutput(Op):
             background=self.background_label_id,
             confidence=self.confidence_threshold,
             overlap=self.nms_threshold,
-            top=self.top_k,
+            top=None if self.top_k < 0 else self.top_k,
             keep=self.keep_top_k[0],
         )
 
@@ -229,22 +231,7 @@ class DetectionOutput1(_DetectionOutput):
     [detection/DetectionOutput-1]
     """
 
-    num_classes: int
-    keep_top_k: Ints
-    nms_threshold: float = attribute(0.0, documented=True)
-    background_label_id: int = 0
-    top_k: int = -1
-    variance_encoded_in_target: bool = False
-    code_type: Coded = CORNER
-    share_location: bool = True
-    confidence_threshold: float = 0.0
-    clip_after_nms: bool = False
-    clip_before_nms: bool = False
-    decrease_label_id: bool = False
-    normalized: bool = False
-    input_height: int = 1
-    input_width: int = 1
-    objectness_score: float = 0.0
+    num_classes: int = field(kw_only=True)
 
     def check(self) -> Iterator[Problem]:
         yield from super().check()
@@ -261,19 +248,3 @@ class DetectionOutput(_DetectionOutput):
 
     The number of classes C follows from the shapes.  [detection/DetectionOutput-8]
     """
-
-    keep_top_k: Ints
-    nms_threshold: float = attribute(0.0, documented=True)
-    background_label_id: int = 0
-    top_k: int = -1
-    variance_encoded_in_target: bool = False
-    code_type: Coded = CORNER
-    share_location: bool = True
-    confidence_threshold: float = 0.0
-    clip_after_nms: bool = False
-    clip_before_nms: bool = False
-    decrease_label_id: bool = False
-    normalized: bool = False
-    input_height: int = 1
-    input_width: int = 1
-    objectness_score: float = 0.0

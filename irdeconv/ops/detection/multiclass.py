@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -186,9 +187,18 @@ class MatrixNms(_ByClass):
         return self.shared(boxes, scores)
 
 
+@dataclass(frozen=True)
 class _Multiclass(_ByClass):
-    iou_threshold: float
-    nms_eta: float
+    sort_result_type: Order = "none"
+    output_type: ElementType = i64
+    nms_top_k: int = -1
+    keep_top_k: int = -1
+    sort_result_across_batch: bool = False
+    iou_threshold: float = 0.0
+    score_threshold: float = 0.0
+    background_class: int = -1
+    nms_eta: float = 1.0
+    normalized: bool = True
 
     def check(self) -> Iterator[Problem]:
         yield from super().check()
@@ -215,17 +225,6 @@ class MulticlassNms8(_Multiclass):
     As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
     """
 
-    sort_result_type: Order = "none"
-    output_type: ElementType = i64
-    nms_top_k: int = -1
-    keep_top_k: int = -1
-    sort_result_across_batch: bool = False
-    iou_threshold: float = 0.0
-    score_threshold: float = 0.0
-    background_class: int = -1
-    nms_eta: float = 1.0
-    normalized: bool = True
-
     def infer(self, boxes: Spec, scores: Spec) -> tuple[Spec, ...]:
         return self.inferred(boxes, scores)
 
@@ -248,17 +247,6 @@ class MulticlassNms(_Multiclass):
     Rows stand image by image, the best first, or class by class with "classid", or in the wanted
     order across all images.  [sort/MulticlassNonMaxSuppression-9]
     """
-
-    sort_result_type: Order = "none"
-    output_type: ElementType = i64
-    nms_top_k: int = -1
-    keep_top_k: int = -1
-    sort_result_across_batch: bool = False
-    iou_threshold: float = 0.0
-    score_threshold: float = 0.0
-    background_class: int = -1
-    nms_eta: float = 1.0
-    normalized: bool = True
 
     def infer(self, boxes: Spec, scores: Spec, roisnum: Spec | None = None) -> tuple[Spec, ...]:
         if roisnum is None:

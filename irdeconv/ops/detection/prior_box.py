@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,21 +67,23 @@ class _Priors(Op):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class _PriorBox(_Priors):
     """Base of the two versions."""
 
-    min_size: Floats
-    max_size: Floats
-    aspect_ratio: Floats
-    density: Floats
-    fixed_ratio: Floats
-    fixed_size: Floats
-    clip: bool
-    flip: bool
-    step: float
-    offset: float
-    scale_all_sizes: bool
-    min_max_aspect_ratios_order: bool = True
+    min_size: Floats = ()
+    max_size: Floats = ()
+    aspect_ratio: Floats = ()
+    density: Floats = ()
+    fixed_ratio: Floats = ()
+    fixed_size: Floats = ()
+    clip: bool = False
+    flip: bool = False
+    step: float = 0.0
+    offset: float = attribute(0.0, documented=True)
+    variance: Floats = ()
+    scale_all_sizes: bool = True
+    min_max_aspect_ratios_order: bool = attribute(True, internal=True)
 
     def check(self) -> Iterator[Problem]:
         yield from _variances(self.variance)
@@ -154,19 +157,6 @@ class PriorBox1(_PriorBox):
     [detection/PriorBox-1]
     """
 
-    min_size: Floats = ()
-    max_size: Floats = ()
-    aspect_ratio: Floats = ()
-    density: Floats = ()
-    fixed_ratio: Floats = ()
-    fixed_size: Floats = ()
-    clip: bool = False
-    flip: bool = False
-    step: float = 0.0
-    offset: float = attribute(0.0, documented=True)
-    variance: Floats = ()
-    scale_all_sizes: bool = True
-
 
 @op("PriorBox", since=8)
 class PriorBox(_PriorBox):
@@ -177,18 +167,6 @@ class PriorBox(_PriorBox):
     [detection/PriorBox-8]
     """
 
-    min_size: Floats = ()
-    max_size: Floats = ()
-    aspect_ratio: Floats = ()
-    density: Floats = ()
-    fixed_ratio: Floats = ()
-    fixed_size: Floats = ()
-    clip: bool = False
-    flip: bool = False
-    step: float = 0.0
-    offset: float = attribute(0.0, documented=True)
-    variance: Floats = ()
-    scale_all_sizes: bool = True
     min_max_aspect_ratios_order: bool = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,23 +20,24 @@ Framework = Literal["", "tensorflow"]
 _NAMES = ("class_probs", "bbox_deltas", "image_shape")
 
 
+@dataclass(frozen=True)
 class _Proposal(Op):
     """Base of the two versions."""
 
-    base_size: int
-    pre_nms_topn: int
-    post_nms_topn: int
-    nms_thresh: float
-    feat_stride: int
-    min_size: int
-    ratio: Floats
-    scale: Floats
-    clip_before_nms: bool
-    clip_after_nms: bool
-    normalize: bool
-    box_size_scale: float
-    box_coordinate_scale: float
-    framework: Framework
+    base_size: int = attribute(0, documented=True)
+    pre_nms_topn: int = attribute(0, documented=True)
+    post_nms_topn: int = attribute(0, documented=True)
+    nms_thresh: float = attribute(0.0, documented=True)
+    feat_stride: int = attribute(1, documented=True)
+    min_size: int = attribute(1, documented=True)
+    ratio: Floats = attribute((), documented=True)
+    scale: Floats = attribute((), documented=True)
+    clip_before_nms: bool = True
+    clip_after_nms: bool = False
+    normalize: bool = False
+    box_size_scale: float = 1.0
+    box_coordinate_scale: float = 1.0
+    framework: Framework = ""
 
     def check(self) -> Iterator[Problem]:
         for name in ("base_size", "post_nms_topn", "feat_stride"):
@@ -134,21 +136,6 @@ class Proposal1(_Proposal):
     first, and x follows the rows of the grid, as in the runtime.  [detection/Proposal-1]
     """
 
-    base_size: int = attribute(0, documented=True)
-    pre_nms_topn: int = attribute(0, documented=True)
-    post_nms_topn: int = attribute(0, documented=True)
-    nms_thresh: float = attribute(0.0, documented=True)
-    feat_stride: int = attribute(1, documented=True)
-    min_size: int = attribute(1, documented=True)
-    ratio: Floats = attribute((), documented=True)
-    scale: Floats = attribute((), documented=True)
-    clip_before_nms: bool = True
-    clip_after_nms: bool = False
-    normalize: bool = False
-    box_size_scale: float = 1.0
-    box_coordinate_scale: float = 1.0
-    framework: Framework = ""
-
     def infer(self, class_probs: Spec, bbox_deltas: Spec, image_shape: Spec) -> Spec:
         rows = self._rows(class_probs, bbox_deltas, image_shape)
         return Spec(class_probs.dtype, (rows, 5))
@@ -164,21 +151,6 @@ class Proposal(_Proposal):
 
     Scores of free rows are 0; the runtime leaves them unwritten.  [detection/Proposal-4]
     """
-
-    base_size: int = attribute(0, documented=True)
-    pre_nms_topn: int = attribute(0, documented=True)
-    post_nms_topn: int = attribute(0, documented=True)
-    nms_thresh: float = attribute(0.0, documented=True)
-    feat_stride: int = attribute(1, documented=True)
-    min_size: int = attribute(1, documented=True)
-    ratio: Floats = attribute((), documented=True)
-    scale: Floats = attribute((), documented=True)
-    clip_before_nms: bool = True
-    clip_after_nms: bool = False
-    normalize: bool = False
-    box_size_scale: float = 1.0
-    box_coordinate_scale: float = 1.0
-    framework: Framework = ""
 
     def infer(self, class_probs: Spec, bbox_deltas: Spec, image_shape: Spec) -> tuple[Spec, ...]:
         rows = self._rows(class_probs, bbox_deltas, image_shape)
