@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -97,22 +98,23 @@ class _ThreeOutputs(_Suppression):
         return self.places(rows), found.reshape(-1, 3), count
 
 
-def _choose(
-    encoding: Encoding, boxes: Array, scores: Array, limit: int, *numbers: float
-) -> list[tuple[float, int]]:
-    ready = suppression.corners(boxes, center=encoding == "center")
-    return suppression.select(ready, scores, limit, *numbers)
+@dataclass(frozen=True)
+class _Upright(_Suppression):
+    """Base: boxes whose sides are parallel to the axes."""
 
-
-class _PlacesOnly(_Suppression):
-    """Base of the versions that return places alone; scalars are no vectors here."""
-
-    box_encoding: Encoding
+    box_encoding: Encoding = "corner"
+    sort_result_descending: bool = True
+    output_type: ElementType = i64
 
     def chosen(
         self, boxes: Array, scores: Array, limit: int, *thresholds: float
     ) -> list[tuple[float, int]]:
-        return _choose(self.box_encoding, boxes, scores, limit, *thresholds)
+        ready = suppression.corners(boxes, center=self.box_encoding == "center")
+        return suppression.select(ready, scores, limit, *thresholds)
+
+
+class _PlacesOnly(_Upright):
+    """Base of the versions that return places alone; scalars are no vectors here."""
 
     def infer(
         self,
@@ -148,8 +150,6 @@ class NonMaxSuppression1(_PlacesOnly):
     As version 3, without a choice of the element type.  [sort/NonMaxSuppression-1]
     """
 
-    box_encoding: Encoding = "corner"
-    sort_result_descending: bool = True
     output_type: ElementType = attribute(i64, internal=True)
 
 
@@ -163,13 +163,9 @@ class NonMaxSuppression3(_PlacesOnly):
     the runtime does not.  [sort/NonMaxSuppression-3]
     """
 
-    box_encoding: Encoding = "corner"
-    sort_result_descending: bool = True
-    output_type: ElementType = i64
-
 
 @op("NonMaxSuppression", since=5)
-class NonMaxSuppression(_ThreeOutputs):
+class NonMaxSuppression(_Upright, _ThreeOutputs):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
     Places (M, 3) as batch, class, box; scores (M, 3) as batch, class, score; M (1,). Optional
@@ -179,10 +175,6 @@ class NonMaxSuppression(_ThreeOutputs):
     [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores come out as
     f32.  [sort/NonMaxSuppression-5]
     """
-
-    box_encoding: Encoding = "corner"
-    sort_result_descending: bool = True
-    output_type: ElementType = i64
 
     def infer(
         self,
@@ -195,11 +187,6 @@ class NonMaxSuppression(_ThreeOutputs):
     ) -> tuple[Spec, ...]:
         thresholds = (iou_threshold, score_threshold, soft_nms_sigma)
         return self.specs(self.count(boxes, scores, max_output_boxes_per_class, *thresholds))
-
-    def chosen(
-        self, boxes: Array, scores: Array, limit: int, *thresholds: float
-    ) -> list[tuple[float, int]]:
-        return _choose(self.box_encoding, boxes, scores, limit, *thresholds)
 
 
 @op("NMSRotated", since=13)
