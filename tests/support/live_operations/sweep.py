@@ -12,7 +12,7 @@ import numpy as np
 from irdeconv.op import infer_op, lookup, parse_attributes
 from irdeconv.ops import catalog
 from op_cases import Case, all_cases
-from support.live_operations import boxes, ours
+from support.live_operations import ours
 from support.live_operations.explained import explanation
 from support.live_operations.generators import GENERATORS
 from support.live_operations.mutate import mutate, pick
@@ -62,7 +62,7 @@ def rows_of(target: Target) -> list[Case]:
 def sample_of(target: Target, seed: int) -> Sample | None:
     """The sample of a seed; None where there is neither a generator nor a row."""
     rng = np.random.default_rng([zlib.crc32(str(target).encode()), seed])
-    generate = (GENERATORS | boxes.GENERATORS).get(target.type)
+    generate = GENERATORS.get(target.type)
     if generate is not None and rng.random() < 0.7:
         made = generate(rng, target.type, target.version)
         if made is not None:

@@ -1,69 +1,12 @@
-"""Random samples of operations that choose boxes, and of those that read sequences of classes."""
+"""Operations that choose boxes, and those that pool or correct them."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import numpy as np
 
-from op_cases import tensor
-from support.live_operations.generators import Generator
-from support.live_operations.sample import Given, Sample, given
-
-Rng = np.random.Generator
-
-
-class Drawn:
-    """A layer in the making: its attributes and inputs, the first of which have one type."""
-
-    def __init__(self, rng: Rng) -> None:
-        self.rng = rng
-        self.real = str(rng.choice(["f32", "f32", "f32", "f16", "bf16"]))
-        self.open = rng.random() < 0.3  # sizes that no attribute fixes are not declared
-        self.attributes: dict[str, str] = {}
-        self.inputs: list[Given] = []
-
-    def pick(self, **choices: Any) -> None:
-        """Draw a value of each attribute."""
-        for name, values in choices.items():
-            self.attributes[name] = str(values[int(self.rng.integers(len(values)))])
-
-    def data(self, values: Any, fixed: int = 0, kind: str = "") -> None:
-        """Add an input; the last `fixed` sizes of it are always declared."""
-        made = given(tensor(kind or self.real, values))
-        if self.open and not made.constant:
-            shape = made.tensor.values.shape
-            keep = len(shape) - fixed
-            declared = tuple(-1 if i < keep else d for i, d in enumerate(shape))
-            made = dataclasses.replace(made, declared=declared)
-        self.inputs.append(made)
-
-    def constant(self, kind: str, value: Any) -> None:
-        """Add a constant."""
-        self.inputs.append(given(tensor(kind, value), constant=True))
-
-    def size(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def boxes(self, *shape: int, reach: int = 24) -> Any:
-        """Boxes [x1, y1, x2, y2] that overlap, some of them, at whole or broken numbers."""
-        low = self.rng.integers(0, reach, (*shape, 2))
-        out = np.concatenate([low, low + self.rng.integers(1, 11, (*shape, 2))], -1).astype(float)
-        return out + self.rng.choice([0, 0.25]) * self.rng.integers(0, 3, out.shape)
-
-    def scores(self, *shape: int) -> Any:
-        """Scores above 0, of which some are equal."""
-        steps = int(self.rng.choice([5, 32, 255]))
-        return (self.rng.integers(1, steps + 1, shape)) / (steps + 1)
-
-    def sample(self, kind: str, version: str, outputs: int) -> Sample:
-        """Return the layer."""
-        inputs = tuple(self.inputs)
-        return Sample(kind, version, self.attributes, inputs, outputs, "generated")
-
-
-FLAGS = ("true", "false")
+from support.live_operations.generators.drawn import FLAGS, Drawn
+from support.live_operations.generators.tools import Generator, Rng
+from support.live_operations.sample import Sample
 
 
 def suppression(rng: Rng, kind: str, version: str) -> Sample:
@@ -194,48 +137,6 @@ def pyramid(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 2)
 
 
-def greedy(rng: Rng, kind: str, version: str) -> Sample:
-    d = Drawn(rng)
-    t, n, c = d.size(1, 8), d.size(1, 3), d.size(1, 5)
-    if kind == "CTCGreedyDecoder":
-        d.pick(ctc_merge_repeated=FLAGS)
-        d.data(d.scores(t, n, c))
-        d.data(rng.random((t, n)) < 0.8)
-        return d.sample(kind, version, 1)
-    types = ("i64", "i32")
-    d.pick(merge_repeated=FLAGS, classes_index_type=types, sequence_length_type=types)
-    d.data(d.scores(n, t, c))
-    d.data(rng.integers(0, t + 1, n), kind=str(rng.choice(types)))
-    if rng.random() < 0.5:
-        d.constant("i32", d.size(0, c - 1))
-    return d.sample(kind, version, 2)
-
-
-def loss(rng: Rng, kind: str, version: str) -> Sample:
-    d = Drawn(rng)
-    n, t, c = d.size(1, 3), d.size(1, 8), d.size(2, 5)
-    d.pick(ctc_merge_repeated=FLAGS, unique=FLAGS, preprocess_collapse_repeated=FLAGS)
-    steps = rng.integers(1, t + 1, n)
-    d.data(rng.normal(0, 2, (n, t, c)))
-    d.data(steps, kind="i32")
-    d.data(rng.integers(0, c - 1, (n, t)), kind="i32")
-    d.data(rng.integers(1, steps + 1), kind="i32")
-    if rng.random() < 0.5:
-        d.constant("i32", c - 1)
-    return d.sample(kind, version, 1)
-
-
-def tree(rng: Rng, kind: str, version: str) -> Sample:
-    d = Drawn(rng)
-    t, n, b = d.size(1, 6), d.size(1, 3), d.size(1, 4)
-    name = str(rng.choice(["i32", "f32", "i64"]))
-    d.data(rng.integers(0, 6, (t, n, b)), kind=name)
-    d.data(rng.integers(0, b, (t, n, b)), kind=name)
-    d.data(rng.integers(1, t + 2, n), kind=name)
-    d.constant(name, d.size(0, 7))
-    return d.sample(kind, version, 1)
-
-
 DETECTRON = "ExperimentalDetectron"
 GENERATORS: dict[str, Generator] = {
     "NonMaxSuppression": suppression,
@@ -248,8 +149,4 @@ GENERATORS: dict[str, Generator] = {
     f"{DETECTRON}PriorGridGenerator": grid,
     f"{DETECTRON}TopKROIs": top,
     f"{DETECTRON}ROIFeatureExtractor": pyramid,
-    "CTCGreedyDecoder": greedy,
-    "CTCGreedyDecoderSeqLen": greedy,
-    "CTCLoss": loss,
-    "GatherTree": tree,
 }

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from op_cases import Tensor, tensor
-from support.live_operations.generators.tools import Generator
+from support.live_operations.generators.tools import Generator, Rng
 from support.live_operations.sample import Sample, given
-
-Rng = np.random.Generator
 
 
 def _sample(kind: str, version: str, attributes: dict[str, Any], *inputs: Tensor) -> Sample:
