@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from irdeconv.spec import Array, Interval, Shape, Spec, compatible, format_shape
 from irdeconv.traits import MOVES
 
 
+@dataclass(frozen=True)
 class VariableOp(Op):
     """Base of the operations that stand for a variable."""
 
@@ -40,8 +42,6 @@ class ReadValue3(ReadingOp):
     init_value (...), any type -> (...), the value that the last inference assigned.
     """
 
-    variable_id: str
-
     def infer(self, init_value: Spec) -> Spec:
         return init_value.without_value()
 
@@ -57,7 +57,6 @@ class ReadValue6(ReadingOp):
     variable_shape, of variable_type: the value that the last inference assigned.
     """
 
-    variable_id: str
     variable_shape: Shape | None
     variable_type: ElementType
 
@@ -97,7 +96,6 @@ class Assign3(VariableOp):
     """
 
     side_effect = True
-    variable_id: str
 
     def infer(self, value: Spec) -> Spec:
         return value
@@ -112,8 +110,6 @@ class Assign6(Assign3):
 
     value (...), any type -> (...), the same. The variable's type and shape are ReadValue's.
     """
-
-    variable_id: str
 
 
 def unfit(own: Spec, array: Array) -> str | None:
