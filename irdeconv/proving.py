@@ -17,6 +17,7 @@ from typing import Any
 from irdeconv.errors import InferenceError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
+from irdeconv.io.version10 import as_version_10
 from irdeconv.models import ModelLike, Weights, graph_of
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
@@ -121,6 +122,8 @@ def _side(
         model = meant(_read(given), document=given.semantics == "document")
     except Unproved as e:
         return replace(NOTHING, refused=str(e), warnings=warnings)
+    if graph.info.ir_version == 10:
+        graph = as_version_10(graph)  # the core sees the types that the file has inside
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
     nodes = paired(graph, model)
     side = model_side(graph, model, nodes)

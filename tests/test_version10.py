@@ -124,3 +124,71 @@ def test_openvino_shows_the_same(dtype: str) -> None:
     x = np.array([0, 1, 3]).astype(ELEMENT_TYPES[ENDS[dtype][0]].container)
     theirs = ov.Core().compile_model(model, "CPU")([x])[0]
     np.testing.assert_array_equal(ird.run(graph, [x])["c"], theirs, strict=True)
+
+
+def deconvolution(dtype: str, *, last: bool, names: str) -> tuple[bytes, bytes]:
+    """A deconvolution whose name tells its type, and a ReLU behind it or none."""
+    kind = f'precision="{ELEMENT_TYPES[dtype].precision}"'
+
+    def port(number: int, sizes: tuple[int, ...], more: str = "") -> str:
+        dims = "".join(f"<dim>{n}</dim>" for n in sizes)
+        return f'<port id="{number}" {kind}{more}>{dims}</port>'
+
+    def layer(i: int, name: str, type: str, data: str, inputs: str, output: str) -> str:
+        sides = f"<input>{inputs}</input>" if inputs else ""
+        sides += f"<output>{output}</output>" if output else ""
+        head = f'<layer id="{i}" name="{name}" type="{type}" version="opset1">'
+        return f"{head}{f'<data {data}/>' if data else ''}{sides}</layer>"
+
+    x, w, y = (1, 4, 5), (4, 3, 3), (1, 3, 11)
+    weights = np.arange(36).astype(ELEMENT_TYPES[dtype].container).tobytes()
+    said = f'element_type="{dtype}" shape="{{}}"'
+    strides = 'strides="2" pads_begin="0" pads_end="0" dilations="1"'
+    blob = f'{said.format("4,3,3")} offset="0" size="{len(weights)}"'
+    layers = [
+        layer(0, "x", "Parameter", said.format("1,4,5"), "", port(0, x)),
+        layer(1, "w", "Const", blob, "", port(0, w)),
+        layer(2, "up/ConvolutionBackpropData", "ConvolutionBackpropData", strides,
+              port(0, x) + port(1, w), port(2, y, names)),
+        layer(3, "relu", "ReLU", "", port(0, y), port(1, y)),
+        layer(4, "out", "Result", "", port(0, y), ""),
+    ]  # fmt: skip
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (3, 1, 4, 0)]
+    if last:
+        layers, edges = layers[:3] + layers[4:], [*edges[:2], (2, 2, 4, 0)]
+    joined = "".join(
+        f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>'
+        for a, b, c, d in edges
+    )
+    text = f'<net name="n" version="10"><layers>{"".join(layers)}</layers><edges>{joined}</edges>'
+    return f"{text}</net>".encode(), weights
+
+
+@pytest.mark.parametrize("names", ["", ' names="tensor"'])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_what_is_lowered_is_proved(dtype: str, last: bool, names: str, tmp_path: Path) -> None:
+    """An output is called as its layer, and the types inside are those of the file."""
+    for suffix, data in zip(
+        (".xml", ".bin"), deconvolution(dtype, last=last, names=names), strict=True
+    ):
+        (tmp_path / f"m{suffix}").write_bytes(data)
+    for form in ("zero-insertion", "phases", "stacked"):
+        low = ird.lower(ird.read(tmp_path / "m.xml"), form)
+        ird.write(low.graph, tmp_path / "low.xml")
+        report = ird.check_certificate(tmp_path / "m.xml", tmp_path / "low.xml")
+        assert report.passed, str(report)
+        assert len(report.layers) == 1
+        kept = "up/ConvolutionBackpropData" in {n.name for n in low.graph.nodes()}
+        assert kept == last
+
+
+@pytest.mark.oracles
+@pytest.mark.parametrize("names", ["", ' names="tensor"'])
+def test_openvino_knows_the_lowered_output_by_the_same_names(names: str, tmp_path: Path) -> None:
+    ov = pytest.importorskip("openvino")
+    data = deconvolution("f16", last=True, names=names)
+    ird.write(ird.lower(ird.read(*data)).graph, tmp_path / "low.xml")
+    source = ov.Core().read_model(*data)
+    low = ov.Core().read_model(tmp_path / "low.xml")
+    assert low.outputs[0].names >= source.outputs[0].names

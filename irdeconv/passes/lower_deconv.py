@@ -14,6 +14,7 @@ from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.choose import FormCost, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
@@ -260,14 +261,22 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
 def _rename(graph: Graph, source: Node) -> None:
     """Let names that end in the old operation's type tell the new one; others stay as they are.
 
-    Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards.
+    Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards. An
+    output of version 10 is called as its layer, whose name therefore stays.
     """
-    if source.type not in source.name:
+    made = [n for n in graph.nodes() if n.origins == (source.origins or (source.name,))]
+    called = graph.info.ir_version == 10 and any(_at_end(graph, n) for n in made)
+    if source.type not in source.name or called:
         return
     new = source.name.replace(source.type, source.type.removesuffix("BackpropData"))
-    for node in graph.nodes():
-        if node.origins == (source.origins or (source.name,)):
-            node.name = node.name.replace(source.name, new, 1)
+    for node in made:
+        node.name = node.name.replace(source.name, new, 1)
+
+
+def _at_end(graph: Graph, node: Node) -> bool:
+    """Whether a Result reads a node, or the Convert that version 10 implies."""
+    users = [graph.node(i) for i in graph.successors(node.id)]
+    return any(u.type == "Result" or (isinstance(u.op, Convert) and u.op.at_end) for u in users)
 
 
 def _warn_of_declared(state: _State) -> None:
