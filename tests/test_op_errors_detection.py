@@ -13,6 +13,7 @@ ANCHORS = "base_size=8 pre_nms_topn=9 post_nms_topn=9 ratio=1 scale=1,2"
 SHIFTED = ["f32[1,8,2,2]", "f32[3]"]
 DETECTED = ["f32[1,16]", "f32[1,12]"]  # boxes and scores of three classes of four priors
 BOXES, A4 = ["f32[1,6,4]", "f32[1,1,6]"], count((1, 3, 4))
+ROTATED = ["f32[1,6,5]", "f32[1,1,6]", "i64[]", "f32[]", "f32[0]"]
 REGIONS = ["f32[2,3,1,4]", "f32[1,4,2,3]", "f32[?,1,2,3]"]
 LIMITS = "min_size=1 nms_threshold=0.5 pre_nms_count=6 post_nms_count=3"
 DETECTRON = "ExperimentalDetectron"
@@ -68,6 +69,7 @@ ROWS = [
     row("ROIAlign-9", "", ["f32[1,2,5,5]", "f32[3,5]", "i64[3]"], "E302", 1, "5 numbers", "4"),
     row("ROIAlign-9", "", ["f32[1,2,5,5]", "f32[3,4]", "i64[2]"], "E302", 2, "3 regions", "2"),
     row("ROIAlignRotated-15", "", ["f32[1,2,5,5]", "f16[3,5]", "i64[3]"], "E303", 1, "f16"),
+    row("NMSRotated-13", "", ROTATED, "E302", 4, "score_threshold has 0 values"),
     row("ROIPooling-2", "", ["f32[1,2,5,5]", "f32[3,4]"], "E302", 1, "4 numbers", "5"),
     row("PSROIPooling-1", SENSITIVE, ["f32[1,5,5,5]", "f32[3,5]"], "E302", 0, "5 channels", "4"),
     row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,6,1,1]"], "E302", 2),
@@ -94,12 +96,20 @@ CHECKS = [
     ("PriorBox-8", {"min_size": "4", "variance": "1,2"}, "variance"),
     ("PriorBox-8", {"min_size": "0"}, "min_size"),
     ("PriorBox-8", {"fixed_size": "4"}, None),
+    ("PriorBox-8", {"fixed_size": "4", "density": "9223372036854775807"}, None),
+    ("PriorBox-8", {"fixed_size": "4", "density": "inf"}, "density"),
+    ("PriorBox-8", {"fixed_size": "1e308", "density": "1"}, "fixed_size"),
     ("PriorBox-8", {"min_size": "4", "max_size": "5,6"}, None),
     ("PriorBoxClustered-1", {"width": "4", "height": "5,6"}, "height"),
     ("DetectionOutput-8", {"keep_top_k": "-2", "normalized": "1"}, "keep_top_k"),
     ("ROIAlign-9", {"sampling_ratio": "-1"}, "sampling_ratio"),
     ("ROIPooling-2", {"output_roi": "2", "spatial_scale": "1", "pooled_w": "1"}, "output_roi"),
     ("ROIPooling-2", {"output_roi": "2,2"}, "spatial_scale"),
+    (
+        "DeformablePSROIPooling-1",
+        {"output_dim": "1", "spatial_scale": "1", "spatial_bins_y": "4611686018427387904"},
+        "spatial_bins_y",
+    ),
     (
         "DeformablePSROIPooling-1",
         {"output_dim": "1", "spatial_scale": "1", "spatial_bins_x": "0"},

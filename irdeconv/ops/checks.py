@@ -159,6 +159,14 @@ def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, 
         raise OpError(f"{name} has rank {rank}; it must be {rule}", code="E301", port=port)
 
 
+def want_one(spec: Spec, port: int, name: str) -> None:
+    """Require a scalar or a vector of one element (unknown ones pass); E301, E302."""
+    want_rank(spec.shape, 0, 1, port, name)
+    if spec.size not in (None, 1):
+        text = f"{name} has {spec.size} values; it must have one"
+        raise OpError(text, code="E302", port=port)
+
+
 def positive_number(op: Op, attribute: str) -> Iterator[Problem]:
     """Yield a problem where the attribute, a number, is below 1."""
     value = getattr(op, attribute)

@@ -117,6 +117,16 @@ def _is_narrow(data: Array) -> bool:
     return data.dtype.kind not in "iub" and data.dtype.itemsize < 4
 
 
+def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
+    """Return which of the `count` places first, first + stride, ... are in an axis, and where."""
+    low = min(max(-(first // stride), 0), count)
+    high = min(max(-((first - size) // stride), low), count)
+    if low == high:
+        return slice(0, 0), slice(0, 0)
+    start = first + low * stride
+    return slice(low, high), slice(start, start + (high - low - 1) * stride + 1, stride)
+
+
 @op("ExtractImagePatches", since=3)
 class ExtractImagePatches(Op):
     """Put windows into the channel axis: [N, C, H, W] -> [N, sizes * C, OH, OW].
@@ -157,7 +167,7 @@ class ExtractImagePatches(Op):
         spec: Any = self.infer(Spec.of(image, keep=False))
         target = tuple(int(d) for d in spec.shape)
         out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
-        begin, end = pads(
+        begin, _ = pads(
             self.auto_pad,
             image.shape[2:],
             self.sizes,
@@ -165,11 +175,10 @@ class ExtractImagePatches(Op):
             self.rates,
             (ZERO, ZERO),
         )
-        padded = np.pad(image, [(0, 0), (0, 0), *zip(begin, end, strict=True)])
         if out.size:
             for at in np.ndindex(*self.sizes):
-                first = [a * r for a, r in zip(at, self.rates, strict=True)]
-                place = zip(first, target[2:], self.strides, strict=True)
-                part = tuple(slice(f, f + (count - 1) * s + 1, s) for f, count, s in place)
-                out[(slice(None), *at)] = padded[(slice(None), slice(None), *part)]
+                first = [a * r - b for a, r, b in zip(at, self.rates, begin, strict=True)]
+                axes = zip(first, target[2:], self.strides, image.shape[2:], strict=True)
+                to, of = zip(*(_inside(*axis) for axis in axes), strict=True)
+                out[(slice(None), *at, slice(None), *to)] = image[(slice(None),) * 2 + of]
         return out.reshape(target)

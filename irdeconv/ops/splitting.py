@@ -20,6 +20,8 @@ from irdeconv.ops.checks import (
 )
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
 
+PARTS_LIMIT = 2**16  # outputs of a Split; each is a port
+
 
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:
     assert spec.shape is not None
@@ -51,6 +53,9 @@ class Split(ViewOp):
 
     def check(self) -> Iterator[Problem]:
         yield from positive_number(self, "num_splits")
+        if self.num_splits > PARTS_LIMIT:
+            text = f"num_splits is {self.num_splits}; the limit is {PARTS_LIMIT}"
+            yield Problem("E210", text, attribute="num_splits")
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)

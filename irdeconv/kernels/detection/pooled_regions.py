@@ -22,7 +22,7 @@ def borders(start: int, extent: int, bins: int, size: int) -> list[tuple[int, in
 
 def maxima(data: Array, region: Array, scale: float, bins: tuple[int, int]) -> Array:
     """Return the largest element of each bin, 0 where there is none: (C, H, W) -> (C, h, w)."""
-    left, top, right, bottom = map(int, rounded(region * np.float32(scale)))
+    left, top, right, bottom = map(int, np.nan_to_num(rounded(region * np.float32(scale))))
     rows = borders(top, max(bottom - top + 1, 1), bins[0], data.shape[1])
     columns = borders(left, max(right - left + 1, 1), bins[1], data.shape[2])
     out = np.zeros((len(data), *bins), data.dtype)
@@ -44,11 +44,16 @@ def spread(begin: np.float32, end: np.float32, bins: int, size: int) -> Array:
     return out
 
 
+def _within(places: Array, size: int) -> Array:
+    """Move places into an axis, those that are no numbers to its begin."""
+    return np.where(places > 0, np.minimum(places, size - 1), 0)
+
+
 def at_points(data: Array, y: Array, x: Array) -> Array:
     """Read data (C, H, W) between elements at rows y and columns x: (C, h, w), 0 outside."""
     height, width = data.shape[1:]
     valid = ((y >= 0) & (y <= height - 1))[:, None] & ((x >= 0) & (x <= width - 1))
-    y, x = np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)
+    y, x = _within(y, height), _within(x, width)
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
     bottom, right = np.ceil(y).astype(np.int64), np.ceil(x).astype(np.int64)
     across = (x - left.astype(x.dtype)).astype(data.dtype)
@@ -140,7 +145,7 @@ class Groups:
 
 def _between(data: Array, channel: Array, y: Array, x: Array) -> Array:
     """Read data (C, H, W) between elements, moved into the image."""
-    y, x = np.clip(y, 0, data.shape[1] - 1), np.clip(x, 0, data.shape[2] - 1)
+    y, x = _within(y, data.shape[1]), _within(x, data.shape[2])
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
     bottom, right = np.ceil(y).astype(np.int64), np.ceil(x).astype(np.int64)
     v, h = (y - top).astype(data.dtype), (x - left).astype(data.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import UNKNOWN, elements, want_rank
 from irdeconv.spec import Array, Dim, Interval, Spec, non_negative
 from irdeconv.traits import SCALE
+
+CELL_LIMIT = 2**16  # boxes of a cell; more come from a wrong density
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def _sizes(spec: Spec, port: int, name: str) -> tuple[Dim, Dim]:
@@ -57,9 +61,11 @@ class _Priors(Op):
     def evaluate(self, output_size: Array, image_size: Array) -> Array:
         height, width = map(int, output_size)
         image = int(image_size[0]), int(image_size[1])
+        count = 4 * height * width * self.per_cell()
+        if not count:
+            return np.zeros((2, 0), np.float32)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             boxes = self.place(height, width, image)
-        count = 4 * height * width * self.per_cell()
         return prior_boxes.with_variances(boxes, count, self.variance)
 
     def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
@@ -90,15 +96,24 @@ class _PriorBox(_Priors):
         wrong = False
         for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio"):
             values: Floats = getattr(self, name)
-            if any(not v > 0 for v in values):
+            if any(not 0 < v < math.inf for v in values):
                 wrong = True
-                text = f"{name} is {list(values)}; all of it must be positive"
+                text = f"{name} is {list(values)}; all of it must be positive and finite"
                 yield Problem("E210", text, attribute=name)
+        if any(not abs(v) <= _LARGEST for v in self.fixed_size):
+            wrong = True
+            text = f"fixed_size is {list(self.fixed_size)}; all of it must be finite in f32"
+            yield Problem("E210", text, attribute="fixed_size")
         if not wrong:
             yield from self._check_count()
 
     def _check_count(self) -> Iterator[Problem]:
-        count, made = self.per_cell(), len(self._candidates().boxes(1))
+        count = self.per_cell()
+        if count > CELL_LIMIT:
+            text = f"the attributes describe {count} boxes of a cell; the limit is {CELL_LIMIT}"
+            yield Problem("E210", text)
+            return
+        made = len(self._candidates().boxes(1))
         if made < count or made > 2 * count:
             text = f"the attributes describe {made} boxes of a cell, the shape rule counts {count}"
             hint = (

@@ -16,6 +16,7 @@ from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, format_shape, merge
 
+SAMPLES_LIMIT = 2**10  # samples of a bin along an axis; each is computed by itself
 Pool = Callable[[int, Array, Array], Array]
 
 
@@ -45,9 +46,12 @@ class _RegionPooling(Op):
         """Pool region by region, up to the first of image -1; the rest is 0."""
         wide, out = data.astype(np.float32), np.zeros((len(rois), *shape), np.float32)
         for i, (number, *places) in enumerate(rois.astype(np.float32)):
-            image = int(number)
-            if image == -1:
+            if np.isfinite(number) and int(number) == -1:
                 break
+            if not np.isfinite((number, *places)).all():
+                text = f"region {i} is {[float(v) for v in (number, *places)]}, which is not finite"
+                raise OpError(text, code="E305", port=1)
+            image = int(number)
             if not 0 <= image < len(data):
                 text = f"region {i} is of image {image}; there are {len(data)} images"
                 raise OpError(text, code="E305", port=1)
@@ -198,6 +202,9 @@ class DeformablePSROIPooling(_Sensitive):
         yield from super().check()
         for name in ("spatial_bins_x", "spatial_bins_y"):
             yield from positive_number(self, name)
+            if getattr(self, name) > SAMPLES_LIMIT:
+                text = f"{name} is {getattr(self, name)}; the limit is {SAMPLES_LIMIT}"
+                yield Problem("E210", text, attribute=name)
 
     def infer(self, data: Spec, rois: Spec, offsets: Spec | None = None) -> Spec:
         out = self._pooled(data, rois, self.group_size**2, exact=False)

@@ -12,7 +12,15 @@ from irdeconv.dtypes import ElementType, f32, i64
 from irdeconv.errors import Problem
 from irdeconv.kernels.detection import rotated, suppression
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import index_type, real_types, single, want_rank, want_shapes, want_type
+from irdeconv.ops.checks import (
+    index_type,
+    real_types,
+    single,
+    want_one,
+    want_rank,
+    want_shapes,
+    want_type,
+)
 from irdeconv.ops.detection.inputs import known_count, least_of, matched, most
 from irdeconv.spec import Array, Dim, Spec
 
@@ -43,7 +51,7 @@ class _Suppression(Op):
         for port, (spec, name) in enumerate(zip(thresholds, _REAL, strict=False), 3):
             if spec is not None:
                 want_type(spec, "real", port, name)
-                want_rank(spec.shape, 0, 1, port, name)
+                want_one(spec, port, name)
         exact = known_count(self, boxes, scores, limit, *thresholds)
         if exact is not None:
             return exact

@@ -12,7 +12,7 @@ from irdeconv.dtypes import ElementType, i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.random import numbers
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import elements, one_type, want_rank
+from irdeconv.ops.checks import elements, one_type, want_one, want_rank
 from irdeconv.spec import Array, Interval, Spec, non_negative
 from irdeconv.traits import DRAWN, JUMPS, Rounding
 
@@ -63,10 +63,7 @@ class RandomUniform(Op):
         own = Spec(self.output_type, None)
         for port, spec, name in ((1, min_val, "min_val"), (2, max_val, "max_val")):
             one_type(own, spec, names=("output_type", name), ports=(0, port))
-            want_rank(spec.shape, 0, 1, port, name)
-            if spec.size not in (None, 1):
-                text = f"{name} has {spec.size} values; it must have one"
-                raise OpError(text, code="E302", port=port)
+            want_one(spec, port, name)
         low, high = min_val.known, max_val.known
         if low is not None and high is not None and not low.item() < high.item():
             text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"

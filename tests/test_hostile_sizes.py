@@ -1,0 +1,93 @@
+"""Sizes and places far out of range: what is made is never larger than the result."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.errors import OpError
+from irdeconv.kernels.pooling import adaptive
+from irdeconv.op import Op, infer_op, lookup, parse_attributes
+from irdeconv.spec import Spec
+from op_cases import count, f32, i64
+
+HUGE = 2**40
+
+
+def built(kind: str, version: str, **attributes: str) -> Op:
+    cls = lookup(kind, version)
+    assert cls is not None
+    values, problems = parse_attributes(cls, attributes)
+    assert problems == []
+    return cls(**values)
+
+
+def small(op: Op, *inputs: Any) -> Any:
+    """Infer and evaluate; neither takes more than a megabyte."""
+    tracemalloc.start()
+    try:
+        infer_op(op, tuple(t.spec for t in inputs))
+        out = op.evaluate(*(t.values for t in inputs))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    return out
+
+
+@pytest.mark.parametrize("rates", [f"{HUGE},1", f"1,{HUGE}", f"{HUGE},{HUGE}"])
+def test_patches_of_far_elements(rates: str) -> None:
+    x = count((1, 1, 3, 3), 1)
+    attributes = {"sizes": "3,3", "strides": "1,1", "rates": rates, "auto_pad": "same_upper"}
+    out = small(built("ExtractImagePatches", "opset3", **attributes), x)
+    np.testing.assert_array_equal(out[:, 4], x.values[:, 0])
+    far = [k for k in range(9) if (rates[0] != "1" and k // 3 != 1)]
+    far += [k for k in range(9) if (rates[-1] != "1" and k % 3 != 1)]
+    assert not out[:, far].any()
+
+
+def test_a_grid_without_cells() -> None:
+    boxes = built("PriorBox", "opset8", min_size="4", offset="0.5")
+    assert small(boxes, i64([2**31, 0]), i64([8, 9])).shape == (2, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_windows_of_many_outputs(size: int) -> None:
+    for number in (1, 3, 4, 10**5):
+        parts, which = adaptive.windows(size, number)
+        assert len(parts) <= min(2 * size, number)
+        for o in (0, number // 3, number // 2, number - 1):
+            want = slice(o * size // number, -(-(o + 1) * size // number))
+            assert parts[which[o]] == want
+
+
+def test_parts_without_end() -> None:
+    (found,) = built("Split", "opset1", num_splits=str(2**62)).check()
+    assert (found.code, found.attribute) == ("E210", "num_splits")
+
+
+@pytest.mark.parametrize("method", ["max", "bilinear"])
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_regions_that_are_nowhere(method: str, number: float) -> None:
+    attributes = {"pooled_h": "2", "pooled_w": "2", "spatial_scale": "2", "method": method}
+    op, x = built("ROIPooling", "opset2", **attributes), count((1, 1, 3, 3)).values
+    for at in (0, 2):
+        rois = f32([[0, 0, 0, 1, 1]]).values
+        rois[0, at] = number
+        with pytest.raises(OpError, match="which is not finite"):
+            op.evaluate(x, rois)
+    far = op.evaluate(x, f32([[0, 3e38, 3e38, 3e38, 3e38]]).values)
+    assert not far.any()
+
+
+def test_values_that_need_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = built("Sqrt", "opset1")
+
+    def evaluate(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(type(op), "evaluate", evaluate)
+    x = f32([4.0])
+    assert infer_op(op, (x.spec,)) == (Spec(x.dtype, (1,)),)
