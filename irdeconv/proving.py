@@ -18,7 +18,7 @@ from irdeconv.errors import InferenceError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.version10 import as_version_10
-from irdeconv.models import ModelLike, Weights, graph_of
+from irdeconv.models import ModelLike, Weights, graph_of, is_legacy
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes
@@ -49,10 +49,12 @@ class Given:
 
     @property
     def is_ir(self) -> bool:
-        """Whether it is the path of an IR, which the core can read itself."""
+        """Whether it is the path of an IR that the core can read itself: not of version 2 to 7."""
         path = self.path
         own = self.weights is None or isinstance(self.weights, str | PathLike)
-        return path is not None and own and (self.staged or path.suffix == ".xml")
+        if path is None or not own:
+            return False
+        return self.staged or (path.suffix == ".xml" and not is_legacy(path))
 
     @property
     def path(self) -> Path | None:

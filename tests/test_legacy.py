@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.cli.main import main
 from irdeconv.importers.legacy.layer import RULES
 from irdeconv.importers.legacy.rules import REFUSED
 from support.legacy import Case, Layer, text
@@ -130,6 +131,22 @@ def test_every_verb_reads_a_file_with_the_bin_beside_it(tmp_path: Path) -> None:
     found = ird.run(graph, {"x": np.float32([[[[0, 1]]]])})["p"]
     odds = np.exp(np.float32([0 - 1, 2 - 5]))
     np.testing.assert_allclose(found[0, 0, 0], odds / (1 + odds), rtol=1e-5)
+
+
+def test_what_lower_writes_of_a_file_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"kernel": "1,3", "output": 1, "strides": "1,2"}
+    up = Layer(
+        "Deconvolution", "up", [(1, 1, 1, 5)], ["x"], data, {"weights": np.float32([1, 2, 3])}
+    )
+    xml, weights = text([Layer("Input", "x", [(1, 1, 1, 2)]), up])
+    old, new = tmp_path / "old.xml", tmp_path / "new.xml"
+    old.write_bytes(xml)
+    old.with_suffix(".bin").write_bytes(weights)
+    assert main(["lower", str(old), "-o", str(new), "--certify"]) == 0
+    assert "proved" in capsys.readouterr().out
+    assert ird.check_certificate(old, new)
 
 
 def test_layers_in_any_order_and_a_reshape_of_the_input() -> None:
