@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -79,6 +79,22 @@ def widest(*arrays: Array) -> list[Array]:
     """Return floating-point arrays in one type: f64 where one is, else f32."""
     wide = np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32
     return [a.astype(wide, copy=False) for a in arrays]
+
+
+def widened(array: Array) -> Array:
+    """Return floating-point numbers of less than 32 bits as f32, others as they are."""
+    narrow = array.dtype.kind not in "iub" and array.dtype.itemsize < 4
+    return array.astype(np.float32) if narrow else array
+
+
+def outside(values: Array, top: int | None) -> Any:
+    """Return the lowest value if it is below 0, else the highest if above the top; or None."""
+    if not values.size:
+        return None
+    low, high = values.min(), values.max()
+    if low < 0:
+        return low
+    return high if top is not None and high > top else None
 
 
 def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import one_type, want_type
+from irdeconv.ops.checks import one_type, want_type, widened
 from irdeconv.spec import Array, Dim, Shape, Spec, broadcast, format_shape
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
@@ -77,8 +77,7 @@ class Einsum(Op):
     def evaluate(self, *inputs: Array) -> Array:
         terms, out = self.subscripts()
         dtype = inputs[0].dtype
-        narrow = dtype.kind not in "iu" and dtype.itemsize < 4
-        wide = [x.astype(np.float32) for x in inputs] if narrow else inputs
+        wide = [widened(x) for x in inputs]
         with np.errstate(all="ignore"):
             summed = np.einsum(f"{','.join(terms)}->{out}", *wide, optimize=True)
         return np.asarray(summed, dtype)

@@ -13,7 +13,7 @@ from irdeconv.errors import OpError, Problem
 from irdeconv.geometry_conv import dilated, extent, output_size, pads, steps
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import elements, exact, want_rank, want_type
+from irdeconv.ops.checks import elements, exact, want_rank, want_type, widened
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
 from irdeconv.traits import MOVES, SUM
 
@@ -96,7 +96,7 @@ class Col2Im(Op):
         sizes, kernel = output_size.tolist(), kernel_size.tolist()
         windows = self._windows(sizes, kernel)
         batch, channels = data.shape[:-2], data.shape[-2] // math.prod(kernel)
-        wide = data.astype(np.float32) if _is_narrow(data) else data
+        wide = widened(data)
         columns = wide.reshape(*batch, channels, *kernel, *windows)
         stride, dilation = self.strides or ONE, self.dilations or ONE
         begin, end = self.pads_begin or ZERO, self.pads_end or ZERO
@@ -111,10 +111,6 @@ class Col2Im(Op):
             image[where] += columns[source]
         inside: Any = (..., *(slice(b, b + s) for b, s in zip(begin, sizes, strict=True)))
         return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
-
-
-def _is_narrow(data: Array) -> bool:
-    return data.dtype.kind not in "iub" and data.dtype.itemsize < 4
 
 
 def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:

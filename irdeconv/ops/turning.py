@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, elements, exact, want_rank, want_type
+from irdeconv.ops.checks import axis_of, elements, exact, outside, want_rank, want_type
 from irdeconv.spec import Array, Interval, Spec, bounds, merge
 from irdeconv.traits import MOVES
 
@@ -66,8 +66,8 @@ class ReverseSequence(Op):
 
 def _check_lengths(lengths: Array, top: int | None) -> None:
     """Require lengths within the sequence axis; E305."""
-    if lengths.size and (lengths.min() < 0 or (top is not None and lengths.max() > top)):
-        worst = lengths.min() if lengths.min() < 0 else lengths.max()
+    worst = outside(lengths, top)
+    if worst is not None:
         text = f"a length is {worst}; it must be from 0 to {top}"
         raise OpError(text, code="E305", port=1)
 

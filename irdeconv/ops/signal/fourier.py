@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import UNKNOWN, axes_of, elements, exact, want_rank, want_type
+from irdeconv.ops.checks import UNKNOWN, axes_of, elements, exact, want_rank, want_type, widened
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, merge, non_negative
 
 SIGNAL_LIMIT = 2**31  # elements of a transform; a longer axis comes from a wrong signal_size
@@ -27,11 +27,6 @@ def pairs(z: Array, dtype: np.dtype[Any]) -> Array:
     """Return complex numbers [...] as pairs [..., 2]."""
     out = np.stack([z.real, z.imag], -1)
     return out.astype(dtype, copy=False)
-
-
-def wide_real(x: Array) -> Array:
-    """Return f32 and f64 as they are, narrower numbers as f32."""
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
 class _Fourier(Op):
@@ -94,7 +89,7 @@ class _Fourier(Op):
         return length if size == -1 else size
 
     def evaluate(self, data: Array, axes: Array, signal_size: Array | None = None) -> Array:
-        x = paired(data) if self.complex_input else wide_real(data)
+        x = paired(data) if self.complex_input else widened(data)
         places = axes_of(axes.tolist(), x.ndim, 1)
         spec = self.infer(*map(_known, (data, axes)), *self._more(signal_size))
         assert spec.shape is not None

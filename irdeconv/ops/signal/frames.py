@@ -9,8 +9,8 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.kernels.signal import frames
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import one_type, single, want_rank, want_type
-from irdeconv.ops.signal.fourier import SIGNAL_LIMIT, paired, pairs, wide_real
+from irdeconv.ops.checks import one_type, single, want_rank, want_type, widened
+from irdeconv.ops.signal.fourier import SIGNAL_LIMIT, paired, pairs
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
 
 
@@ -70,7 +70,7 @@ class STFT(Op):
         shape = self.infer(*map(Spec.of, (signal, window, frame_size, frame_step))).shape or ()
         if 0 in signal.shape:
             return np.zeros(tuple(map(int, shape)), signal.dtype)  # type: ignore[arg-type]
-        x, mask = wide_real(signal), wide_real(window)
+        x, mask = widened(signal), widened(window)
         z = frames.spectra(x, mask, int(frame_size.item()), int(frame_step.item()))
         return pairs(z.swapaxes(-1, -2) if self.transpose_frames else z, signal.dtype)
 
@@ -144,7 +144,7 @@ class ISTFT(Op):
         if 0 in data.shape or 0 in shape:
             return out
         spectrum = paired(data).swapaxes(-1, -2)
-        whole = frames.joined(spectrum, wide_real(window), size, step)
+        whole = frames.joined(spectrum, widened(window), size, step)
         if self.normalized:
             whole *= whole.dtype.type(math.sqrt(size))
         part = whole[..., size // 2 if self.center else 0 :][..., : shape[-1]]

@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import one_type, single, want_rank, want_type
+from irdeconv.ops.checks import one_type, outside, single, want_rank, want_type, widened
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, merge, non_negative
 from irdeconv.traits import SUM
 
@@ -49,7 +49,7 @@ class _Embedding(Op):
         default: int = -1,
     ) -> Array:
         """Return `count` reduced bags; lookup i belongs to bag[i], an empty one gets `default`."""
-        wide = table.astype(np.float32) if _is_narrow(table) else table
+        wide = widened(table)
         found = wide[_checked(indices, len(table))]
         if weights is not None:
             found = found * weights.astype(wide.dtype).reshape(-1, *(1,) * (table.ndim - 1))
@@ -66,14 +66,10 @@ class _Embedding(Op):
         return out.astype(table.dtype, copy=False)
 
 
-def _is_narrow(table: Array) -> bool:
-    return table.dtype.kind not in "iub" and table.dtype.itemsize < 4
-
-
 def _checked(indices: Array, rows: int) -> Array:
     """Require indices of rows that the table has; E305."""
-    if indices.size and (indices.min() < 0 or indices.max() >= rows):
-        worst = indices.min() if indices.min() < 0 else indices.max()
+    worst = outside(indices, rows - 1)
+    if worst is not None:
         text = f"an index is {worst}; the table has rows 0 to {rows - 1}"
         raise OpError(text, code="E305", port=1)
     return indices.astype(np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from irdeconv.dtypes import boolean
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import elements, one_type, want_rank, want_type
+from irdeconv.ops.checks import elements, one_type, outside, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, merge, non_negative
 from irdeconv.traits import MOVES
 
@@ -81,7 +81,7 @@ class SparseFillEmptyRows(Op):
 def _rows_of(indices: Array, rows: int) -> Array:
     """Return the row of each element; E305 where there is no such row."""
     out: Array = indices[:, 0].astype(np.int64)
-    if out.size and (out.min() < 0 or out.max() >= rows):
-        worst = out.min() if out.min() < 0 else out.max()
+    worst = outside(out, rows - 1)
+    if worst is not None:
         raise OpError(f"an element is in row {worst} of {rows}", code="E305", port=2)
     return out
