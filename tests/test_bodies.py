@@ -171,3 +171,15 @@ def test_bodies_are_copied_with_what_changes(tmp_path: Path) -> None:
     other = ird.infer(graph, {"x": [6, 2]})
     assert str(loop.spec()) == "f32[?,2]"
     assert str(next(other.nodes("TensorIterator")).spec()) == "f32[6,2]"
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_no_iteration_gives_rows_as_wide_as_the_first_would_be(fuse: bool) -> None:
+    text = bm.MODELS["no part"].text.replace("shape = [?,2]", "shape = [?,?]")
+    (made,) = ird.run(ird.parse(text), {"x": np.zeros((0, 5), np.float32)}, fuse=fuse).values()
+    assert made.shape == (0, 5)
+    open_row = bm.loop(trip=0, shape="?,?")
+    outs = list(
+        ird.run(ird.parse(open_row), {"x": np.zeros((2, 3), np.float32)}, fuse=fuse).values()
+    )
+    assert [o.shape for o in outs] == [(2, 3), (0, 3)]

@@ -10,9 +10,9 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.op import as_tuple
 from irdeconv.ops.bodies import Body, BodyOutput, Run
-from irdeconv.ops.body_inference import first_value
+from irdeconv.ops.body_inference import entering, first_value, infer_plainly, with_specs
 from irdeconv.ops.checks import axis_of
-from irdeconv.spec import Array
+from irdeconv.spec import Array, Spec
 
 ITERATIONS = 1_000_000  # of one loop; more are surely a condition that never fails
 JOINED_BYTES = 1 << 40  # of one output that loops join
@@ -113,6 +113,18 @@ def _given(
     return out
 
 
+def _expected(body: Body, inputs: Sequence[Array], result: int) -> Spec:
+    """Return what a Result of the first iteration would be, from the sizes of these inputs."""
+    known = body.graph.node(result).spec()
+    if known.static:
+        return known
+    given = entering(body, [Spec.of(a) for a in inputs])
+    for parameter, spec in given.items():
+        own = body.graph.node(parameter).spec().dtype
+        given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
+    return with_specs(body, given, infer_plainly).graph.node(result).spec()
+
+
 @dataclass
 class _Gathered:
     """An output while a loop runs: the parts so far, if it joins them."""
@@ -150,7 +162,7 @@ class _Gathered:
         if self.parts:
             parts = self.parts[::-1] if slicing.stride < 0 else self.parts
             return np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
-        spec = body.graph.node(result).spec()
+        spec = _expected(body, inputs, result)
         if spec.shape is None or spec.dtype is None:
             text = f"the loop runs no time, and the rank of output {self.output.port} is not known"
             raise OpError(text, code="E305")
