@@ -63,6 +63,11 @@ def test_windows_of_many_outputs(size: int) -> None:
             assert parts[which[o]] == want
 
 
+def test_repeats_of_nothing() -> None:
+    tile = built("Tile", "opset1")
+    assert small(tile, count((2, 1)), i64([3, HUGE, 0])).shape == (3, 2 * HUGE, 0)
+
+
 def test_parts_without_end() -> None:
     (found,) = built("Split", "opset1", num_splits=str(2**62)).check()
     assert (found.code, found.attribute) == ("E210", "num_splits")

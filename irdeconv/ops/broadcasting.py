@@ -197,7 +197,14 @@ class Tile(Op):
         return Spec(data.dtype, tuple(d * _count(n) for d, n in zip(shape, times, strict=True)))
 
     def evaluate(self, data: Array, repeats: Array) -> Array:
-        return np.tile(data, [max(int(n), 0) for n in repeats.reshape(-1)])
+        times = [max(int(n), 0) for n in repeats.reshape(-1)]
+        if 0 in times:  # the axes in front of it are not repeated for nothing
+            rank = max(data.ndim, len(times))
+            shape = (1,) * (rank - data.ndim) + data.shape
+            counts = [1] * (rank - len(times)) + times
+            sizes = [d * n for d, n in zip(shape, counts, strict=True)]
+            return np.empty(sizes, data.dtype)
+        return np.tile(data, times)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         repeats = ints(inputs[1])
