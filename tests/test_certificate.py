@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.cli.certificates import proof_code
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
@@ -324,3 +325,12 @@ def test_large_layers_are_proved_without_computing_them() -> None:
     for form in ALWAYS:
         report = check(source, ird.lower(source, form).graph)
         assert report.passed, str(report)
+
+
+def test_models_that_are_not_compared_are_not_proved() -> None:
+    graph = ird.read("ir_samples/openvino/segmentation_head.xml")
+    made = ird.certify(ird.lower(graph), graph)
+    assert not made
+    assert "swapped" in made.verdict
+    assert "not proved: the first model has no deconvolution" in str(made)
+    assert proof_code(made) == 1

@@ -127,6 +127,6 @@ def show_certificates(made: Certificates, console: Console) -> None:
 def proof_code(made: Certificates) -> int:
     """Return the exit code that certificates stand for."""
     differs = made.probe is not None and made.probe["differs"]
-    if differs or not all(c.proved for c in made):
+    if made.refused or differs or not all(c.proved for c in made):
         return 1
     return 0 if all(made) and not made.assumed else SOME_SIZES

@@ -30,7 +30,7 @@ class Certificates(Sequence[Certificate]):
     version that made it, `sizes` the input shapes that were asked for. `values` pairs each value
     that both models have, the lowered one first. `rounding` is the largest relative change of any
     weight, `assumed` all that was taken for granted. `probe` has seed, bound and sizes, if the
-    layers were evaluated as well.
+    layers were evaluated as well. `refused` says why two models were not compared at all.
     """
 
     all: tuple[Certificate, ...]
@@ -42,6 +42,7 @@ class Certificates(Sequence[Certificate]):
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
     probe: Mapping[str, Any] | None = None
+    refused: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.all)
@@ -79,6 +80,8 @@ class Certificates(Sequence[Certificate]):
     @property
     def verdict(self) -> str:
         """One line: how many layers are proved."""
+        if self.refused:
+            return "not proved: " + "; ".join(self.refused)
         if not self.all:
             return "no layer was rewritten, nothing is proved"
         few = sum(c.proved and not c.every for c in self.all)
@@ -89,7 +92,8 @@ class Certificates(Sequence[Certificate]):
     @property
     def remarks(self) -> list[str]:
         """The lines below all certificates: what no layer assumes, rounding, the probe."""
-        lines = whole_remarks(self.all, self.rounding, self.assumed)
+        lines = [f"not proved: {text}" for text in self.refused]
+        lines += whole_remarks(self.all, self.rounding, self.assumed)
         return lines if self.probe is None else [*lines, *_probe_lines(self.probe)]
 
     def __str__(self) -> str:

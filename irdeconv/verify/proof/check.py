@@ -172,7 +172,7 @@ def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, Check
     """Return the certificates of two models, and the verdict on these."""
     refusal = _refusal(source, lowered)
     if refusal is not None:
-        return Certificates(()), refusal
+        return Certificates((), refused=refusal.problems), refusal
     found = _compared(source, lowered)
     made = _certificates(source, lowered, found)
     return made, judged(made, None, _rest(source, lowered, found))
