@@ -48,13 +48,6 @@ def _check_values(name: str, values: tuple[Dim, ...], port: int) -> None:
         raise OpError(text, code="E305", port=port)
 
 
-def _product(block: tuple[Dim, ...]) -> Dim:
-    out: Dim = 1
-    for v in block:
-        out = out * v
-    return out
-
-
 def _over(size: Dim, by: Dim, what: str) -> Dim:
     """Return size / by, both perhaps intervals."""
     if isinstance(by, int) and by > 0:
@@ -82,7 +75,7 @@ class BatchToSpace(Op):
             return Spec(data.dtype, None)
         block, begin, end = parts
         shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
-        out = [_over(shape[0], _product(block), "the batch")]
+        out = [_over(shape[0], math.prod(block), "the batch")]
         for axis in range(1, len(shape)):
             size = shape[axis] * block[axis] - begin[axis] - end[axis]
             high = bounds(size)[1]
@@ -127,7 +120,7 @@ class SpaceToBatch(Op):
             return Spec(data.dtype, None)
         block, begin, end = parts
         shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
-        out = [shape[0] * _product(block)]
+        out = [shape[0] * math.prod(block)]
         for axis in range(1, len(shape)):
             padded = shape[axis] + begin[axis] + end[axis]
             out.append(_over(padded, block[axis], f"axis {axis} with its pads"))

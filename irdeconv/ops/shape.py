@@ -162,8 +162,8 @@ class Reshape(ViewOp):
     def _left_over(self, shape: Shape, pattern: tuple[Dim, ...], out: list[Dim], at: int) -> Dim:
         """Divide the elements by the other dimensions; copied ones cancel, even unknown."""
         copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
-        size = _product([d for i, d in enumerate(shape) if i not in copied])
-        rest = _product([d for i, d in enumerate(out) if i not in copied and i != at])
+        size = math.prod(d for i, d in enumerate(shape) if i not in copied)
+        rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
         (slo, shi), (rlo, rhi) = bounds(size), bounds(rest)
         if rlo == 0:
             return 1 if rhi == 0 else DYNAMIC
@@ -174,13 +174,6 @@ class Reshape(ViewOp):
 
 def _maybe_negative(v: Dim) -> bool:
     return isinstance(v, Interval) and v.lo < 0
-
-
-def _product(shape: Sequence[Dim]) -> Dim:
-    out: Dim = 1
-    for d in shape:
-        out = out * d
-    return out
 
 
 class _Squeeze(ViewOp):

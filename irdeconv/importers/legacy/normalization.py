@@ -9,6 +9,7 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.legacy.layer import LegacyLayer, Outputs, layer, standard
 from irdeconv.ops.elementwise import Multiply
 from irdeconv.ops.normalization import MVN2, BatchNormInference, NormalizeL2
+from irdeconv.ops.slicing import Slice
 from irdeconv.ops.softmax import LogSoftmax, SoftMax
 
 
@@ -67,7 +68,7 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def _first(b: ImportBuilder, values: Value) -> Value:
     """Return the first of several channels' values: the only one that counts where they share."""
     one = b.ints(1)
-    return b.add(standard("Slice", "opset8"), values, b.ints(0), one, one, one)
+    return b.add(Slice(), values, b.ints(0), one, one, one)
 
 
 @layer("MVN")
