@@ -158,7 +158,9 @@ def test_larger_shapes(
     assert bound is not None
     arrays = [t.values for t in tensors]
     with np.errstate(all="ignore"):
-        want = as_tuple(op.evaluator(frozenset(range(len(used))))(*arrays))
+        want = as_tuple(
+            op.evaluator(frozenset(range(len(used))), [t.spec for t in tensors])(*arrays)
+        )
         results = [apply(bound, arrays, used, Threads(threads)) for threads in (1, 3, 1)]
     for got, expected in zip(results[0], want, strict=True):
         assert got.shape == expected.shape

@@ -141,8 +141,8 @@ def test_arguments_that_a_model_does_not_have(files: dict[str, Path]) -> None:
         (graph, {"weights": "a.bin"}, "weights: a graph that has been read"),
         (graph, {"semantics": "document"}, "semantics: a graph that has been read"),
         (files["ird"], {"weights": "a.bin"}, "weights: the text form holds"),
-        (files["onnx"], {"weights": "a.bin"}, "an ONNX model contains its own"),
-        (deconv(), {"weights": "a.bin"}, "an ONNX model contains its own"),
+        (files["onnx"], {"weights": "a.bin"}, "an ONNX model contains its"),
+        (deconv(), {"weights": "a.bin"}, "an ONNX model contains its"),
     ):
         with pytest.raises(ird.UsageError, match=message):
             graph_of(given, **options)

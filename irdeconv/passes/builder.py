@@ -87,7 +87,10 @@ class GraphBuilder:
     def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to a filter that is stored in few bits, and what is behind it again."""
         pads = isinstance(op, Pad12) and op.pad_mode == "constant" and len(inputs) == 3
-        found = stored(self.graph, inputs[0]) if inputs and (op.moves or pads) else None
+        if not inputs or not (op.moves or pads):
+            return None
+        dtype = self.graph.spec(inputs[0]).dtype
+        found = stored(self.graph, inputs[0]) if dtype is not None and dtype.is_real else None
         rest = [constant(self.graph, v) for v in inputs[1:]]
         if found is None or not found.steps or any(a is None for a in rest):
             return None

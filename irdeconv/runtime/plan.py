@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -171,9 +172,10 @@ class Plan:
             if not isinstance(node.op, Parameter):
                 return self.stepwise()  # an input of unknown version: its type may be open
             graph.replace_op(node.id, Parameter(shape, node.op.element_type))
-        # Evaluators rely on what inference has checked: some would compute something else.
+        # Evaluators rely on what inference has checked: some would compute something else. Data
+        # without elements pass: a form may convolve them to nothing, which inference refuses.
         unfit = [d for d in infer_specs(graph) if d.severity == "error"]
-        if unfit:
+        if unfit and all(math.prod(shape) for shape in shapes):
             raise ExecutionError(unfit)
         return self._build(graph, fuse=True)
 

@@ -57,8 +57,10 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
     """
     specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
     begin, end = (s.known for s in specs)
-    if begin is not None and end is not None and not (np.minimum(begin, end) < 0).any():
-        return pad
+    if begin is not None and end is not None:
+        both = (np.minimum(begin, end) < 0) & (np.maximum(begin, end) > 0)
+        if not both.any():
+            return pad
     kind = specs[0].dtype.name if specs[0].dtype else "i64"
     zero = TypedArray(np.zeros(1, np.int64 if kind == "i64" else np.int32), kind)
     value: dict[str, Any] = {"names": ((),), "outputs": (fact_of(specs[0]),)}
