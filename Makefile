@@ -14,7 +14,7 @@ READY = $(VENV)/.ready
 PYTEST = $(PY) -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL = help
-.PHONY: help dev hooks check format quick test slow golden docs bench ci clean
+.PHONY: help dev hooks check format quick test slow golden pages docs bench ci clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -23,7 +23,7 @@ dev: $(READY)  ## set up .venv: the checkout, editable, with all that tests and 
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet -e '.[test,oracles,dev]'
+	$(PY) -m pip install --quiet -e '.[test,oracles,dev,docs]'
 	@touch $@
 
 hooks: $(READY)  ## let git run the checks before each commit
@@ -47,13 +47,16 @@ test: $(READY)  ## all tests but the full sweeps, some 7 minutes on 2 cores
 slow: $(READY)  ## the full sweeps
 	$(PYTEST) -m slow
 
-golden: docs  ## write expected outputs anew: tests/golden, README.md, docs
+golden: pages  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update
 
-docs: $(READY)  ## write anew what tools/ generates: two pages of docs/, the drawing of imports
+pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawing of imports
 	$(PY) tools/make_forms_table.py
 	$(PY) tools/make_operations_table.py
 	$(PY) tools/draw_imports.py --write
+
+docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and check its links
+	$(PY) tools/build_docs.py
 
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
 	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])]
+PAGES = [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
 PACKAGE = ROOT / "irdeconv"
 # The first part of a path: a folder of the checkout or of the package.
 FOLDERS = {p.name for base in (ROOT, PACKAGE) for p in base.iterdir() if p.is_dir()}
@@ -18,7 +18,8 @@ MODULES = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__ini
 SOURCES = {
     p.name for folder in (".ci", "irdeconv", "tests", "tools") for p in (ROOT / folder).rglob("*")
 }
-LINK = re.compile(r"\]\(([^)#\s]+)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.M)
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"(?<![\w./<>-])\.?\w[\w.*-]*/[^\s,;:()|]*")
@@ -64,10 +65,37 @@ def is_name(name: str) -> bool:
     return False
 
 
+def links(page: str) -> list[str]:
+    """Return the targets of links that stay in the checkout."""
+    text = BLOCK.sub("", (ROOT / page).read_text("utf-8"))
+    return [t for t in LINK.findall(text) if "://" not in t]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of headings, as code hosts name them."""
+    heads = (re.sub(r"[`*]|\]\(.*?\)|\[", "", h) for h in HEADING.findall(BLOCK.sub("", text)))
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
+
+
+def leads(page: str, target: str) -> bool:
+    """Whether a link of a page leads to a file and, where it names one, to a heading in it."""
+    path, _, anchor = target.partition("#")
+    to = (ROOT / page).parent / path if path else ROOT / page
+    return to.exists() and (not anchor or anchor in anchors(to.read_text("utf-8")))
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files(page: str) -> None:
-    targets = [t for t in LINK.findall((ROOT / page).read_text("utf-8")) if "://" not in t]
-    assert [t for t in targets if not (ROOT / page).parent.joinpath(t).exists()] == []
+def test_links_lead_somewhere(page: str) -> None:
+    assert [t for t in links(page) if not leads(page, t)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_stands_in_a_list(page: str) -> None:
+    """docs/index.md lists all pages; those of a folder follow the page of its name."""
+    path = ROOT / page
+    above = path.parent.with_suffix(".md")
+    listed = {(ROOT / "docs" / t).resolve() for t in links("docs/index.md")}
+    assert page == "docs/index.md" or path in listed or above in listed
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -91,6 +119,12 @@ def test_the_pages_are_searched() -> None:
     assert len(everything) > 40
     assert "irdeconv/geometry.py" in paths("ARCHITECTURE.md")
     assert "passes.standardize" in names("ARCHITECTURE.md")
+
+
+def test_anchors_are_those_of_code_hosts() -> None:
+    assert anchors("# A `b` c\n\n## What's next?\n") == {"a-b-c", "whats-next"}
+    assert leads("README.md", "docs/proof.md")
+    assert not leads("README.md", "docs/proof.md#nothing")
 
 
 def test_what_does_not_exist_is_found() -> None:
