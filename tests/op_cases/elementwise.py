@@ -8,7 +8,10 @@ NUMPY = 'auto_broadcast="numpy"'
 A = f32([[1, -2, 3], [4, 5, -6]])
 ROW = f32([10, 20, 30])
 COLUMN = f32([[2], [-4]])
+SQUARE = f32([[1, 2], [3, 4]])
 NAN, INF = float("nan"), float("inf")
+PDPD = 'auto_broadcast="pdpd"'
+AT_THE_END = "the plugin aligns the second shape at the last axes, though it infers the first one"
 
 CASES = [
     case("Add-1", NUMPY, [A, ROW], f32([[11, 18, 33], [14, 25, 24]])),
@@ -25,6 +28,9 @@ CASES = [
         [A, f32([10, 20])],
         f32([[11, 8, 13], [24, 25, 14]]),
     ),
+    case("Multiply-1", PDPD, [SQUARE, f32([10, 20])], f32([[10, 20], [60, 80]])),
+    case("Subtract-1", PDPD, [SQUARE, f32([1, 3])], f32([[0, 1], [0, 1]]), defect=AT_THE_END),
+    case("Less-1", PDPD, [SQUARE, f32([2, 4])], boolean([[1, 0], [1, 0]]), defect=AT_THE_END),
     case("Add-5", NUMPY, [i64([3, 4]), i64(1)], i64([4, 5])),
     case("Add-1", NUMPY, [f32([]), f32([1])], f32([])),
     case("Add-1", NUMPY, [f16([60000, 1]), f16([60000, 0.5])], f16([INF, 1.5])),

@@ -43,6 +43,19 @@ CASES = [
     best(rule(3, 2, 1, 1), DIGITS, row(3, 4, 9, 9), [0, 2, 5, 5]),
     best(rule(2, 1, 0, 0), row(2, 2, 1, 1), row(2, 2, 1), [0, 1, 2]),
     best(rule(1, 4, 1, 1), row(5, 6, 7), row(LOWEST, LOWEST), [0, 0]),
+    # Windows of extent 4 begin at -2, 1 and 4 under same_lower, at -1, 2 and 5 under same_upper.
+    case(
+        "MaxPool-14",
+        rule(2, 3, 9, 9, 'dilations="3" auto_pad="same_lower"'),
+        [DIGITS],
+        [row(1, 5, 5), i64([1, 4, 4], (1, 1, 3))],
+    ),
+    case(
+        "MaxPool-8",
+        rule(2, 3, 9, 9, 'dilations="3" auto_pad="same_upper"'),
+        [DIGITS],
+        [row(4, 9, 9), i64([2, 5, 5], (1, 1, 3))],
+    ),
     case(
         "MaxPool-8",
         rule(3, 1, 0, 0, 'dilations="2" index_element_type="i32"'),
