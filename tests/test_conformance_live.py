@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from op_cases import f16, f32, i32
-from support.live_operations.explained import EXPLAINED
+from op_cases import Tensor, bf16, count, f16, f32, i32, i64, u1, u8
+from support.live_operations.explained import EXPLAINED, explanation
 from support.live_operations.runtime import Answer
-from support.live_operations.sample import Sample, given
+from support.live_operations.sample import Given, Sample, given
 from support.live_operations.sweep import Table, sample_of, sweep, targets
-from support.live_operations.verdict import judge
+from support.live_operations.verdict import Verdict, judge
 
 pytestmark = pytest.mark.oracles
 pytest.importorskip("openvino")
@@ -92,3 +92,119 @@ def test_the_limit_is_that_of_the_narrowest_type() -> None:
     whole = Sample("Abs", "opset1", {}, (given(i32([1])),))
     kinds = (("i32", ((1, 1),)),)
     assert judge(whole, ran(i32([1]).values, kinds), ran(i32([2]).values, kinds)).kind == "differ"
+
+
+X, ROW, TWO_VALUES = count((2, 3), 1), f32([[1, 2, 3]]), f32([1, 2])
+PADS = i64([1, 0])
+IMAGE = count((1, 1, 4, 4), 1)
+POOL = 'kernel="2,2" strides="1,1" pads_begin="0,0" pads_end="0,0"'
+ALONE = 'kernel="1,1" strides="1,1" pads_begin="1,0" pads_end="0,0"'
+SAME = f'{POOL} auto_pad="same_lower"'
+SERIES, STATE, MATRIX = count((1, 4, 1), 1), f32([[[1]]]), f32([[[1]]])
+
+
+def explained(op: str, attributes: str, *inputs: Tensor | Given, outputs: int = 1) -> str:
+    """Title of what explains that values of a layer differ; the inputs are open or as given."""
+    kind, version = op.split("-")
+    texts = dict(text.split("=") for text in attributes.replace('"', "").split())
+    ports = tuple(g if isinstance(g, Given) else opened(g) for g in inputs)
+    sample = Sample(kind, f"opset{version}", texts, ports, outputs)
+    return explanation(Verdict("differ", sample, "output 0: 1 of 2 values; at [0] 1, OpenVINO 2"))
+
+
+def opened(t: Tensor) -> Given:
+    return Given(t, declared=(-1,) * t.values.ndim)
+
+
+def constant(t: Tensor) -> Given:
+    return given(t, constant=True)
+
+
+@pytest.mark.parametrize(
+    ("title", "fits", "misses"),
+    [
+        ("a bias of LRN", ("LRN-1", "bias=0.5", X, i64([1])), ("LRN-1", "bias=2", X, i64([1]))),
+        ("LRN over", ("LRN-1", "bias=2", X, i64([0])), ("LRN-1", "bias=2", IMAGE, i64([1]))),
+        (
+            "filters of BinaryConvolution",
+            ("BinaryConvolution-1", "", X, u1(count((1, 9, 1, 1)).values % 2)),
+            ("BinaryConvolution-1", "", X, u1(count((1, 8, 1, 1)).values % 2)),
+        ),
+        (
+            "Multinomial whose",
+            ("Multinomial-13", "convert_type=i32 with_replacement=true log_probs=false", ROW, PADS),
+            ("Multinomial-13",
+             "convert_type=i32 with_replacement=true log_probs=false op_seed=1", ROW, PADS),
+        ),
+        (
+            "Multinomial that",
+            ("Multinomial-13",
+             "convert_type=i32 with_replacement=false log_probs=false op_seed=1", ROW, i64([4])),
+            ("Multinomial-13",
+             "convert_type=i32 with_replacement=false log_probs=false op_seed=1", ROW, i64([3])),
+        ),
+        ("edges", ("Bucketize-3", "", X, f32([2, 1])), ("Bucketize-3", "", X, TWO_VALUES)),
+        (
+            "indices",
+            ("Gather-8", "", X, i32([3]), constant(i64(1))),
+            ("Gather-8", "", X, i32([-3]), constant(i64(1))),
+        ),
+        (
+            "auto_broadcast none",
+            ("Add-1", "auto_broadcast=none", X, ROW),
+            ("Add-1", "auto_broadcast=none", X, X),
+        ),
+        (
+            "pdpd",
+            ("Greater-1", "auto_broadcast=pdpd", X, TWO_VALUES),
+            ("Add-1", "auto_broadcast=pdpd", X, TWO_VALUES),
+        ),
+        (
+            "shifts",
+            ("BitwiseLeftShift-15", "", i32([1, 2]), i32([32, 1])),
+            ("BitwiseLeftShift-15", "", i32([1, 2]), i32([31, 1])),
+        ),
+        (
+            "functions of integers",
+            ("Asin-1", "", u8([2])),
+            ("Asin-1", "", given(u8([2]))),
+        ),
+        (
+            "sequences",
+            ("LSTMSequence-5", "direction=reverse", SERIES, STATE, STATE, i64([3]), MATRIX),
+            ("LSTMSequence-5", "direction=reverse", SERIES, STATE, STATE, i64([4]), MATRIX),
+        ),
+        (
+            "the inverse",
+            ("Inverse-14", "adjoint=false", f32([[1, 2], [2, 4]])),
+            ("Inverse-14", "adjoint=false", f32([[1, 2], [2, 5]])),
+        ),
+        (
+            "a pad value",
+            ("Pad-12", "pad_mode=constant", X, constant(PADS), constant(PADS), f16(7)),
+            ("Pad-12", "pad_mode=constant", X, constant(PADS), PADS, f16(7)),
+        ),
+        (
+            "MaxPool with places",
+            ("MaxPool-14", SAME, IMAGE),
+            ("MaxPool-14", SAME, given(IMAGE)),
+        ),
+        (
+            "windows",
+            ("AvgPool-1", f"{ALONE} exclude-pad=false", bf16(IMAGE.values)),
+            ("AvgPool-1", f"{POOL} exclude-pad=false", bf16(IMAGE.values)),
+        ),
+    ],
+)  # fmt: skip
+def test_explanations_are_narrow(title: str, fits: tuple, misses: tuple) -> None:
+    outputs = 2 if title.startswith("MaxPool") else 1
+    assert explained(*fits, outputs=outputs).startswith(title)
+    assert explained(*misses, outputs=outputs) == ""
+
+
+@pytest.mark.parametrize(
+    "reason", ["irdeconv fails: KeyError", "output 0: type i32, OpenVINO i64", "output 0: inferred"]
+)
+def test_other_differences_are_not_explained(reason: str) -> None:
+    sample = Sample("LRN", "opset1", {"bias": "0.5"}, (given(X), given(i64([1]))))
+    assert explanation(Verdict("differ", sample, reason)) == ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES
+from support.live_operations import conditions as at
 from support.live_operations.sample import Sample
 from support.live_operations.verdict import Verdict
 
@@ -27,25 +28,6 @@ class Explanation:
     fits: Callable[[Verdict], bool]
 
 
-def types(s: Sample) -> set[str]:
-    return {g.tensor.dtype.name for g in s.inputs}
-
-
-def _has(s: Sample, test: Callable[[np.ndarray], np.ndarray], *names: str) -> bool:
-    """Whether an input of one of these types (any without names) has such a value."""
-    return any(
-        bool(np.any(test(g.tensor.values.astype(np.float64))))
-        for g in s.inputs
-        if g.tensor.dtype.kind != "string" and (not names or g.tensor.dtype.name in names)
-    )
-
-
-def _integers(s: Sample, *bits: int) -> bool:
-    return any(
-        ELEMENT_TYPES[n].is_integral and ELEMENT_TYPES[n].bits in bits for n in types(s)
-    )  # fmt: skip
-
-
 def _refused(v: Verdict, *codes: str) -> bool:
     return v.kind == "only OpenVINO" and any(c in v.reason for c in codes)
 
@@ -56,7 +38,14 @@ def _packed(v: Verdict) -> bool:
 
 
 def _differs(v: Verdict, *names: str) -> bool:
+    """Whether values or computed shapes differ; other differences have no explanation."""
+    if any(text in v.reason for text in ("irdeconv fails", ": type ", ": inferred ")):
+        return False
     return v.kind == "differ" and (not names or v.sample.type in names)
+
+
+def _if(v: Verdict, condition: Callable[[Sample], bool], *names: str) -> bool:
+    return _differs(v, *names) and condition(v.sample)
 
 
 EXPLAINED = (
@@ -67,66 +56,84 @@ EXPLAINED = (
         "sizes that contradict each other", lambda v: _refused(v, "E302", "cannot reshape")
     ),
     Explanation(
-        "LRN over other axes", lambda v: _differs(v, "LRN")
+        "a bias of LRN that is no integer", lambda v: _if(v, at.broken_bias, "LRN")
+    ),
+    Explanation(
+        "LRN over the first axis of a matrix", lambda v: _if(v, at.normalizes_rows, "LRN")
     ),
     Explanation(
         "filters of BinaryConvolution that do not fill bytes",
-        lambda v: _differs(v, "BinaryConvolution"),
+        lambda v: _if(v, at.parts_of_bytes, "BinaryConvolution"),
     ),
     Explanation(
-        "samples of unlikely or unsorted classes",
-        lambda v: _differs(v, "Multinomial", "Bucketize", "SearchSorted"),
+        "Multinomial whose seeds are 0", lambda v: _if(v, at.takes_time, "Multinomial")
+    ),
+    Explanation(
+        "Multinomial that runs out of classes",
+        lambda v: _if(v, at.runs_out_of_classes, "Multinomial"),
+    ),
+    Explanation(
+        "edges that are not sorted", lambda v: _if(v, at.unsorted, "Bucketize", "SearchSorted")
     ),
     Explanation(
         "nothing in an axis",
         lambda v: v.kind in ("differ", "only OpenVINO")
         and (
             any(0 in g.tensor.values.shape for g in v.sample.inputs)
-            or (v.sample.type == "Broadcast" and _has(v.sample, lambda x: x == 0, "i64", "i32"))
+            or (v.sample.type == "Broadcast" and at.has(v.sample, lambda x: x == 0, "i64", "i32"))
         ),
     ),
     Explanation(
         "indices and labels out of range",
         lambda v: _refused(v, "out of bounds", "E305", "reach from", "is of image")
-        or _differs(v, "Gather", "GatherElements", "GatherND"),
+        or _if(v, at.reaches_out, "Gather", "GatherElements", "GatherND"),
     ),
     Explanation(
         "attributes out of range or against the inputs", lambda v: _refused(v, "E210", "E304")
     ),
     Explanation(
         "auto_broadcast none with unequal shapes",
-        lambda v: _differs(v) and v.sample.attributes.get("auto_broadcast") == "none",
+        lambda v: _if(v, at.unequal_shapes)
+        and v.sample.attributes.get("auto_broadcast") == "none",
+    ),
+    Explanation(
+        "pdpd of differences, quotients, comparisons, logic and bits",
+        lambda v: _if(v, at.aligned_at_the_end),
+    ),
+    Explanation(
+        "shifts out of 32 bits",
+        lambda v: _if(v, at.shifted_out, "BitwiseLeftShift", "BitwiseRightShift"),
     ),
     Explanation(
         "infinities and NaN of f64",
         lambda v: _differs(v)
-        and "f64" in types(v.sample)
-        and (any(t in v.reason for t in ("inf", "e+38")) or _has(v.sample, _lost, "f64")),
+        and "f64" in at.types(v.sample)
+        and (any(t in v.reason for t in ("inf", "e+38")) or at.has(v.sample, _lost, "f64")),
     ),
     Explanation(
         "maxima and minima of infinities",
-        lambda v: _differs(v, "ReduceMax", "ReduceMin") and _has(v.sample, np.isinf),
+        lambda v: _differs(v, "ReduceMax", "ReduceMin") and at.has(v.sample, np.isinf),
     ),
     Explanation(
         "8-bit integers that overflow or are divided",
-        lambda v: _differs(v, *NARROW) and _integers(v.sample, 8),
+        lambda v: _differs(v, *NARROW) and at.integers(v.sample, 8),
     ),
     Explanation(
         "functions of integers of open shapes",
-        lambda v: _differs(v) and len(v.sample.inputs) == 1 and _integers(v.sample, 8, 16),
+        lambda v: _if(v, at.is_open) and len(v.sample.inputs) == 1 and at.integers(v.sample, 8, 16),
     ),
     Explanation(
         "integers beyond 32 bits",
-        lambda v: _differs(v) and (_integers(v.sample, 64) or "u32" in types(v.sample))
-        and ("2147483" in v.reason or _has(v.sample, lambda x: np.abs(x) >= 2**31)),
+        lambda v: _differs(v) and (at.integers(v.sample, 64) or "u32" in at.types(v.sample))
+        and ("2147483" in v.reason or at.has(v.sample, lambda x: np.abs(x) >= 2**31)),
     ),
     Explanation(
         "integers computed in f32",
-        lambda v: _differs(v, *NARROW) and _integers(v.sample, 16, 32, 64),
+        lambda v: _differs(v, *NARROW) and at.integers(v.sample, 16, 32, 64),
     ),
     Explanation(
         "a Range of reals as integers",
-        lambda v: _differs(v, "Range") and bool({"f32", "f16"} & types(v.sample)),
+        lambda v: _differs(v, "Range") and bool({"f32", "f16"} & at.types(v.sample)),
     ),
     Explanation(
         "a Range whose step leads away",
@@ -138,22 +145,25 @@ EXPLAINED = (
         and v.sample.inputs[1].tensor.values.size < v.sample.inputs[0].tensor.values.ndim,
     ),
     Explanation(
-        "sequence_lengths that are an input",
-        lambda v: _differs(v, "RNNSequence", "GRUSequence", "LSTMSequence"),
+        "sequences of open shapes that end early",
+        lambda v: _if(v, at.ends_early, "RNNSequence", "GRUSequence", "LSTMSequence"),
     ),
-    Explanation("the inverse of a singular matrix", lambda v: _differs(v, "Inverse")),
+    Explanation("the inverse of a singular matrix", lambda v: _if(v, at.singular, "Inverse")),
     Explanation(
         "places of Unique in 8 bits",
-        lambda v: _differs(v, "Unique") and bool({"u8", "i8", "boolean"} & types(v.sample)),
+        lambda v: _differs(v, "Unique") and bool({"u8", "i8", "boolean"} & at.types(v.sample)),
     ),
     Explanation("packed results", _packed),
     Explanation(
-        "a pad value in 16 bits that is no constant",
-        lambda v: _differs(v, "Pad") and bool({"bf16", "f16"} & types(v.sample)),
+        "a pad value that is no constant, though the pads are",
+        lambda v: _if(v, at.fills_by_an_input, "Pad"),
     ),
     Explanation(
-        "windows that see nothing but padding", lambda v: _differs(v, *POOLS)
-        and (", OpenVINO nan" in v.reason or "-65504" in v.reason or "f32" not in types(v.sample)),
+        "MaxPool with places that pads an open axis by auto_pad",
+        lambda v: _if(v, at.pads_an_open_axis, "MaxPool"),
+    ),
+    Explanation(
+        "windows that see nothing but padding", lambda v: _if(v, at.sees_padding_alone, *POOLS)
     ),
 )  # fmt: skip
 

@@ -1,0 +1,184 @@
+"""What samples have that makes OpenVINO's CPU plugin part from irdeconv: tests on one sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.geometry_conv import same_pads
+from irdeconv.op import lookup, parse_attributes
+from support.live_operations.sample import Given, Sample
+
+# The plugin aligns the axes of these under pdpd as under numpy; of Divide the real ones only.
+ALIGNED_AT_THE_END = frozenset(
+    "Subtract Greater GreaterEqual Less LessEqual Equal NotEqual LogicalAnd LogicalOr LogicalXor "
+    "BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift".split()
+)
+
+
+def types(s: Sample) -> set[str]:
+    return {g.tensor.dtype.name for g in s.inputs}
+
+
+def has(s: Sample, test: Callable[[np.ndarray], np.ndarray], *names: str) -> bool:
+    """Whether an input of one of these types (any without names) has such a value."""
+    return any(
+        bool(np.any(test(g.tensor.values.astype(np.float64))))
+        for g in s.inputs
+        if g.tensor.dtype.kind != "string" and (not names or g.tensor.dtype.name in names)
+    )
+
+
+def integers(s: Sample, *bits: int) -> bool:
+    return any(
+        ELEMENT_TYPES[n].is_integral and ELEMENT_TYPES[n].bits in bits for n in types(s)
+    )  # fmt: skip
+
+
+def is_open(s: Sample) -> bool:
+    """Whether a dimension or a rank is not declared."""
+    return any(not g.constant and -1 in _declared(g) for g in s.inputs)
+
+
+def _declared(g: Given) -> tuple[int, ...]:
+    return (-1,) * g.tensor.values.ndim if g.declared is None else g.declared
+
+
+def _values(s: Sample, port: int) -> Any:
+    return s.inputs[port].tensor.values
+
+
+def _op(s: Sample) -> Any:
+    cls = lookup(s.type, s.version)
+    assert cls is not None
+    return cls(**parse_attributes(cls, s.attributes)[0])
+
+
+def unequal_shapes(s: Sample) -> bool:
+    return len({g.tensor.values.shape for g in s.inputs}) > 1
+
+
+def aligned_at_the_end(s: Sample) -> bool:
+    """Whether pdpd aligns a shorter second shape, and the plugin does so as numpy."""
+    if s.attributes.get("auto_broadcast") != "pdpd" or len(s.inputs) != 2:
+        return False
+    known = s.type in ALIGNED_AT_THE_END or (
+        s.type == "Divide" and s.inputs[0].tensor.dtype.is_real
+    )
+    return known and 0 < _values(s, 1).ndim < _values(s, 0).ndim
+
+
+def shifted_out(s: Sample) -> bool:
+    """Whether a shift is negative or has 32 bits and more, or a left one leaves 32 bits."""
+    data, shift = (_values(s, i).astype(object) for i in (0, 1))
+    if any(not 0 <= v < 32 for v in shift.flat):
+        return True
+    wide = s.type == "BitwiseLeftShift" and s.inputs[0].tensor.dtype.bits == 64
+    return wide and any(
+        abs(int(v)) << int(n) >= 2**31 for v, n in np.broadcast(data, shift)
+    )  # fmt: skip
+
+
+def fills_by_an_input(s: Sample) -> bool:
+    """Whether Pad has constant pads, but its value is an input that the plugin misreads.
+
+    Of open shapes it takes four bytes as f32, of exact ones nothing at all.
+    """
+    if s.type != "Pad" or len(s.inputs) != 4 or s.attributes.get("pad_mode") != "constant":
+        return False
+    _, begin, end, value = s.inputs
+    misread = value.tensor.dtype.name != "f32" or -1 not in _declared(s.inputs[0])
+    return begin.constant and end.constant and not value.constant and misread
+
+
+def pads_an_open_axis(s: Sample) -> bool:
+    """Whether MaxPool gives places, and auto_pad is to pad an axis that is not declared."""
+    mode = s.attributes.get("auto_pad", "")
+    if s.type != "MaxPool" or s.outputs != 2 or not mode.startswith("same"):
+        return False
+    op, g = _op(s), s.inputs[0]
+    axes = len(op.kernel)
+    rows = zip(
+        _declared(g)[2:],
+        g.tensor.values.shape[2:],
+        op.kernel,
+        op.strides or (1,) * axes,
+        op.dilations or (1,) * axes,
+        strict=True,
+    )
+    return any(d < 0 and any(same_pads(mode, *row)) for d, *row in rows)
+
+
+def sees_padding_alone(s: Sample) -> bool:
+    """Whether a window of a pooling holds no element of the data."""
+    axes, _ = _op(s).windows(_values(s, 0).shape)
+    return any(bool(np.any(a.valid() == 0)) for a in axes)
+
+
+def ends_early(s: Sample) -> bool:
+    """Whether a sequence ends before the longest, where the plugin runs it as open.
+
+    GRU and LSTM in both directions it takes apart before.
+    """
+    if s.type != "RNNSequence" and s.attributes.get("direction") == "bidirectional":
+        return False
+    lengths = _values(s, 3 if s.type == "LSTMSequence" else 2)
+    return is_open(s) and bool(np.any(lengths < _values(s, 0).shape[1]))
+
+
+def broken_bias(s: Sample) -> bool:
+    return not float(s.attributes.get("bias", 1)).is_integer()
+
+
+def normalizes_rows(s: Sample) -> bool:
+    """Whether LRN of a matrix goes over its first axis, too."""
+    return _values(s, 0).ndim == 2 and bool(np.any(_values(s, 1) % 2 == 0))
+
+
+def parts_of_bytes(s: Sample) -> bool:
+    """Whether the channels of a filter do not fill bytes."""
+    return bool(_values(s, 1).shape[1] % 8)
+
+
+def takes_time(s: Sample) -> bool:
+    """Whether both seeds are 0."""
+    return not any(int(s.attributes.get(n, 0)) for n in ("global_seed", "op_seed"))
+
+
+def runs_out_of_classes(s: Sample) -> bool:
+    """Whether chances are negative, or fewer classes have one than are drawn."""
+    chances, op = _values(s, 0).astype(np.float64), _op(s)
+    if op.log_probs:
+        return False
+    needed = 1 if op.with_replacement else int(_values(s, 1).reshape(-1)[0])
+    return bool(np.any(chances < 0) or np.any(np.sum(chances > 0, 1) < needed))
+
+
+def unsorted(s: Sample) -> bool:
+    """Whether edges, or the rows in which to search, go down somewhere."""
+    edges = _values(s, 1 if s.type == "Bucketize" else 0).astype(np.float64)
+    return bool(np.any(np.diff(edges) < 0) or np.any(np.isnan(edges)))
+
+
+def reaches_out(s: Sample) -> bool:
+    """Whether an index of Gather and its kin is out of range."""
+    data, index = _values(s, 0), _values(s, 1).astype(np.int64)
+    if s.type == "GatherND":
+        start = int(s.attributes.get("batch_dims", 0))
+        sizes: Any = np.array(data.shape[start : start + index.shape[-1]])
+    else:
+        axis = int(s.attributes["axis"]) if "axis" in s.attributes else int(_values(s, 2).flat[0])
+        sizes = data.shape[axis]
+    counts_back = s.type == "Gather" and int(s.version.removeprefix("opset")) >= 8
+    return bool(np.any((index >= sizes) | (index < (-sizes if counts_back else 0))))
+
+
+def singular(s: Sample) -> bool:
+    x = _values(s, 0).astype(np.float64)
+    if not math.prod(x.shape):
+        return False
+    return bool(np.any(np.linalg.matrix_rank(x, tol=1e-4) < x.shape[-1]))
