@@ -118,7 +118,9 @@ class _LayersReader:
     ) -> None:
         line = line_of(self.text, key, within, at)
         place = f"{self.path}:{line}" if line else str(self.path)
-        self.problems.add("E700", f"{place}: {message}", hint=hint or "README, suite: the keys")
+        self.problems.add(
+            "E700", f"{place}: {message}", hint=hint or "docs/suite.md lists the keys"
+        )
 
     def _dialects(self, usual: Sequence[str]) -> list[str]:
         names = self.table.get("dialects", list(usual))

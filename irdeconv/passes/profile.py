@@ -1,7 +1,7 @@
 """What a target can do and what work costs there: profiles as TOML files.
 
 Every key may be absent; then nothing is limited. `irdeconv/passes/profiles/` holds those that have
-a name. README, "Choose a form for a target", has an example.
+a name. docs/lowering.md, "Targets", has an example.
 """
 
 from __future__ import annotations
