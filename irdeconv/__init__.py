@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from irdeconv.onnx_lowering.files import lower_onnx
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
     from irdeconv.op import Op
+    from irdeconv.page.content import PageContent
     from irdeconv.passes.profile import Profile
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.raising.records import RaisingReport
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
         write,
     )
     from irdeconv.public.running import bench, compile, run
-    from irdeconv.public.showing import compare, explain, inspect, operations
+    from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
     from irdeconv.reducing.shrink import Reduced
     from irdeconv.runtime.plan import Plan
     from irdeconv.spec import Interval, Spec
@@ -93,6 +94,7 @@ _OFFERS = {
     "onnx_lowering.files": "lower_onnx",
     "onnx_lowering.rewrite": "LoweredOnnx",
     "op": "Op",
+    "page.content": "PageContent",
     "passes.profile": "Profile",
     "passes.raising": "Raised",
     "passes.raising.records": "RaisingReport",
@@ -103,7 +105,7 @@ _OFFERS = {
     "public.proving": "certify check_certificate",
     "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
-    "public.showing": "compare explain inspect operations",
+    "public.showing": "compare explain graph_page inspect operations",
     "reducing.shrink": "Reduced",
     "runtime.plan": "Plan",
     "spec": "Interval Spec",
@@ -146,6 +148,7 @@ __all__ = [
     "Op",
     "OpenVinoModel",
     "Operations",
+    "PageContent",
     "Plan",
     "Profile",
     "Raised",
@@ -171,6 +174,7 @@ __all__ = [
     "dump",
     "explain",
     "extract",
+    "graph_page",
     "infer",
     "inspect",
     "lower",

@@ -26,7 +26,6 @@ FORMATS: dict[str, Callable[[Any], Any]] = {
     "text": lambda i: i.to_text(constants=True),
     "json": lambda i: i.to_json(),
     "dot": lambda i: i.to_dot(),
-    "html": lambda i: i.to_html(),
     "ir": lambda i: ird.dump(i.graph, elide=0, comments=i.comments()),
 }
 

@@ -72,6 +72,7 @@ LEVELS = (
         "explanation benchmark conformance",
         "proving, comparing, showing, explaining, timing, conformance",
     ),
+    ("page", "the graph page: one HTML file for a browser"),
     ("models", "whatever is given becomes a graph"),
     ("proving", "two models become the sides of a proof"),
     ("reducing", "what a failing model can do without"),

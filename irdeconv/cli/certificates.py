@@ -50,11 +50,12 @@ def write_proved(
     console: Console,
     stage: Callable[[Files], Given],
     prove: Callable[[Given], Certificates],
+    page: Callable[[Certificates], str] | None = None,
 ) -> Certificates:
-    """Write what -o and --certify name, all of it or nothing; return the certificates.
+    """Write what -o, --certify and --report name, all of it or nothing; return the certificates.
 
     `stage` writes the model where it stands until all is done, and returns it as it is read back:
-    `prove` makes the certificates of that.
+    `prove` makes the certificates of that, `page` the page.
     """
     from irdeconv.io.atomic import together
     from irdeconv.verify.proof.certified import Certificates
@@ -66,6 +67,8 @@ def write_proved(
             made = prove(written)
         if args.certify and args.certify != "-":
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
+        if page is not None and args.report:
+            files.write(Path(args.report), page(made).encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         if path.suffix != ".bin":
@@ -92,16 +95,18 @@ def finish_rewriting(
     *,
     prove: Callable[[Given], Certificates],
     show: Callable[[Rewritten], None],
+    page: Callable[[Certificates], str] | None = None,
 ) -> int:
     """Write what -o and --certify name, then the JSON document, or report, graph and certificates.
 
-    `prove` makes certificates of the model as it is read back, `show` writes the report. Returns
+    `prove` makes certificates of the model as it is read back, `show` writes the report, `page`
+    makes what --report writes. Returns
     0 where all layers are proved for every size, 7 for some sizes or where anything is assumed,
     1 where one is not proved.
     """
     from irdeconv.text import dump
 
-    made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove)
+    made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
     if console.wants_json:
         content = {"file": args.file, "output": args.output, **rewritten.report.to_dict()}
         if args.certify:

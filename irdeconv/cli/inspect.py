@@ -3,8 +3,9 @@
 A constant stands in the row of its reader: name, shape, number of elements or a few values. Readers
 of an output are named unless they are just the next layer. `*` marks deconvolutions.
 
-Formats beside text and json: dot (Graphviz), html (a page), ir (the text form of the graph). With
---lower text, json and html compare before and after; dot and ir show the lowered graph.
+Formats beside text and json: dot (Graphviz), html (a page that draws the graph, for a browser), ir
+(the text form of the graph). With --lower text, json and html compare before and after; dot and ir
+show the lowered graph.
 
 --operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
 text or json; --only chooses types.
@@ -78,19 +79,23 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise misused("inspect needs FILE", "such as: irdeconv inspect model.xml")
     if args.form is not None and not args.lower:
         raise misused("--form: without --lower nothing is lowered", "add --lower")
-    if console.format in ("dot", "ir") and (args.only or args.sort):
+    if console.format in ("dot", "html", "ir") and (args.only or args.sort):
         option = "--only" if args.only else "--sort"
         raise misused(
             f"{option}: --format {console.format} shows the whole graph in its own order",
-            "text, json and html take it",
+            "text and json take it",
         )
     protect(args.output, (args.file, args.weights), force=args.force)
     check_text_file(args.output, console.format)
     with _uncollected():
         graph = _infer(read(args), args, console)
-        lowered = ird.lower(graph, args.form or FALLBACK).graph if args.lower else None
-        inspection = ird.inspect(graph, lowered, only=args.only, sort=args.sort)
-        write_text(args.output, _render(inspection, args, console), console)
+        lowered = ird.lower(graph, args.form or FALLBACK) if args.lower else None
+        if console.format == "html":
+            text = ird.graph_page(graph, lowered).to_html()
+        else:
+            inspection = ird.inspect(graph, lowered, only=args.only, sort=args.sort)
+            text = _render(inspection, args, console)
+        write_text(args.output, text, console)
     return 0
 
 
@@ -149,8 +154,6 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
 
     if console.format == "json":
         return inspection.to_json()
-    if console.format == "html":
-        return inspection.to_html()
     shown = inspection.lowered or inspection
     if console.format == "dot":
         return shown.to_dot()

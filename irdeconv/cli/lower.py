@@ -3,7 +3,8 @@
 With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it. With
 --format ir the lowered graph is printed in its text form (inspect --lower prints large constants
 as well), and the report goes to stderr. With --certify every rewritten layer is proved equal to
-its source, in the file that -o has written.
+its source, in the file that -o has written. --report writes a page that draws the graph before and
+after lowering.
 In an ONNX model only the ConvTranspose nodes are replaced, by standard operations of its operation
 set (11 or later); -o names the new .onnx, or an .xml for the lowered IR of the model.
 Exit code 4 where a deconvolution stays, 1 where one is not proved, 7 where one is for some sizes
@@ -20,11 +21,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_form, add_model, add_rewriting, add_target
+from irdeconv.cli.options import (
+    OptionParser,
+    add_form,
+    add_model,
+    add_report,
+    add_rewriting,
+    add_target,
+)
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
 
 if TYPE_CHECKING:
+    from irdeconv.graph import Graph
     from irdeconv.passes.records import Lowered, LoweringReport
     from irdeconv.proving import Given
     from irdeconv.verify.proof.certified import Certificates
@@ -36,6 +45,7 @@ def configure(parser: OptionParser) -> None:
     add_form(parser, none=False)
     add_target(parser)
     add_rewriting(parser, "lowered", "rewritten", onnx=True)
+    add_report(parser, "the graph before and after, with what became of each deconvolution")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -43,7 +53,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.certificates import finish_rewriting, refuse_probe
     from irdeconv.cli.lower_onnx import lower_file, stays_onnx
-    from irdeconv.cli.model import inferred, original, protect_proved, read, shapes_for
+    from irdeconv.cli.model import (
+        inferred,
+        original,
+        protect_proved,
+        protect_report,
+        read,
+        shapes_for,
+    )
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
@@ -51,6 +68,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if stays_onnx(args):
         return lower_file(args, console, partial(_text, args=args, console=console))
     protect_proved(args, args.target)
+    protect_report(args, args.target)
     with _onnx_instead(args):
         model = read(args)
     source = inferred(model, args.shape)
@@ -64,8 +82,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     def show(low: Lowered) -> None:
         _text(low.report, count(len(low.graph), "layer"), args=args, console=console)
 
-    code = finish_rewriting("lower", args, low, console, prove=prove, show=show)
+    page = partial(_page, source, low, args)
+    code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)
     return 4 if any(r.form is None for r in low.report) else code
+
+
+def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:
+    from irdeconv.page.build import graph_page
+
+    return graph_page(source, low.graph, low.report, made if args.certify else None).to_html()
 
 
 @contextmanager

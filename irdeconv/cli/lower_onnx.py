@@ -65,6 +65,7 @@ def lower_file(
 ) -> int:
     """Lower, write, prove, report; returns the exit code."""
     from irdeconv.cli.certificates import proof_code, show_certificates
+    from irdeconv.cli.model import protect_report
     from irdeconv.onnx_files.container import load_file
     from irdeconv.onnx_lowering.rewrite import lower_model
     from irdeconv.passes.form_names import FALLBACK
@@ -73,6 +74,7 @@ def lower_file(
     source = source_of(args.file)
     model = load_file(source)
     _protect(args, model)
+    protect_report(args)
     low = lower_model(
         model,
         args.form or FALLBACK,
@@ -158,10 +160,25 @@ def _write(
                 raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
         if args.certify not in (None, "-"):
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
+        if args.report:
+            text = _page(args, low, source, made if args.certify else None)
+            files.write(Path(args.report), text.encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         console.log(f"wrote {path}")
     return made
+
+
+def _page(
+    args: argparse.Namespace, low: LoweredOnnx, source: str | bytes, made: Certificates | None
+) -> str:
+    """Return the page of both models, which are drawn as the graphs that their nodes become."""
+    from irdeconv.models import graph_of
+    from irdeconv.page.build import graph_page
+    from irdeconv.passes.infer_specs import inferred
+
+    before, after = graph_of(source, semantics=args.semantics), graph_of(low.model.proto)
+    return graph_page(inferred(before), inferred(after), low.report, made).to_html()
 
 
 def stamp(file: str) -> Stamp | None:

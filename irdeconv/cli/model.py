@@ -209,6 +209,21 @@ def protect(
                 raise misused(message, "--force allows it")
 
 
+def protect_report(args: argparse.Namespace, *more: str | None) -> None:
+    """Refuse a --report that is an input, or that another option writes."""
+    path = args.report
+    if path is None:
+        return
+    if path == "-":
+        raise misused("--report -: the page needs a file", "name it, such as page.html")
+    protect(path, (args.file, args.weights, *more), force=args.force, option="--report")
+    taken = written(args.output) if args.output else set()
+    taken |= {Path(args.certify).resolve()} if args.certify not in (None, "-") else set()
+    if Path(path).resolve() in taken:
+        message = f"--report {path} would overwrite what another option writes"
+        raise misused(message, "name another file, such as page.html")
+
+
 def protect_proved(args: argparse.Namespace, *more: str | None) -> None:
     """Refuse what -o and --certify name where it is an input, `more` or part of the other."""
     path, sources = args.certify, (args.file, args.weights, *more)

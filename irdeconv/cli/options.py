@@ -261,6 +261,12 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bo
     add_format(parser, "ir")
 
 
+def add_report(parser: OptionParser, what: str) -> None:
+    """Add --report; `what` says what the page shows."""
+    help = f"write a page for a browser here that draws {what}"
+    parser.add_argument("--report", metavar="FILE.html", help=help)
+
+
 def add_output(parser: OptionParser, help: str, *suffixes: str, required: bool = False) -> None:
     """Add -o and --force; `check_options` refuses other `suffixes`, if any are given."""
     parser.set_defaults(output_suffixes=suffixes)

@@ -1,4 +1,4 @@
-"""The inspection of a graph: text, JSON, DOT and HTML of the same facts."""
+"""The inspection of a graph: text, JSON and DOT of the same facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from irdeconv.inspection.deconvolutions import deconvolutions
 from irdeconv.inspection.document import document, to_json
 from irdeconv.inspection.dot import dot
 from irdeconv.inspection.facts import Facts
-from irdeconv.inspection.html import page
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
 from irdeconv.inspection.notebook import fragment
@@ -136,10 +135,6 @@ class Inspection(Facts):
     def to_dot(self) -> str:
         """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges."""
         return dot(self.graph, self.layers)
-
-    def to_html(self) -> str:
-        """Return a self-contained page without external resources."""
-        return page(self)
 
 
 def ratio(a: int | None, b: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Compare, inspect, explain."""
+"""Compare, inspect, draw, explain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from irdeconv.inspection.operations import Operations
 from irdeconv.inspection.operations import operations as _operations
 from irdeconv.inspection.select import Order
 from irdeconv.models import ModelLike, graph_of, looks_like_a_model
+from irdeconv.page.build import graph_page as _graph_page
+from irdeconv.page.content import PageContent
 from irdeconv.passes.overrides import ShapeLike, input_shapes
+from irdeconv.passes.records import Lowered
 from irdeconv.public.rewriting import write
 from irdeconv.public.running import compile
 from irdeconv.reducing.around import Recorder, find_around, write_around
@@ -34,6 +37,7 @@ from irdeconv.verify.compare.lockstep import PlanPartner
 from irdeconv.verify.compare.partner import Partner, Precision
 from irdeconv.verify.compare.peer import OpenVinoPartner, openvino
 from irdeconv.verify.compare.saved import SavedPartner
+from irdeconv.verify.proof.certified import Certificates
 
 
 def compare(
@@ -159,6 +163,28 @@ def inspect(
     other = None if lowered is None else graph_of(lowered)
     patterns = [only] if isinstance(only, str) else only
     return _inspect(graph_of(model), other, only=patterns, sort=sort)
+
+
+def graph_page(
+    model: ModelLike,
+    lowered: ModelLike | None = None,
+    certificates: Certificates | None = None,
+) -> PageContent:
+    """Return a page that draws the graph; `to_html()` is one file for any browser, offline.
+
+    With `lowered`, what `lower` returned or any model made of the first, both stand side by side
+    and what changed is marked. `certificates` adds what is proved of each layer.
+
+    >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
+    >>> page = ird.graph_page("ir_samples/openvino/segmentation_head.xml", low)
+    >>> [change.title for change in page.changes]
+    ['up1', 'up2']
+    >>> page.to_html().startswith("<!DOCTYPE html>")
+    True
+    """
+    other = None if lowered is None else graph_of(lowered)
+    report = lowered.report if isinstance(lowered, Lowered) else None
+    return _graph_page(graph_of(model), other, report, certificates)
 
 
 def operations(only: str | Sequence[str] = ()) -> Operations:

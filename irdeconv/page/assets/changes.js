@@ -1,0 +1,110 @@
+// What became of what: the two sides of a page, linked.
+
+const CHANGE_WORDS = {
+  same: "unchanged",
+  added: "added",
+  rewritten: "rewritten",
+  removed: "removed",
+};
+
+// The change that a layer belongs to, null where it stayed as it was.
+function changeOf(key) {
+  const node = page.node(key);
+  return node && node.number !== null ? page.data.changes[node.number] : null;
+}
+
+// All layers of a change, on both sides, but for the one that is selected.
+function relatedKeys(key) {
+  const change = changeOf(key);
+  if (change) return [...change.before, ...change.after].filter((other) => other !== key);
+  const other = key === null ? null : counterpart(key);
+  return other ? [other] : [];
+}
+
+// The layer of the other side that stands for this one: what a rewritten one became, else itself.
+function counterpart(key) {
+  const node = page.node(key);
+  const change = changeOf(key);
+  const first = key.startsWith("before") ? "after" : "before";
+  if (change) {
+    const others = change[first].map(page.node);
+    const main = others.find((other) => other.deconvolution)
+      ?? others.find((other) => other.change === "rewritten") ?? others[0];
+    return main?.key ?? null;
+  }
+  const twin = page.node(key.replace(/^(before|after)/, first));
+  return twin && twin.name === node.name && twin.key !== key ? twin.key : null;
+}
+
+// The layer at which a change is looked at.
+function startOf(change) {
+  const keys = change.before.length ? change.before : change.after;
+  return keys.find((key) => page.node(key).deconvolution) ?? keys[0];
+}
+
+// Goes to the next or previous change, round and round.
+function stepChange(step) {
+  const { changes } = page.data;
+  if (!changes.length) {
+    announce("Nothing changed on this page.");
+    return;
+  }
+  const now = page.node(page.selected)?.number ?? null;
+  const from = now ?? (step > 0 ? -1 : 0);
+  const next = (from + step + changes.length) % changes.length;
+  page.select(startOf(changes[next]), { always: true });
+}
+
+// Says in the details what became of a layer.
+function changeNote(container, key) {
+  const change = changeOf(key);
+  const node = page.node(key);
+  if (!change) return;
+  const note = make("section", `change-note ${node.change}`);
+  const number = `${CHANGE_WORDS[node.change]}: change ${node.number + 1} of ${page.data.changes.length}`;
+  note.append(make("h3", "", number));
+  for (const [title, keys] of [["Before", change.before], ["After", change.after]]) {
+    const line = make("p", "", `${title}: `);
+    const shown = keys.filter((other) => page.node(other).type !== "Const");
+    shown.forEach((other, at) => {
+      if (at) line.append(", ");
+      line.append(layerLink(other, visible(page.node(other).type)));
+    });
+    if (shown.length) note.append(line);
+  }
+  if (change.form) note.append(make("p", "", `Form: ${change.form}`));
+  if (change.reason) note.append(make("p", "", visible(change.reason)));
+  if (change.certificate) note.append(make("p", "certificate", visible(change.certificate)));
+  container.append(note);
+}
+
+// All changes as links, for the page as a whole.
+function changeList() {
+  const list = make("ol", "links");
+  for (const change of page.data.changes) {
+    const item = make("li");
+    item.append(layerLink(startOf(change), visible(change.title) || "(no name)"));
+    if (change.form) item.append(make("span", "quiet", ` ${change.form}`));
+    list.append(item);
+  }
+  return [make("h3", "", "Changes (n and p step through them)"), list];
+}
+
+// Which shape and colour means what, below the panes.
+function changeLegend(container) {
+  if (!page.data.changes.length) return;
+  for (const kind of ["added", "rewritten", "removed"]) {
+    const item = make("span", "legend-item");
+    const canvas = make("canvas", "legend-badge");
+    canvas.setAttribute("aria-hidden", "true");
+    Object.assign(canvas, { width: 40, height: 40 });
+    page.onRepaint(() => {
+      const context = canvas.getContext("2d");
+      context.setTransform(2, 0, 0, 2, 0, 0);
+      context.clearRect(0, 0, 20, 20);
+      drawBadge(new CanvasPainter(context), { change: kind, x: 0, width: 12, y: 8 }, theme.palette());
+    });
+    item.append(canvas, CHANGE_WORDS[kind]);
+    container.append(item);
+  }
+}

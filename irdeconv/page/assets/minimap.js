@@ -1,0 +1,85 @@
+// The whole graph, small, in a corner of its pane; the frame is what the pane shows.
+
+const MAP_MOST = [150, 190]; // its largest width and height in pixels
+
+class Minimap {
+  constructor(pane) {
+    this.pane = pane;
+    this.canvas = make("canvas", "minimap");
+    this.canvas.setAttribute("aria-hidden", "true");
+    this.context = this.canvas.getContext("2d");
+    this.picture = null;
+    pane.stage.append(this.canvas);
+    const go = (event) => { if (event.buttons) this.go(event.offsetX, event.offsetY); };
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.canvas.setPointerCapture(event.pointerId);
+      go(event);
+    });
+    this.canvas.addEventListener("pointermove", go);
+  }
+
+  // The picture of the boxes is drawn once for a view, a theme and an overlay.
+  forget() {
+    this.picture = null;
+  }
+
+  go(x, y) {
+    const { camera } = this.pane;
+    camera.stop();
+    camera.x = x / this.scale - camera.width / 2 / camera.zoom;
+    camera.y = y / this.scale - camera.height / 2 / camera.zoom;
+    page.repaint();
+  }
+
+  paint(palette) {
+    const { camera, view } = this.pane;
+    const [left, top, right, bottom] = camera.visible;
+    const whole = left <= 0 && top <= 0 && right >= view.width && bottom >= view.height;
+    const small = camera.height < 240 || camera.width < 260;
+    this.canvas.hidden = whole || small;
+    if (whole || small) return;
+    const look = `${palette.ground} ${overlayState()}`;
+    if (!this.picture || this.drawn !== look) this.draw(palette);
+    this.drawn = look;
+    const { context, scale } = this;
+    const pixels = window.devicePixelRatio || 1;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.drawImage(this.picture, 0, 0);
+    context.setTransform(pixels, 0, 0, pixels, 0, 0);
+    context.strokeStyle = palette.accent;
+    context.lineWidth = 1.5;
+    context.strokeRect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
+  }
+
+  draw(palette) {
+    const { view } = this.pane;
+    const [most, high] = MAP_MOST;
+    this.scale = Math.min(most / view.width, high / view.height);
+    const pixels = window.devicePixelRatio || 1;
+    const size = [view.width, view.height].map((length) => Math.max(12, length * this.scale));
+    for (const [name, length] of [["width", size[0]], ["height", size[1]]]) {
+      this.canvas[name] = Math.ceil(length * pixels);
+      this.canvas.style[name] = `${length}px`;
+    }
+    this.picture = make("canvas");
+    Object.assign(this.picture, { width: this.canvas.width, height: this.canvas.height });
+    const context = this.picture.getContext("2d");
+    context.fillStyle = palette.ground;
+    context.fillRect(0, 0, this.picture.width, this.picture.height);
+    context.scale(this.scale * pixels, this.scale * pixels);
+    this.drawBoxes(context, palette);
+  }
+
+  // A layer that changed is drawn last and larger, or nobody would see it among thousands.
+  drawBoxes(context, palette) {
+    const least = 1.5 / this.scale;
+    const look = { palette, colour: overlayColour };
+    const { boxes } = this.pane.view;
+    const marked = (box) => box.change !== "same" || box.kind === "deconvolution";
+    for (const box of [...boxes].sort((a, b) => marked(a) - marked(b))) {
+      const grown = marked(box) ? 2 * least : least;
+      context.fillStyle = farColour(box, look);
+      context.fillRect(box.x, box.y, Math.max(box.width, grown), Math.max(box.height, grown));
+    }
+  }
+}

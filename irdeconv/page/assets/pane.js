@@ -1,0 +1,204 @@
+// A pane: one graph on a canvas, or a body in it.
+
+const FIRST_ZOOM = 0.8; // of a graph that does not fit as a whole
+
+class Pane {
+  constructor(rootKey, parent) {
+    this.rootKey = rootKey;
+    this.camera = new Camera();
+    this.states = new Map(); // by graph key: the scenes, what is open, where the reader was
+    this.build(parent);
+    this.minimap = new Minimap(this);
+    new ResizeObserver(() => this.resize()).observe(this.canvas);
+    this.show(rootKey);
+    watchPointer(this);
+  }
+
+  build(parent) {
+    this.element = make("section", "pane");
+    this.element.setAttribute("aria-label", `Graph ${page.graphs.get(this.rootKey).title}`);
+    this.head = make("div", "pane-head");
+    this.canvas = make("canvas", "graph");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-roledescription", "graph");
+    this.context = this.canvas.getContext("2d");
+    this.stage = make("div", "stage");
+    this.stage.append(this.canvas);
+    this.element.append(this.head, this.stage);
+    parent.append(this.element);
+    this.canvas.addEventListener("focus", () => panes.activate(this));
+  }
+
+  // Shows a graph of this side: the whole or a body.
+  show(key) {
+    const state = this.states.get(key);
+    if (this.graph) this.states.get(this.graph.key).camera = { ...this.camera };
+    this.graph = page.graphs.get(key);
+    if (!state) this.states.set(key, { scenes: readScenes(this.graph), open: new Set(), camera: null });
+    this.relayout();
+    if (state?.camera) {
+      const { x, y, zoom } = state.camera;
+      Object.assign(this.camera, { x, y, zoom });
+    } else {
+      this.begin();
+    }
+    this.writeHead();
+    this.describe();
+  }
+
+  get state() {
+    return this.states.get(this.graph.key);
+  }
+
+  relayout() {
+    this.view = viewOf(this.state.scenes, this.state.open);
+    this.minimap?.forget();
+    page.repaint();
+  }
+
+  // The whole where it can be read, else its beginning.
+  begin() {
+    this.resize();
+    const { camera, view } = this;
+    const zoom = camera.zoomOf(view);
+    const [first] = [...view.boxes].sort((a, b) => a.y - b.y);
+    if (zoom >= TEXT_FROM || !first) camera.place(view.width / 2, view.height / 2, zoom);
+    else camera.place(first.x + first.width / 2, camera.height / 2 / FIRST_ZOOM - 30, FIRST_ZOOM);
+  }
+
+  writeHead() {
+    const { graph } = this;
+    this.head.replaceChildren(make("h2", "", page.graphs.get(this.rootKey).title));
+    for (const key of ancestors(graph.key)) {
+      const back = button("\u2191 leave the body", "Leave the body (Backspace)", () => this.leave());
+      this.head.append(make("span", "crumb", `${shownName(page.node(key))} \u203a ${graph.title}`), back);
+    }
+    const count = [...graph.nodes.values()].filter((node) => !node.constant).length;
+    this.head.append(make("span", "quiet", `${grouped(count)} layers`));
+    this.tools = make("span", "pane-tools");
+    this.head.append(this.tools);
+    this.tools.append(
+      button("\u2212", "Zoom out (-)", () => { this.camera.zoomBy(1 / 1.3); page.repaint(); }),
+      button("+", "Zoom in (+)", () => { this.camera.zoomBy(1.3); page.repaint(); }),
+      button("Fit", "Show the whole graph (f)", () => this.camera.fit(this.view)),
+    );
+  }
+
+  describe() {
+    const layers = grouped(this.graph.nodes.size);
+    const text = `${this.graph.title}, ${layers} layers. Shift and arrow keys walk along links, ? lists all keys.`;
+    this.canvas.setAttribute("aria-label", text);
+  }
+
+  leave() {
+    const parent = this.graph.parent;
+    if (!parent) return;
+    this.show(page.node(parent).graph);
+    page.select(parent);
+  }
+
+  resize() {
+    const { clientWidth, clientHeight } = this.canvas;
+    const scale = window.devicePixelRatio || 1;
+    this.canvas.width = Math.max(1, Math.round(clientWidth * scale));
+    this.canvas.height = Math.max(1, Math.round(clientHeight * scale));
+    this.camera.resize(Math.max(1, clientWidth), Math.max(1, clientHeight));
+    this.paint();
+  }
+
+  paint() {
+    const { camera, context } = this;
+    const scale = window.devicePixelRatio || 1;
+    const palette = theme.palette();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = palette.ground;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const zoom = camera.zoom * scale;
+    context.setTransform(zoom, 0, 0, zoom, -camera.x * zoom, -camera.y * zoom);
+    drawView(new CanvasPainter(context), this.view, this.look(palette, camera.visible, camera.zoom));
+    this.minimap.paint(palette);
+  }
+
+  look(palette, visible, zoom) {
+    const selected = page.selected;
+    const node = page.node(selected);
+    const id = node && node.graph === this.graph.key ? node.id : null;
+    const box = node && id !== null ? placeOf(this.view, selected) : null;
+    const at = box ? this.view.boxes.indexOf(box) : -1;
+    return {
+      palette, visible, zoom, selected,
+      font: this.state.scenes.font,
+      hits: search.shown,
+      related: relatedKeys(selected),
+      colour: overlayColour,
+      isNear: (link) => at >= 0 && (link.source === at || link.target === at),
+    };
+  }
+
+  boxAt(x, y) {
+    const [planeX, planeY] = this.camera.toPlane(x, y);
+    return this.view.boxes.findLast((box) => planeX >= box.x && planeX <= box.x + box.width
+      && planeY >= box.y && planeY <= box.y + box.height) ?? null;
+  }
+
+  // Brings a layer of this side into sight, going into its body and opening its groups.
+  reveal(key, always = false) {
+    const node = page.node(key);
+    if (!node || !this.holds(node.graph)) return;
+    if (this.graph.key !== node.graph) this.show(node.graph);
+    const box = placeOf(this.view, key);
+    if (box) this.camera.show(box, always);
+  }
+
+  holds(graphKey) {
+    return graphKey === this.rootKey || graphKey.startsWith(`${this.rootKey}/`);
+  }
+}
+
+// The operations around a body, the outermost first.
+function ancestors(graphKey) {
+  const { parent } = page.graphs.get(graphKey);
+  return parent ? [...ancestors(page.node(parent).graph), parent] : [];
+}
+
+// What is drawn of scenes with some groups open.
+function viewOf(scenes, open) {
+  const scene = scenes.scenes[scenes.flat];
+  return new View(scene.width, scene.height, scene.boxes, scene.links);
+}
+
+const panes = {
+  all: [],
+  active: null,
+
+  open() {
+    const parent = make("div", "pane-row");
+    document.getElementById("panes").append(parent);
+    const roots = [...page.graphs.values()].filter((graph) => !graph.parent);
+    this.all = roots.map((graph) => new Pane(graph.key, parent));
+    this.activate(this.all[0]);
+    page.onRepaint(() => this.all.forEach((pane) => pane.paint()));
+    page.onSelect((key, how) => this.follow(key, how));
+  },
+
+  activate(pane) {
+    this.active = pane;
+    for (const each of this.all) each.element.classList.toggle("active", each === pane);
+  },
+
+  // The pane of the selected layer shows it, the other one what it became or was.
+  follow(key, how) {
+    const node = page.node(key);
+    if (!node) return;
+    for (const pane of this.all) {
+      if (pane.holds(node.graph)) {
+        this.activate(pane);
+        if (!how.quiet) pane.reveal(key, how.always);
+      } else {
+        const other = counterpart(key);
+        if (other) pane.reveal(other, true);
+      }
+    }
+  },
+};

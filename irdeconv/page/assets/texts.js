@@ -1,0 +1,70 @@
+// Elements and texts. Text of a model only ever becomes textContent.
+
+function make(tag, className = "", text = null) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+function button(label, title, action, className = "") {
+  const element = make("button", className, label);
+  element.type = "button";
+  element.title = title;
+  element.setAttribute("aria-label", title);
+  element.addEventListener("click", action);
+  return element;
+}
+
+// Characters that do not show, or that turn the direction of what follows, become escapes.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+function visible(text) {
+  const code = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return String(text).replace(HIDDEN, code);
+}
+
+// The name of a layer where people read it; an empty one would not show at all.
+function shownName(node) {
+  return node.name === "" ? `(no name, id ${node.id})` : visible(node.name);
+}
+
+// The end of a name tells layers apart, so the middle gives way.
+function shortened(text, most) {
+  if (text.length <= most) return text;
+  const head = Math.floor((most - 1) * 0.4);
+  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}
+
+function grouped(value) {
+  return value === null || value === undefined ? "?" : value.toLocaleString("en-US");
+}
+
+// 1,234,567 is "1.23 M".
+function scaled(value, unit = "") {
+  if (value === null || value === undefined) return "?";
+  const steps = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]];
+  const [prefix, size] = steps.find(([, least]) => Math.abs(value) >= least) ?? ["", 1];
+  const number = Number((value / size).toPrecision(3));
+  return `${number} ${prefix}${unit}`.trimEnd();
+}
+
+// A link to a layer; a click selects it.
+function layerLink(key, text = null) {
+  const node = page.node(key);
+  const link = make("a", "layer-link", text ?? (node ? shownName(node) : key));
+  link.href = `#${hashOf(key)}`;
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    page.select(key);
+  });
+  return link;
+}
+
+function hashOf(key) {
+  return key.split("/").map(encodeURIComponent).join("/");
+}
+
+function announce(text) {
+  document.getElementById("live").textContent = text;
+}

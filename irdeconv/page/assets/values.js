@@ -1,0 +1,6 @@
+// What flowed through a layer in a run.
+
+// Adds the values of a layer to a container; nothing where there are none.
+function showValues(container, key) {
+  if (!Object.hasOwn(page.data.values, key)) return;
+}
