@@ -46,6 +46,7 @@ LEVELS = (
         "places progress wrapping markup",
         "diagnostics with code, file, line and column; how far work is; lines, HTML",
     ),
+    ("drawing", "pictures: text that fits, layered layout, groups, SVG; nothing of operations"),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),
     ("kernels/shared", "numbers, nothing of graphs; here what all kernels share"),

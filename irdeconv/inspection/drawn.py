@@ -1,0 +1,107 @@
+"""What a graph looks like: a box for each layer, with the constants that it reads in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from irdeconv.drawing.compose import LayerBox, Wire
+from irdeconv.drawing.drawing import draw
+from irdeconv.drawing.scene import Change, GraphDrawing, Kind, TextLine
+from irdeconv.drawing.text import name_lines, one_line, type_lines
+from irdeconv.graph import Graph
+from irdeconv.inspection.layers import InputFacts, LayerFacts, layers
+from irdeconv.inspection.listing import value
+from irdeconv.op import Op, ports
+from irdeconv.ops.basic import Opaque
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.plural import count
+
+LINE_WIDTH = 18.6  # em: 30 characters
+FACT_WIDTH = 22.3  # em of a smaller font
+CONSTANTS = 4  # that have a line each
+
+# Attributes that stand in a box, where they say something.
+_SHOWN = ("kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
+
+
+def drawing(
+    graph: Graph,
+    rows: Sequence[LayerFacts] | None = None,
+    *,
+    changes: Mapping[int, Change] | None = None,
+    constants: bool = False,
+) -> GraphDrawing:
+    """Return the drawing of a graph; the numbers of its boxes are the ids of the layers.
+
+    `rows` are its layers where they are known already, `changes` say what a rewriting did with
+    layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
+    """
+    shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
+    place = {r.id: n for n, r in enumerate(shown)}
+    items = [
+        _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
+    ]
+    wires = [
+        Wire(place[i.producer], place[r.id], i.port, str(i.spec), i.producer)
+        for r in shown
+        for i in r.inputs
+        if i.producer in place
+    ]
+    return draw(items, wires, graph.info.name)
+
+
+def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
+    op = graph.node(r.id).op
+    texts = [TextLine(t, "type") for t in type_lines(r.type, LINE_WIDTH)]
+    texts += [TextLine(t, "name") for t in name_lines(r.name, LINE_WIDTH) if t]
+    texts += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in _facts(graph, r, folded=folded)]
+    attributes = " ".join(f"{k}={v}" for k, v in r.attributes.items() if k not in _PLACES)
+    return LayerBox(
+        lines=tuple(texts),
+        name=r.name,
+        node=r.id,
+        kind=_kind(graph, r),
+        change=change,
+        signature=f"{r.type} {attributes} {len(r.inputs)}"
+        if not isinstance(op, Opaque)
+        else r.type,
+    )
+
+
+_PLACES = ("offset", "size")
+
+
+def _kind(graph: Graph, r: LayerFacts) -> Kind:
+    if r.deconvolution:
+        return "deconvolution"
+    ends: dict[str, Kind] = {"Parameter": "input", "Result": "output"}
+    if r.type in ends:
+        return ends[r.type]
+    if r.constant:
+        return "constant"
+    return "body" if bodies_of(graph.node(r.id)) else "layer"
+
+
+def _facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
+    """Yield what else stands in a box: attributes of its window, constants, bodies."""
+    node = graph.node(r.id)
+    for key in _SHOWN:
+        text = r.attributes.get(key, "")
+        usual = {"", "0" if "pad" in key else "1"}
+        if text and (key == "kernel" or not usual.issuperset(text.split(","))):
+            yield f"{key} {text}"
+    held = [(port, i) for port, i in enumerate(r.inputs) if i.parameters is not None]
+    if folded:
+        few = CONSTANTS if len(held) > CONSTANTS + 1 else len(held)
+        for port, i in held[:few]:
+            yield _constant(node.op, port, i)
+        if few < len(held):
+            yield f"and {count(len(held) - few, 'constant')} more"
+    for body in bodies_of(node):
+        yield f"{body.tag} of {count(len(body.graph), 'layer')}"
+
+
+def _constant(op: Op, port: int, i: InputFacts) -> str:
+    name = f"input {port}" if isinstance(op, Opaque) else ports(type(op)).name(port)
+    known = value(i.spec)
+    return f"{name} {known[:1]} {known[1:]}" if known else f"{name} {i.spec}"
