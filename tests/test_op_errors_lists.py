@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from op_cases import count, i32, i64, u8
+from irdeconv.errors import OpError
+from op_cases import case, count, f32, i32, i64, u8
 from support.refusals import Row, check_refusal, row
 
 TABLE = count((3, 2))
@@ -78,3 +79,11 @@ ROWS = [
 @pytest.mark.parametrize("r", ROWS, ids=[f"{i}-{r.op}" for i, r in enumerate(ROWS)])
 def test_refusal(r: Row) -> None:
     check_refusal(r)
+
+
+def test_updates_of_a_slice_that_only_the_run_knows() -> None:
+    op, _ = case("SliceScatter-15", "", [f32([1, 2, 3])], f32([1])).build()
+    ends = [i64([n]).values for n in (0, 2, 1)]
+    with pytest.raises(OpError, match=r"updates are \[1\]; the slice is \[2\]") as e:
+        op.evaluate(f32([1, 2, 3]).values, f32([9]).values, *ends)
+    assert (e.value.problem.code, e.value.problem.port) == ("E302", 1)

@@ -11,7 +11,7 @@ from irdeconv.errors import OpError
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import one_type
 from irdeconv.ops.slicing import Slice
-from irdeconv.spec import Array, Spec, compatible, format_shape
+from irdeconv.spec import Array, Shape, Spec, compatible, format_shape
 from irdeconv.traits import MOVES
 
 
@@ -43,16 +43,21 @@ class SliceScatter(Op):
             port = e.problem.port
             shifted = replace(e.problem, port=port + 1) if port else e.problem
             raise OpError.of(shifted) from None
-        if not compatible(replaced.shape, updates.shape):
-            raise OpError(
-                f"updates are {format_shape(updates.shape)}; the slice is "
-                f"{format_shape(replaced.shape)}",
-                code="E302",
-                port=1,
-            )
+        _want_shape(updates.shape, replaced.shape)
         return Spec(dtype, data.shape)
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:
         out = data.copy()
-        np.copyto(self.part.view(data.shape, *lists)(out), updates)
+        replaced = self.part.view(data.shape, *lists)(out)
+        _want_shape(updates.shape, replaced.shape)
+        np.copyto(replaced, updates)
         return out
+
+
+def _want_shape(updates: Shape | None, replaced: Shape | None) -> None:
+    if not compatible(replaced, updates):
+        raise OpError(
+            f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}",
+            code="E302",
+            port=1,
+        )
