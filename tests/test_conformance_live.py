@@ -165,9 +165,14 @@ def constant(t: Tensor) -> Given:
             ("BitwiseLeftShift-15", "", i32([1, 2]), i32([31, 1])),
         ),
         (
-            "functions of integers",
-            ("Asin-1", "", u8([2])),
-            ("Asin-1", "", given(u8([2]))),
+            "functions of 8-bit",
+            ("Asin-1", "", u8([[[2]]])),
+            ("Asin-1", "", u8([[[1]]])),
+        ),
+        (
+            "a SliceScatter",
+            ("SliceScatter-15", "", X, X, *map(constant, (PADS, PADS)), PADS),
+            ("SliceScatter-15", "", X, X, *map(constant, (PADS, PADS, PADS))),
         ),
         (
             "sequences",

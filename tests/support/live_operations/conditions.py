@@ -177,6 +177,20 @@ def reaches_out(s: Sample) -> bool:
     return bool(np.any((index >= sizes) | (index < (-sizes if counts_back else 0))))
 
 
+def has_no_result(s: Sample) -> bool:
+    """Whether a function of 8-bit integers in three or four axes is NaN somewhere."""
+    x = _values(s, 0)
+    if len(s.inputs) != 1 or x.ndim not in (3, 4) or not integers(s, 8):
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.any(np.isnan(_op(s).evaluate(x.astype(np.float64)))))
+
+
+def slices_by_inputs(s: Sample) -> bool:
+    """Whether start, stop or step of SliceScatter is no constant."""
+    return not all(g.constant for g in s.inputs[2:5])
+
+
 def singular(s: Sample) -> bool:
     x = _values(s, 0).astype(np.float64)
     if not math.prod(x.shape):

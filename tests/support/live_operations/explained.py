@@ -101,6 +101,10 @@ EXPLAINED = (
         lambda v: _if(v, at.aligned_at_the_end),
     ),
     Explanation(
+        "a SliceScatter whose places are no constants",
+        lambda v: _if(v, at.slices_by_inputs, "SliceScatter"),
+    ),
+    Explanation(
         "shifts out of 32 bits",
         lambda v: _if(v, at.shifted_out, "BitwiseLeftShift", "BitwiseRightShift"),
     ),
@@ -119,8 +123,7 @@ EXPLAINED = (
         lambda v: _differs(v, *NARROW) and at.integers(v.sample, 8),
     ),
     Explanation(
-        "functions of integers of open shapes",
-        lambda v: _if(v, at.is_open) and len(v.sample.inputs) == 1 and at.integers(v.sample, 8, 16),
+        "functions of 8-bit integers without a result", lambda v: _if(v, at.has_no_result)
     ),
     Explanation(
         "integers beyond 32 bits",
