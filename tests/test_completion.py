@@ -35,6 +35,7 @@ CASES = [
     (["lower", "x.xml", "--output", "mod"], {"model.xml"}),
     (["demo", "openvino/group"], {"openvino/group_deconv"}),
     (["help", "val"], {"validate"}),
+    (["codes", "E30"], {f"E30{n}" for n in range(7)}),
 ]
 
 

@@ -98,11 +98,12 @@ def rows(case: Case) -> dict[str, Commands]:
         "demo": [["--list"], ["openvino/segmentation_head"]],
         "completion": [],  # a script for a shell
         "doctor": [[]],
+        "codes": [[], ["E302"]],
     }
 
 
 # What does not look at a model is run once.
-WITHOUT_MODEL = ("suite", "demo", "doctor")
+WITHOUT_MODEL = ("suite", "codes", "demo", "doctor")
 # What computes is not run on large networks.
 COMPUTES = ("run", "bench", "compare", "reduce")
 MANY_PRODUCTS = 500_000_000

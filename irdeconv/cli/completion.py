@@ -62,6 +62,7 @@ def _describe(action: Any, *, no_form: bool) -> None:
     import shtab
 
     from irdeconv.cli.samples import samples
+    from irdeconv.codes import CODES
     from irdeconv.passes.form_names import AUTO, CONDITIONS
     from irdeconv.passes.profile import profile_names
 
@@ -70,6 +71,7 @@ def _describe(action: Any, *, no_form: bool) -> None:
         "--form": [*CONDITIONS, AUTO, *["none"] * no_form],
         "--target": profile_names(),
         "SAMPLE": sorted(samples()),
+        "CODE": [*CODES],
     }
     names = [*action.option_strings, str(action.metavar)]
     choices = next((known[n] for n in names if n in known), None)

@@ -39,13 +39,14 @@ VERBS = {
     "rename": "give layers, inputs, outputs and other tensors new names",
     "suite": "conformance vectors for hardware and compilers: make them, judge results",
     "simplify": "fold constants and drop layers that change nothing or that nothing needs",
+    "codes": "explain diagnostic codes, each with an example and how to mend it",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
     "completion": "print a script that lets bash, zsh or fish complete verbs, options and files",
     "doctor": "show versions and what this installation can do",
 }
 
 
-WITHOUT_MODELS = ("demo", "completion", "doctor")  # of the user's
+WITHOUT_MODELS = ("codes", "demo", "completion", "doctor")  # of the user's
 
 
 def main(argv: Sequence[str] | None = None) -> int:

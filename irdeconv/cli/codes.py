@@ -1,0 +1,128 @@
+"""Explain diagnostic codes: what one means, why it is reported, how to mend it, an example.
+
+Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
+those of inference, W all warnings.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.options import OptionParser, add_format
+from irdeconv.codes import CODES
+
+if TYPE_CHECKING:
+    from irdeconv.code_pages import CodePage
+
+
+def configure(parser: OptionParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument(
+        "codes", metavar="CODE", nargs="*", help="a code such as E302, or its beginning: E3, W"
+    )
+    add_format(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """List codes, or explain those that are named in full."""
+    chosen = _chosen(args.codes)
+    if any(text.upper() in CODES for text in args.codes):
+        _explain(chosen, console)
+    else:
+        _list(chosen, console)
+    return 0
+
+
+def _chosen(texts: list[str]) -> list[str]:
+    """Return the codes that begin with a text; UsageError where one fits none."""
+    from irdeconv.errors import misused
+
+    for text in texts:
+        if not text or not any(c.startswith(text.upper()) for c in CODES):
+            raise misused(f'there is no diagnostic code "{text}"', _hint(text.upper()))
+    starts = tuple(text.upper() for text in texts) or ("",)
+    return [c for c in CODES if c.startswith(starts)]
+
+
+def _hint(text: str) -> str:
+    """Say which codes have the same digits, or begin alike."""
+    same = [c for c in CODES if text and c.endswith(text)]
+    if same:
+        return f"did you mean {' or '.join(same)}?"
+    for end in range(len(text) - 1, 1, -1):
+        near = [c for c in CODES if c.startswith(text[:end])]
+        if near:
+            return f"there are {', '.join(near)}"
+    return "irdeconv codes lists all of them"
+
+
+def _list(chosen: list[str], console: Console) -> None:
+    """Print codes and titles below the headings of their groups."""
+    from irdeconv.code_pages import GROUPS
+    from irdeconv.errors import severity_of
+
+    if console.wants_json:
+        rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
+        console.json("codes", {"codes": rows})
+        return
+    for group, title in GROUPS.items():
+        codes = [c for c in chosen if c.startswith(group)]
+        if codes:
+            console.text((title, "bold"))
+            for code in codes:
+                console.text(f"  {code}  {CODES[code].title}")
+    console.text("\nirdeconv codes CODE explains one, with an example")
+
+
+def _explain(chosen: list[str], console: Console) -> None:
+    from irdeconv.code_pages import code_page
+
+    pages = [code_page(code) for code in chosen]
+    if console.wants_json:
+        console.json("codes", {"codes": [_json(page) for page in pages]})
+        return
+    for number, page in enumerate(pages):
+        _text(page, console, "\n" if number else "")
+
+
+def _text(page: CodePage, console: Console, gap: str) -> None:
+    from irdeconv.wrapping import wrap
+
+    console.text(gap, (page.code, "bold"), f": {page.title}\n")
+    console.text(wrap(page.why, console.width, 0) + "\n")
+    console.text(wrap(f"To mend it: {page.mend}", console.width, 0))
+    if page.when:
+        console.text("\n" + wrap(f"When it appears: {page.when}", console.width, 0))
+    for name, body in page.files.items():
+        console.text(f"\n{_label(name)}:\n")
+        console.raw("".join(f"    {line}\n" for line in body.splitlines()))
+    for step in page.steps:
+        shown = step.what if step.python else f"$ {step.what}"
+        console.raw("\n" + "".join(f"    {line}".rstrip() + "\n" for line in shown.splitlines()))
+        console.raw("".join(f"    {line}\n" for line in step.printed.splitlines()))
+
+
+def _label(name: str) -> str:
+    file, _, element_type = name.partition(" ")
+    return f"{file} ({element_type})" if element_type else file
+
+
+def _json(page: CodePage) -> dict[str, Any]:
+    from irdeconv.errors import severity_of
+
+    steps = [
+        {"python" if step.python else "command": step.what, "prints": step.printed}
+        for step in page.steps
+    ]
+    return {
+        "code": page.code,
+        "severity": severity_of(page.code),
+        "title": page.title,
+        "why": page.why,
+        "mend": page.mend,
+        "when": page.when,
+        "files": page.files,
+        "steps": steps,
+    }

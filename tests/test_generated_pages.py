@@ -1,0 +1,20 @@
+"""The pages that tools/ generates are what the tools would write now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.scripts import script
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+TOOLS = {"make_code_pages": "codes"}  # a tool, and the folder in which all pages are its own
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_pages_are_what_the_tool_writes(tool: str) -> None:
+    pages = script(tool).pages()
+    stale = [str(p) for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
+    assert stale == [], "make pages"
+    assert set((DOCS / TOOLS[tool]).rglob("*")) <= set(pages), "a page of something that is gone"
