@@ -49,5 +49,5 @@ def test_every_version_is_named() -> None:
 
 def test_its_commands_name_samples() -> None:
     commands = re.findall(r"^    irdeconv explain (\S+)", TEXT, re.M)
-    assert len(commands) == 2
+    assert len(commands) == 3
     assert [c for c in commands if not (ROOT / c).exists()] == []

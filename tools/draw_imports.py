@@ -46,10 +46,10 @@ LEVELS = (
         "places progress wrapping markup",
         "diagnostics with code, file, line and column; how far work is; lines, HTML",
     ),
-    ("drawing", "pictures: text that fits, layered layout, groups, SVG; nothing of operations"),
     ("code_pages", "what a diagnostic code means, with an example"),
     ("tensors", "element types, dimensions, texts of attributes"),
     ("meaning", "what an operation is; every rule of pads, once"),
+    ("drawing", "pictures of plain numbers and texts: graphs, axes; nothing of operations"),
     ("kernels/shared", "numbers, nothing of graphs; here what all kernels share"),
     ("kernels/compiled", "loops; imported only where numba is installed"),
     (

@@ -2,14 +2,28 @@
 
 Without LAYER all deconvolutions are explained where they are few. Exit code 1 where the layer's
 own system rejects it.
+
+--format svg draws a picture: every axis with its inserted zeros, pads, taps and phases, and how
+many taps reach each output. `-o FILE.svg` writes it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from typing import TYPE_CHECKING
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, add_model, add_shapes
+from irdeconv.cli.options import (
+    OptionParser,
+    add_format,
+    add_model,
+    add_output,
+    add_shapes,
+)
+
+if TYPE_CHECKING:
+    from irdeconv.explanation import Explanation
 
 
 def configure(parser: OptionParser) -> None:
@@ -23,22 +37,37 @@ def configure(parser: OptionParser) -> None:
         "or one per axis), the smallest changes first",
     )
     add_shapes(parser)
-    add_format(parser)
+    add_output(parser, "write the result here instead of stdout")
+    add_format(parser, "svg")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
     import irdeconv as ird
-    from irdeconv.cli.model import read, shapes_for
+    from irdeconv.cli.model import protect, read, shapes_for
+    from irdeconv.cli.output import check_text_file, write_text
 
+    protect(args.output, (args.file, args.weights), force=args.force)
+    check_text_file(args.output, console.format)
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
     found = ird.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)
-    if console.wants_json:
-        console.json("explain", {"file": args.file, **found.to_dict()})
-    else:
+    if args.output is None and console.format == "text":
         console.text(str(found))
+    else:
+        write_text(args.output, _render(found, args, console), console)
     return 0 if found.accepted else 1
+
+
+def _render(found: Explanation, args: argparse.Namespace, console: Console) -> str:
+    from irdeconv.wrapping import printable, wrap
+
+    if console.format == "svg":
+        return found.to_svg()
+    if console.wants_json:
+        document = {"schema": "irdeconv/explain/1", "file": args.file, **found.to_dict()}
+        return json.dumps(document, indent=1) + "\n"
+    return wrap(printable(str(found))) + "\n"
 
 
 def _sizes(text: str | None) -> list[int] | None:

@@ -23,6 +23,7 @@ TEXT_FORMATS = {
     ".htm": "html",
     ".dot": "dot",
     ".gv": "dot",
+    ".svg": "svg",
     ".ird": "ir",
 }
 
@@ -62,8 +63,8 @@ def check_text_file(path: str | None, format: str) -> None:
     wanted = TEXT_FORMATS.get(suffix)
     if wanted not in (None, format):
         raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
-    if suffix in (".svg", ".png", ".pdf"):
-        hint = "write --format dot -o layers.dot; dot -Tsvg makes a picture of it"
+    if suffix in (".png", ".pdf"):
+        hint = "write .svg and convert that, for example with rsvg-convert or a browser"
         raise misused(f"-o {path}: pictures are not drawn", hint)
     if suffix in (".xml", ".bin", ".onnx", ".npz", ".npy"):
         hint = "infer -o writes an IR; the table goes into a .txt"

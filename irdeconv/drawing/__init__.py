@@ -1,1 +1,1 @@
-"""Draw graphs: text that fits its box, layered layout, groups, SVG. Knows nothing of operations."""
+"""Draw graphs and deconvolutions: pictures made of plain numbers and texts."""

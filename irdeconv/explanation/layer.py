@@ -21,6 +21,8 @@ from irdeconv.graph import Graph, Node
 from irdeconv.op import Op, infer_op
 from irdeconv.spec import Dim, Shape, Spec
 
+FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
+
 
 @dataclass(frozen=True)
 class AxisEquation:

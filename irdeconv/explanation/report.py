@@ -8,7 +8,8 @@ from typing import Any
 
 from irdeconv.dialects.setting import shape_text
 from irdeconv.errors import misused
-from irdeconv.explanation.layer import LayerExplanation, explain_layer
+from irdeconv.explanation.anatomy import anatomy_svg
+from irdeconv.explanation.layer import FORMULA, LayerExplanation, explain_layer
 from irdeconv.explanation.verdicts import Verdict
 from irdeconv.graph import Graph, Node
 from irdeconv.inspection.table import table
@@ -21,7 +22,6 @@ from irdeconv.suggest import did_you_mean
 
 EXPLANATION_SCHEMA = "irdeconv/explain/1"
 MOST_AT_ONCE = 8
-FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,10 +41,17 @@ class Explanation:
         return one_line(self, None, count(len(self.layers), "deconvolution"), verdict)
 
     def _repr_html_(self) -> str:
-        return html_text(str(self))
+        return html_text(str(self)) + self.to_svg()
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
     def __str__(self) -> str:
         return "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"
+
+    def to_svg(self) -> str:
+        """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
+        return anatomy_svg(self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""
