@@ -29,14 +29,19 @@ _LABELLED = 6  # outputs of one box that still have labels
 
 @dataclass(frozen=True, slots=True)
 class LayerBox:
-    """A layer to be drawn: `signature` is the same for layers that do the same."""
+    """A layer to be drawn.
+
+    `signature` is the same for layers that do the same, `weighty` says whether it has weights.
+    """
 
     lines: tuple[TextLine, ...]
     name: str
     node: int | None = None
     kind: Kind = "layer"
     change: Change = "same"
+    type: str = ""
     signature: str = ""
+    weighty: bool = False
     scene: int = 0
 
 
@@ -118,7 +123,10 @@ class _Composition:
         count: dict[int, int] = {}
         for wires in self._values:
             count[wires[0].source] = count.get(wires[0].source, 0) + 1
-        return [ws[0].label if count[ws[0].source] <= _LABELLED else "" for ws in self._values]
+        return [
+            next((w.label for w in ws if w.label), "") if count[ws[0].source] <= _LABELLED else ""
+            for ws in self._values
+        ]
 
     def _size(self, number: int) -> tuple[int, int]:
         item = self._items[number]

@@ -18,8 +18,10 @@ from irdeconv.plural import count
 
 LINE_WIDTH = 18.6  # em: 30 characters
 FACT_WIDTH = 22.3  # em of a smaller font
+WEIGHTY = 64  # elements; more than axes and the like have
 CONSTANTS = 4  # that have a line each
 
+_PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
 # Attributes that stand in a box, where they say something.
 _SHOWN = ("kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 
@@ -51,7 +53,6 @@ def drawing(
 
 
 def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
-    op = graph.node(r.id).op
     texts = [TextLine(t, "type") for t in type_lines(r.type, LINE_WIDTH)]
     texts += [TextLine(t, "name") for t in name_lines(r.name, LINE_WIDTH) if t]
     texts += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in _facts(graph, r, folded=folded)]
@@ -62,13 +63,10 @@ def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> Layer
         node=r.id,
         kind=_kind(graph, r),
         change=change,
-        signature=f"{r.type} {attributes} {len(r.inputs)}"
-        if not isinstance(op, Opaque)
-        else r.type,
+        type=r.type,
+        signature=f"{r.type} {attributes} {len(r.inputs)}",
+        weighty=r.parameters > WEIGHTY,
     )
-
-
-_PLACES = ("offset", "size")
 
 
 def _kind(graph: Graph, r: LayerFacts) -> Kind:
