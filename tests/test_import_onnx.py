@@ -257,6 +257,7 @@ def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
         (single("BatchNormalization", {"x": X}, STATISTICS, opset=6), "is_test=0"),
         (single("Cast", {"x": X}, to=TensorProto.STRING), "conversion"),
         (single("Gelu", {"x": X}), "this operation set does not have"),
+        (single("ConvTranspose", {"x": X}, {"w": X}, auto_pad="SAME"), 'auto_pad="SAME" is none'),
     ],
 )
 def test_refusals(made: Any, text: str) -> None:

@@ -1,7 +1,7 @@
-"""Time a model: the network, each step with its kernel and rates, other runtimes beside it.
+"""Measure how long a model takes: the network, each step with its kernel, other runtimes.
 
-Inputs are those of `run`. Times are least ones; on a machine that others use as well, processor
-time says what the work costs and wall time how long it took.
+Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time says
+what the work costs, wall time how long it took; the two differ on a machine that is busy.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def _add_effort(parser: OptionParser) -> None:
         "--iterations",
         type=whole(1, 1_000_000),
         metavar="N",
-        help="runs of each thing at most; what ends first counts",
+        help="stop each measurement after N runs, if --time is not over before",
     )
     parser.add_argument(
         "--rounds",
         type=whole(1, 100_000),
         default=5,
         metavar="N",
-        help="turns in which all things run one after the other (default: %(default)s)",
+        help="how often the runtimes take turns (default: %(default)s)",
     )
     parser.add_argument(
         "--warm-up",

@@ -1,14 +1,17 @@
-"""Prove every rewritten layer of a lowered IR equal to the layer of the original, for all data.
+"""Prove every rewritten layer of a lowered model equal to the original layer, for all data.
 
-All other layers must be the same in both, and so must inputs and outputs. Declared shapes are not
-believed: both are read and inferred from their inputs first, and refused where that fails.
-With --certificate the certificates of `lower --certify` must state what the two models contain, and
-be of these files. With --probe both are also evaluated modulo random primes on random data. Two
-ONNX models are compared as they are, node for node. With --smt z3 proves every layer as well, by
-formulas that --smt-write writes for any solver.
-Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: equal for
-some sizes only, which are listed, or only if what is assumed of operations that irdeconv does not
-know is so. 1: anything is not proved, or there is nothing to prove.
+All other layers, the inputs and the outputs must be the same in both models. Declared shapes are
+not believed: both models are read, and their shapes are inferred from the inputs. Two ONNX models
+are compared as they are, node by node.
+
+--certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
+and state what is proved now. --probe: both models are also evaluated on random data, modulo
+random primes. --smt: z3 proves every layer as well; --smt-write keeps the formulas for any
+solver.
+
+Exit code 0: proved for every size that the original allows, or for those of --sizes. 7: proved
+for some sizes only, which are listed, or under assumptions on operations that irdeconv does not
+know. 1: something is not proved, or there is nothing to prove.
 """
 
 from __future__ import annotations
@@ -36,9 +39,13 @@ def configure(parser: OptionParser) -> None:
     add_model(parser)
     parser.add_argument("lowered", metavar="LOWERED", help="the lowered model: .xml, .onnx")
     parser.add_argument("--lowered-weights", metavar="FILE", help="the lowered model's .bin")
-    parser.add_argument("--certificate", metavar="FILE", help="certificates that must agree")
     parser.add_argument(
-        "--probe", action="store_true", help="also evaluate both modulo primes on random data"
+        "--certificate", metavar="FILE", help="the certificates to check against the two models"
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="also evaluate both models on random data, modulo primes",
     )
     parser.add_argument(
         "--seed",

@@ -1,14 +1,19 @@
-"""Run a model beside another side and compare every layer and output; exit code 1 if they differ.
+"""Run two models on the same inputs and compare every layer and output; exit code 1 if they differ.
 
-OTHER is a model (.xml, .onnx, .json, .ird), an .npz of saved arrays (run --form none --dump all
--o FILE.npz makes one), or openvino: the same model in OpenVINO's CPU plugin; openvino:FILE.xml is
-another model there. Without it the model is compared with its own lowering.
+OTHER is one of these:
 
-Every layer is judged by itself: it is computed from the other side's inputs, and the other side's
-result may be off that by what rounding explains, which is printed with its rule. In gamma_n |W||x|
-n counts the terms of a sum; gamma~_n takes roundings of many terms as independent. Between layers
-of f16 or bf16 the other side may keep more digits than it shows, which is "carried"; saved tensors
-may be sums in f16.
+  a model            .xml, .onnx, .json or .ird
+  saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
+  openvino           the same model in OpenVINO's CPU plugin
+  openvino:FILE.xml  another model there
+
+Without OTHER, the model is compared with its own lowering.
+
+Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
+error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
+the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roundings of many terms
+are independent. "carried" is what the other side may keep of f16 and bf16 values between layers
+beyond the digits that it shows. Saved tensors may be sums in f16.
 """
 
 from __future__ import annotations
@@ -71,7 +76,7 @@ def configure(parser: OptionParser) -> None:
         help="write the first layer that differs here: both sides of it, its inputs and outputs, "
         "and report.json with the commands that show it",
     )
-    parser.add_argument("--all", action="store_true", help="list layers that agree, too")
+    parser.add_argument("--all", action="store_true", help="list layers that agree as well")
     add_format(parser)
 
 

@@ -1,7 +1,8 @@
-"""Print a script that lets a shell complete verbs, options, choices and files.
+"""Print a script with which a shell completes verbs, options, choices and files.
 
-bash: eval "$(irdeconv completion bash)" in ~/.bashrc. zsh: irdeconv completion zsh >
-"${fpath[1]}/_irdeconv". fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
+bash, in ~/.bashrc: eval "$(irdeconv completion bash)".
+zsh: irdeconv completion zsh > "${fpath[1]}/_irdeconv".
+fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Convert an ONNX model, a JSON dump of oneDNN Graph or an IR of version 2 to 7 into an IR.
 
-What is written (.xml and .bin) has version 11, as today's OpenVINO reads it. Deconvolutions keep
-the semantics of their format; the IR spells them in standard operations that OpenVINO executes.
-What is not covered is listed, with exit code 4, and nothing is written.
+The result (.xml and .bin) has version 11, which today's OpenVINO reads. Each deconvolution keeps
+the meaning that it has in its own format, spelled in standard operations. If an operation is not
+covered, all such operations are listed, the exit code is 4, and nothing is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Show versions and what this installation can do; what an extra package would add."""
+"""Show the versions of all packages, and what this installation can do."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Explain deconvolutions: the output size term by term, the pads, a picture, the other systems.
 
-Without LAYER all deconvolutions are explained where they are few. Exit code 1 where the layer's
-own system rejects it.
+Without LAYER, all deconvolutions are explained if there are only a few. Exit code 1: the system
+that a layer belongs to would reject it.
 
---format svg draws a picture: every axis with its inserted zeros, pads, taps and phases, and how
-many taps reach each output. `-o FILE.svg` writes it.
+--format svg draws every axis with its inserted zeros, pads, taps and phases, and how many taps
+reach each output. -o FILE.svg writes the picture.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """Cut a piece out of a model and write it as a model of its own.
 
-NAME is a layer or a tensor. --from LAYER cuts in front of the layer: what
-flows into it becomes an input. --from TENSOR and --from LAYER:PORT (an output)
-make an input of that tensor, --from PORT:LAYER of what the layer reads at an
-input. Constants come along; any other tensor that the piece reads from outside
-becomes an input as well. layer:NAME and tensor:NAME say which one is meant.
---inputs-from or --save-inputs saves what flows into the piece when the whole
-model runs, so that the piece runs alone with the same numbers:
+--from and --to say where the piece begins and ends. NAME is a layer or a tensor; layer:NAME and
+tensor:NAME say which one, if both exist.
+
+  --from LAYER       the layer is the first of the piece; what flows into it becomes an input
+  --from TENSOR      the tensor becomes an input
+  --from LAYER:PORT  so does this output of the layer
+  --from PORT:LAYER  so does what flows into this input of the layer
+
+Constants come along. Any other tensor that the piece reads from outside becomes an input as well.
+
+--save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
+from saved arrays. The piece then runs alone with the same numbers:
 irdeconv run PIECE.xml PIECE_inputs.npz.
 """
 
@@ -79,8 +84,7 @@ def _configure_recording(parser: OptionParser) -> None:
     parser.add_argument(
         "--run-in",
         choices=("irdeconv", "openvino"),
-        help="where the whole model runs to compute what flows in (default: irdeconv, which cannot "
-        "execute bodies)",
+        help="where the whole model runs to compute what flows in (default: irdeconv)",
     )
     add_inputs(parser)
 

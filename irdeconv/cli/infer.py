@@ -1,9 +1,11 @@
-"""Infer element types and shapes of all layers and compare them with what the file declares.
+"""Infer the element types and shapes of all layers, and compare them with those in the file.
 
-"refined" is narrower than declared, "wider" admits more: what is declared is not confirmed. Of an
-operation that irdeconv does not know, the shapes are those "declared", or "unknown" where these do
-not hold of its inputs.
-Exit code 0 also where they differ: OpenVINO ignores declared shapes. `-o` writes the inferred ones.
+"same": as declared. "refined": narrower than declared. "wider": more shapes are possible than
+declared, so the declaration is not confirmed. For an operation that irdeconv does not know, the
+declared shapes are taken ("declared"), unless they cannot be true for its inputs ("unknown").
+
+-o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
+declared ones, because OpenVINO ignores these.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     add_model(parser, structure=True)
     add_shapes(parser)
-    parser.add_argument("--all", action="store_true", help="list constants, too")
+    parser.add_argument("--all", action="store_true", help="list constants as well")
     add_output(parser, "write the IR with inferred shapes here (.xml, .bin beside it)", ".xml")
     add_format(parser)
 

@@ -1,14 +1,16 @@
-"""Rewrite every deconvolution into ordinary convolutions and report what became of each.
+"""Rewrite every deconvolution as ordinary convolutions, and report what became of each.
 
-With -o the lowered IR is written as .xml and .bin in standard operations; OpenVINO reads it. With
---format ir the lowered graph is printed in its text form (inspect --lower prints large constants
-as well), and the report goes to stderr. With --certify every rewritten layer is proved equal to
-its source, in the file that -o has written. --report writes a page that draws the graph before and
-after lowering.
-In an ONNX model only the ConvTranspose nodes are replaced, by standard operations of its operation
-set (11 or later); -o names the new .onnx, or an .xml for the lowered IR of the model.
-Exit code 4 where a deconvolution stays, 1 where one is not proved, 7 where one is for some sizes
-only, or only if what is assumed is so.
+-o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
+prints it in its text form, and the report goes to stderr; `inspect --lower --format ir` prints
+large constants as well. --certify proves each new layer equal to the deconvolution, from the
+files that -o has written. --report writes a page that shows the graph before and after.
+
+If the input is an ONNX model and -o names an .onnx, only the ConvTranspose nodes are replaced, by
+standard operations of the model's operation set (11 or later). If -o names an .xml, the model is
+converted to an IR first.
+
+Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved. 7: a layer is proved
+for some sizes only, or under the assumptions that are listed.
 """
 
 from __future__ import annotations

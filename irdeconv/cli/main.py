@@ -25,24 +25,24 @@ from irdeconv.cli.usage import option_names, unknown_verb, wants_json
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
     "infer": "infer all shapes and compare them with the declared ones",
-    "lower": "rewrite deconvolutions into ordinary convolutions and write the model",
+    "lower": "rewrite deconvolutions as ordinary convolutions, and write the model",
     "raise": "turn decompositions of a deconvolution back into one deconvolution",
     "run": "run a model with NumPy",
-    "bench": "time a model: every step, its kernel and rates; other runtimes beside it",
+    "bench": "measure how long a model and each of its steps take, also in other runtimes",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
-    "explain": "tell why a deconvolution gives what it gives, and what other systems would compute",
+    "explain": "show how a deconvolution gets its size and values, and what other systems compute",
     "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
-    "compare": "compare a model layer by layer with another, with saved arrays or with OpenVINO",
-    "reduce": "shrink a model that fails to the few layers and sizes that the failure takes",
-    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR of before 2020 into an IR",
-    "extract": "cut a piece out of a model, weights included, with the inputs that flow into it",
+    "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
+    "reduce": "shrink a model that fails to the few layers that the failure takes",
+    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
+    "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",
-    "suite": "conformance vectors for hardware and compilers: make them, judge results",
-    "simplify": "fold constants and drop layers that change nothing or that nothing needs",
+    "suite": "make test vectors for hardware and compilers, and judge the results",
+    "simplify": "fold constants, and drop layers that change nothing or that no output needs",
     "codes": "explain diagnostic codes, each with an example and how to mend it",
     "demo": "validate, infer, lower, write, run and compare a packaged sample",
-    "completion": "print a script that lets bash, zsh or fish complete verbs, options and files",
-    "doctor": "show versions and what this installation can do",
+    "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
+    "doctor": "show versions, and what this installation can do",
 }
 
 
@@ -105,7 +105,7 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colours: on a terminal, NO_COLOR and FORCE_COLOR being minded (auto), or as said",
+        help="use colours; auto: on a terminal, unless NO_COLOR or FORCE_COLOR is set",
     )
     if verb not in WITHOUT_MODELS:
         parser.add_argument(
@@ -113,10 +113,9 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
             metavar="FILE.py",
             action="append",
             default=[],
-            help="a module that defines operations (docs/extensions.md): it is executed, and files "
-            "with these operations are read, run, compared and written",
+            help="a Python file with operations of your own (docs/extensions.md); it is executed",
         )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
 
 

@@ -111,14 +111,14 @@ def add_model(parser: OptionParser, *, structure: bool = False, optional: bool =
         "file",
         metavar="FILE",
         nargs="?" if optional else None,
-        help="the model: .xml, .onnx, .json (a dump of oneDNN Graph), .ird (the text form); - "
+        help="the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - "
         "reads stdin",
     )
     parser.add_argument(
         "--weights",
         metavar="FILE",
-        help="the .bin file (default: beside the .xml, same name); of a dump: an .npz by tensor id "
-        "or name, or random",
+        help="the .bin file (default: the one beside the .xml); for a dump, an .npz by tensor id "
+        "or name, or the word random",
     )
     if structure:
         add_no_weights(parser)
@@ -130,7 +130,7 @@ def add_no_weights(parser: OptionParser) -> None:
     parser.add_argument(
         "--no-weights",
         action="store_true",
-        help="leave the .bin out: what depends on values of constants stays open",
+        help="do not read the .bin; what depends on values of constants stays unknown",
     )
 
 
@@ -140,7 +140,7 @@ def add_semantics(parser: OptionParser) -> None:
         "--semantics",
         choices=("runtime", "document"),
         default="runtime",
-        help="where OpenVINO and its document differ, follow this one (default: %(default)s)",
+        help="what to follow where OpenVINO's runtime and document differ (default: %(default)s)",
     )
 
 
@@ -161,8 +161,9 @@ def add_shapes(parser: OptionParser) -> None:
         metavar="NAME[DIMS]",
         action="append",
         default=[],
-        help="shape of an input: 'x[1,3,224,224]' or 'x:[1,3,224,224]', dims 3, ?, -1, 3..9, "
-        "several separated by commas; the name may be left out for a single input",
+        help="shape of an input, such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'; ?, -1 and 3..9 "
+        "leave a dimension open; several shapes are separated by commas; a single input needs "
+        "no name",
     )
 
 
@@ -184,7 +185,7 @@ def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
         help=f"threads that share the work (default: {usual}); results do not depend on it",
     )
     parser.add_argument(
-        "--no-fuse", action="store_true", help="execute node by node, as the graph is written"
+        "--no-fuse", action="store_true", help="run each node by itself, as the graph is written"
     )
     parser.add_argument(
         "--tune",
@@ -193,14 +194,15 @@ def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
         metavar="FILE.json",
         const=True,
         default=False,
-        help="measure which kernel is best instead of estimating it; a file keeps the measurements",
+        help="measure which kernel is fastest, instead of estimating it; FILE keeps the "
+        "measurements",
     )
     parser.add_argument(
         "--max-memory",
         type=size,
         metavar="SIZE",
-        help="refuse (exit code 5) what needs more bytes for tensors, constants and scratch: "
-        "4096, 512M, 2G",
+        help="refuse (exit code 5) a model that needs more memory for tensors, constants and "
+        "scratch: 4096, 512M, 2G",
     )
 
 
@@ -214,7 +216,7 @@ def add_inputs(parser: OptionParser) -> None:
         action="append",
         default=[],
         help="an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz "
-        "of all (by name or in order); an input not named is rand",
+        "of all (by name or in order); an input that is not given is rand",
     )
     add_seed(parser, "rand and randn")
 
@@ -256,7 +258,7 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bo
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="with --certify: also evaluate both modulo primes on random data",
+        help="with --certify: also evaluate both models on random data, modulo primes",
     )
     add_format(parser, "ir")
 
@@ -281,9 +283,9 @@ def add_form(parser: OptionParser, *, none: bool) -> None:
     names = ", ".join(f"{name} ({note})" if note else name for name, note in notes.items())
     parser.add_argument(
         "--form",
-        help=f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form; a "
-        f"form that does not apply to a layer falls back to {FALLBACK}"
-        f"{'; none: not at all' if none else ''}",
+        help=f"how deconvolutions are lowered: {names}, or {AUTO}: each in the cheapest form. A "
+        f"layer for which a form is impossible gets {FALLBACK}"
+        f"{'. none: not at all' if none else ''}",
     )
 
 
@@ -293,12 +295,12 @@ def add_target(parser: OptionParser, *, costs: bool = True) -> None:
         "--target",
         metavar="NAME|FILE.toml",
         help="what the target can do: generic (default), no-depth-to-space, "
-        "zero-insertion-hardware, or a profile of your own; --form auto chooses by it, other "
-        "forms warn where it cannot execute them",
+        "zero-insertion-hardware, or a file of your own. --form auto chooses by it; with "
+        "another form, layers that the target cannot execute get a warning",
     )
     if costs:
         parser.add_argument(
             "--explain-costs",
             action="store_true",
-            help="show what every form of every deconvolution costs, and why one is refused",
+            help="show what each form costs for each deconvolution, and why a form is refused",
         )

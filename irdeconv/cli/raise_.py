@@ -1,11 +1,15 @@
 """Turn decompositions of a deconvolution back into one deconvolution, and report each.
 
-Found are inserted zeros, several or one convolution with channels interleaved in space, and data
-enlarged by repetition; with --only upsample also a resize alone. What is none or is not proved
-stays, with the reason. With -o the raised IR is written as .xml and .bin. With --format ir the
-raised graph is printed in its text form, and the report goes to stderr. With --certify every raised
-layer is proved equal to what it replaces; exit code 1 where one is not, 7 where one is for some
-sizes only, or only if what is assumed is so.
+Three patterns are found: inserted zeros in front of a convolution; convolutions whose channels are
+interleaved in space; data enlarged by repetition in front of a convolution. --only upsample also
+finds a resize without a convolution. A pattern that is not proved equal to a deconvolution stays as
+it is, and the report says why.
+
+-o writes the new model (.xml and .bin). --format ir prints it in its text form, and the report goes
+to stderr. --certify proves each new layer equal to what it replaces.
+
+Exit code 1: a layer is not proved. 7: a layer is proved for some sizes only, or under the
+assumptions that are listed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
-"""Shrink a model that shows a fault to the few layers, sizes and numbers that it takes.
+"""Shrink a model that fails to the few layers, sizes and numbers that the failure takes.
 
---check 'COMMAND {}' runs COMMAND on ever smaller variants, without a shell:
-{} is the variant's .xml with the .bin beside it, {inputs} an .npz of its
-inputs. Exit code 0 means that all is well, 125 that the command cannot tell, as
-for git bisect run. Any other code, or a signal, is the fault: from then on the
-one that the whole model gives, or what --fails-with names, so that another
-failure is not mistaken for it.
+--check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} stands for
+the .xml (its .bin lies beside it), {inputs} for an .npz of its inputs. Exit codes mean what they
+mean to `git bisect run`: 0 is good, 125 cannot tell, any other code or a signal is the failure.
+Only the failure that the whole model shows counts, or the one that --fails-with names.
 
---compare openvino looks for other numbers in OpenVINO than here, --compare
-OTHER.xml for a second model whose layers have the same names and compute
-something else; --verb for an error of irdeconv's own.
+Three checks are built in. --compare openvino: OpenVINO computes other numbers than irdeconv.
+--compare OTHER.xml: a second model, whose layers have the same names, computes other numbers.
+--verb VERB: irdeconv itself fails.
 
-What is left stands in -o FILE.xml, its .bin and an .npz of its inputs, with
---compare OTHER.xml the other side in FILE_other.xml. Ctrl-C ends the search and
-keeps the best so far.
+-o FILE.xml gets the small model, with its .bin and an .npz of its inputs. With --compare OTHER.xml,
+FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest model so far.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Give layers, inputs, outputs and other tensors of a model other names.
+"""Give layers, inputs, outputs and other tensors of a model new names.
 
-OLD=NEW renames the layer and the tensor that are called OLD; layer:OLD=NEW and
-tensor:OLD=NEW only one of them. The inputs and outputs that programs ask for
-are tensors. All happens at once, so that names may be exchanged. --pattern
-applies a regular expression to all other names, as sed does. Layers in bodies
-keep their names.
+OLD=NEW renames the layer and the tensor that are called OLD. layer:OLD=NEW renames only the layer,
+tensor:OLD=NEW only the tensor. The names by which programs ask for inputs and outputs are those of
+tensors. All renaming happens at once, so two names may be exchanged. --pattern applies a regular
+expression to all other names, as sed does. Layers in bodies keep their names.
 """
 
 from __future__ import annotations

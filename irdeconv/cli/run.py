@@ -1,7 +1,8 @@
-"""Run a model with NumPy and show or save its outputs.
+"""Run a model with NumPy, and show or save its outputs.
 
-Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, an .npz of all; an input that
-is not named is rand. Images are resized to the input: 0..1 for floats, 0..255 for integers.
+Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
+An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
+floats and 0 to 255 for integers.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Take away what a model can do without and write the same model in fewer layers.
+"""Write the same model with fewer layers.
 
-What is computed of constants alone, or follows from shapes, becomes constants;
-layers that change nothing, duplicates and what no result needs go; pairs of
-Reshape, Transpose or Convert are joined. Inputs, outputs, their names and
-order, and variables stay; so do weights that are stored in fewer bits. With
---shape the model is first given exact input shapes, so that more follows from
-them. Run node by node the results are the same bits; --check runs both. Exit
-code 1, and nothing is written, where they differ.
+What depends only on constants, or follows from shapes, becomes a constant. Layers that change
+nothing, duplicates, and layers that no output needs are dropped. Pairs of Reshape, Transpose or
+Convert are joined. Inputs, outputs, their names and order, variables and compressed weights stay.
+--shape first gives the model exact input shapes, so that more can be folded.
+
+Node by node, the results keep the same bits. --check runs the model before and after. If they
+differ, the exit code is 1 and nothing is written.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Conformance vectors for hardware and compilers: make them, run them, judge what came back.
+"""Test vectors for hardware and compilers: make them, run them, judge the results.
 
-  suite make DIR             write layers as IR with inputs and expected outputs
-  suite check DIR RESULTS    judge a device's results; exit code 1 unless all of them pass
-  suite run DIR --with PEER  run them in a runtime that is here, and judge that
+  suite make DIR             write layers as IR, with inputs and expected outputs
+  suite check DIR RESULTS    judge the results of a device; exit code 1 unless all pass
+  suite run DIR --with PEER  run the layers in a runtime on this machine, and judge the results
   suite list [DIR]           list the cases that make would write, or those of a suite
 
-RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every
-case. Every case has model.xml (the layer in OpenVINO's operations, whatever its
-dialect), inputs.npz, constants.npz and expected.npz; manifest.json tells
-attributes, shapes, bounds with their rules, and what peers are known to do
-wrong.
+RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case. Each case has
+model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
+expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
+runtimes are known to compute differently.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def configure(parser: OptionParser) -> None:
         "--lowered", dest="lowered_models", action="store_true", help="run: the lowered models"
     )
     running.add_argument("-o", "--output", metavar="RESULTS", help="run: keep the results here")
-    running.add_argument("--all", action="store_true", help="list cases that pass, too")
+    running.add_argument("--all", action="store_true", help="list cases that pass as well")
     add_format(parser, "junit")
 
 

@@ -1,6 +1,6 @@
-"""Check IR files and report everything that is wrong with them, each problem with its place.
+"""Check models and report everything that is wrong with them, each problem with its place.
 
-Exit code 0: no errors (warnings may remain), 1: errors were found.
+Exit code 0: no errors; there may be warnings. 1: there are errors.
 """
 
 from __future__ import annotations

@@ -24,10 +24,15 @@ AUTO_PAD: dict[str, Any] = {
 }
 
 
-def _auto_pad(n: OnnxNode) -> Any:
+def _mode(n: OnnxNode) -> str:
     mode = n.text("auto_pad", "NOTSET")
     if mode not in AUTO_PAD:
         raise Refusal(f'auto_pad="{mode}" is none of {", ".join(AUTO_PAD)}')
+    return mode
+
+
+def _auto_pad(n: OnnxNode) -> Any:
+    mode = _mode(n)
     if mode != "NOTSET" and any(n.ints("pads")):
         raise Refusal(f"pads together with auto_pad={mode}: ONNX allows one of them")
     return AUTO_PAD[mode]
@@ -90,7 +95,7 @@ def deform_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:
     lists = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
     return {
-        "auto_pad": n.text("auto_pad", "NOTSET"),
+        "auto_pad": _mode(n),
         "group": n.integer("group", 1),
         "semantics": n.semantics,
         **{name: n.ints(name) for name in lists},
