@@ -109,3 +109,4 @@ page.onSelect(announceSelection);
 const start = keyOfHash() ?? (page.data.changes.length ? startOf(page.data.changes[0]) : null);
 if (start) page.select(start, { first: true, always: true });
 page.repaint();
+requestAnimationFrame(() => performance.mark("ready"));
