@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from irdeconv.drawing.scene import Change
 from irdeconv.graph import Graph
+from irdeconv.inspection.drawn import drawing
 from irdeconv.inspection.layers import layers
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.page.changes import Difference, difference
 from irdeconv.page.content import ChangeContent, GraphContent, PageContent
 from irdeconv.page.nodes import node_content
-from irdeconv.page.placing import drawing
 from irdeconv.passes.records import LoweringReport
 from irdeconv.verify.proof.certified import Certificates
 
@@ -90,7 +91,7 @@ def _changes(
 
 def _kinds(
     a: str, b: str, before: Graph, after: Graph, found: Difference
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Change]]:
     yield from ((f"{a}/{i}", kind) for i, kind in found.before.items())
     yield from ((f"{b}/{i}", kind) for i, kind in found.after.items())
     for inner_a, inner_b, x, y in _inner(a, b, before, after):
@@ -102,7 +103,7 @@ def _graphs(
     key: str,
     title: str,
     parent: str | None,
-    kinds: Mapping[str, str] | None = None,
+    kinds: Mapping[str, Change] | None = None,
     numbers: Mapping[str, int] | None = None,
 ) -> Iterator[GraphContent]:
     """Yield a graph and those in it."""
@@ -112,8 +113,9 @@ def _graphs(
         node_content(graph, f, kinds.get(f"{key}/{f.id}", "same"), numbers.get(f"{key}/{f.id}"))
         for f in facts
     )
-    of_layers = {f.id: kinds.get(f"{key}/{f.id}", "same") for f in facts}
-    yield GraphContent(key, title, nodes, drawing(facts, of_layers), parent)
+    changes = {f.id: kinds.get(f"{key}/{f.id}", "same") for f in facts}
+    drawn = drawing(graph, facts, changes=changes)
+    yield GraphContent(key, title, nodes, drawn.to_dict(), parent)
     for inner, node, _, body in _bodies(graph, key):
         name = inner.rpartition("/")[2]
         yield from _graphs(body, inner, name, f"{key}/{node}", kinds, numbers)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from irdeconv.drawing.scene import Change
 from irdeconv.graph import Graph, Node
 from irdeconv.ops.basic import Const
 from irdeconv.ops.bodies import bodies_of
-
-Kind = Literal["same", "rewritten", "added", "removed"]
 
 
 @dataclass
@@ -27,8 +26,8 @@ class Group:
 class Difference:
     """The layers that differ, by id: their kinds, and in which group each is, from 0."""
 
-    before: dict[int, Kind] = field(default_factory=dict)
-    after: dict[int, Kind] = field(default_factory=dict)
+    before: dict[int, Change] = field(default_factory=dict)
+    after: dict[int, Change] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
 
     def numbers(self, side: Literal["before", "after"]) -> dict[int, int]:

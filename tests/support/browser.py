@@ -40,7 +40,7 @@ def missing() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start a browser with an empty profile; as root, whom Chromium refuses, without its sandbox."""
+    """Start a browser with an empty profile. Root gets no sandbox: Chromium refuses it."""
     from playwright.sync_api import sync_playwright
 
     root = getattr(os, "geteuid", lambda: 1)() == 0

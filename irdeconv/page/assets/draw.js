@@ -29,6 +29,7 @@ function drawView(painter, view, look) {
   if (look.zoom < SHAPES_FROM) drawFar(painter, boxes, look);
   else for (const box of boxes) drawBox(painter, box, look);
   drawMarks(painter, view, look);
+  if (look.zoom >= SHAPES_FROM) for (const box of boxes) drawBadge(painter, box, look.palette);
 }
 
 function inside(box, [left, top, right, bottom]) {
@@ -113,7 +114,6 @@ function drawBox(painter, box, look) {
   painter.box(box.x, box.y, box.width, box.height, radius, { fill, stroke, ...BORDERS[box.change] });
   if (radius === 5) drawStripe(painter, box, look);
   if (look.zoom >= TEXT_FROM) drawText(painter, box, look, painted);
-  drawBadge(painter, box, palette);
 }
 
 function fillOf(box, palette) {
@@ -132,11 +132,10 @@ function drawText(painter, box, look, painted) {
   const { text, quiet } = painted ? { text: textOn(painted), quiet: textOn(painted) } : palette;
   let y = box.y + above + font.line * 0.78;
   for (const line of box.lines) {
-    const size = line.style === "fact" ? font.label : font.size;
-    const look = { size, family: font.family, align: "center" };
-    look.weight = line.style === "type" ? 600 : 400;
-    look.fill = line.style === "type" ? text : quiet;
-    painter.text(line.text, box.x + box.width / 2, y, look);
+    const strong = line.style === "type";
+    const style = { size: line.size, family: font.family, align: "center" };
+    Object.assign(style, { weight: strong ? 600 : 400, fill: strong ? text : quiet });
+    painter.text(line.text, box.x + box.width / 2, y, style);
     y += font.line;
   }
 }

@@ -20,6 +20,7 @@ function readScene(scene, drawing, graph) {
     lines: columns.lines[at].map((text, line) => ({
       text,
       style: drawing.styles[Number(columns.styles[at][line])],
+      size: drawing.font.sizes[Number(columns.styles[at][line])],
     })),
   }));
   return { title: scene.title, width: scene.width, height: scene.height, boxes, links: readLinks(scene) };
