@@ -30,6 +30,7 @@ class StridedSlice(ViewOp):
 
     `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
     `shrink_axis_mask`: one element, the axis goes; `ellipsis_mask`: all axes that are not named.
+    Where a begin is masked, the element is the first, whatever the stride, as in the runtime.
     data: any type; begin, end, strides: integer vectors, strides 1 by default.
     [movement/StridedSlice-1]
     """
@@ -136,8 +137,7 @@ def _part_size(shape: Shape, part: _AxisPart) -> Dim | None:
 
 def _element(size: int, part: _AxisPart) -> int:
     """Return the index that a shrunk axis keeps; E305 outside the axis."""
-    step = part.step or 1
-    index = part.begin if part.begin is not None else (0 if step > 0 else -1)
+    index = 0 if part.begin is None else part.begin
     assert not isinstance(index, Interval)
     if not -size <= index < size:
         raise OpError(

@@ -87,6 +87,7 @@ CASES = [
         f32([[[4, 5, 6, 7], [8, 9, 10, 11]]]),
     ),
     strided('begin_mask="1" end_mask="1" shrink_axis_mask="1"', [2], [3], [1], f32([0, 1, 2, 3])),
+    strided('begin_mask="1" end_mask="0" shrink_axis_mask="1"', [2], [0], [-2], f32([0, 1, 2, 3])),
     strided('begin_mask="0" end_mask="1"', [-9], [0], [-2], f32([[0, 1, 2, 3]])),
     case(
         "StridedSlice-1",
