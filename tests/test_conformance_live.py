@@ -131,7 +131,7 @@ def constant(t: Tensor) -> Given:
             ("BinaryConvolution-1", "", X, u1(count((1, 8, 1, 1)).values % 2)),
         ),
         (
-            "Multinomial whose",
+            "random numbers",
             ("Multinomial-13", "convert_type=i32 with_replacement=true log_probs=false", ROW, PADS),
             ("Multinomial-13",
              "convert_type=i32 with_replacement=true log_probs=false op_seed=1", ROW, PADS),
@@ -168,6 +168,16 @@ def constant(t: Tensor) -> Given:
             "functions of 8-bit",
             ("Asin-1", "", u8([[[2]]])),
             ("Asin-1", "", u8([[[1]]])),
+        ),
+        (
+            "sums of 8-bit",
+            ("ReduceSum-1", "", u8([200, 56]), i64(0)),
+            ("ReduceSum-1", "", u8([200, 55]), i64(0)),
+        ),
+        (
+            "integers computed",
+            ("Exp-1", "", i32([20])),
+            ("Exp-1", "", i32([10])),
         ),
         (
             "a SliceScatter",

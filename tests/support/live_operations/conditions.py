@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.errors import OpError
 from irdeconv.geometry_conv import same_pads
 from irdeconv.op import lookup, parse_attributes
 from support.live_operations.sample import Given, Sample
@@ -177,13 +178,37 @@ def reaches_out(s: Sample) -> bool:
     return bool(np.any((index >= sizes) | (index < (-sizes if counts_back else 0))))
 
 
+def _function(s: Sample) -> Any:
+    """What a layer of one input gives of real numbers; nothing where it takes none."""
+    if len(s.inputs) != 1:
+        return np.zeros(0)
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(_op(s).evaluate(_values(s, 0).astype(np.float64)))
+    except (TypeError, OpError):
+        return np.zeros(0)
+
+
 def has_no_result(s: Sample) -> bool:
     """Whether a function of 8-bit integers in three or four axes is NaN somewhere."""
-    x = _values(s, 0)
-    if len(s.inputs) != 1 or x.ndim not in (3, 4) or not integers(s, 8):
+    if _values(s, 0).ndim not in (3, 4) or not integers(s, 8):
         return False
-    with np.errstate(all="ignore"):
-        return bool(np.any(np.isnan(_op(s).evaluate(x.astype(np.float64)))))
+    return bool(np.any(np.isnan(_function(s))))
+
+
+def overflows_as_a_sum(s: Sample) -> bool:
+    """Whether a total of 8-bit integers leaves their range."""
+    x = _values(s, 0)
+    if x.dtype not in (np.int8, np.uint8):
+        return False
+    axes = tuple(int(a) for a in _values(s, 1).reshape(-1))
+    totals, limits = np.sum(x, axes, dtype=np.int64), np.iinfo(x.dtype)
+    return bool(np.any((totals < limits.min) | (totals > limits.max)))
+
+
+def is_beyond_f32(s: Sample) -> bool:
+    """Whether a function of integers is so large that its last digits are those of an f32."""
+    return integers(s, 16, 32, 64) and bool(np.any(np.abs(_function(s)) > 2**22))
 
 
 def slices_by_inputs(s: Sample) -> bool:

@@ -19,6 +19,8 @@ NARROW = (
     "ConvolutionBackpropData GroupConvolutionBackpropData"
 ).split()
 
+OUT_OF_RANGE = ("out of bounds", "E305", "reach from", "is of image", "is outside axis")
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -66,7 +68,8 @@ EXPLAINED = (
         lambda v: _if(v, at.parts_of_bytes, "BinaryConvolution"),
     ),
     Explanation(
-        "Multinomial whose seeds are 0", lambda v: _if(v, at.takes_time, "Multinomial")
+        "random numbers whose seeds are 0",
+        lambda v: _if(v, at.takes_time, "Multinomial", "RandomUniform"),
     ),
     Explanation(
         "Multinomial that runs out of classes",
@@ -85,7 +88,7 @@ EXPLAINED = (
     ),
     Explanation(
         "indices and labels out of range",
-        lambda v: _refused(v, "out of bounds", "E305", "reach from", "is of image")
+        lambda v: _refused(v, *OUT_OF_RANGE)
         or _if(v, at.reaches_out, "Gather", "GatherElements", "GatherND"),
     ),
     Explanation(
@@ -123,6 +126,10 @@ EXPLAINED = (
         lambda v: _differs(v, *NARROW) and at.integers(v.sample, 8),
     ),
     Explanation(
+        "sums of 8-bit integers that overflow",
+        lambda v: _if(v, at.overflows_as_a_sum, "ReduceSum"),
+    ),
+    Explanation(
         "functions of 8-bit integers without a result", lambda v: _if(v, at.has_no_result)
     ),
     Explanation(
@@ -132,7 +139,8 @@ EXPLAINED = (
     ),
     Explanation(
         "integers computed in f32",
-        lambda v: _differs(v, *NARROW) and at.integers(v.sample, 16, 32, 64),
+        lambda v: (_differs(v, *NARROW) and at.integers(v.sample, 16, 32, 64))
+        or _if(v, at.is_beyond_f32),
     ),
     Explanation(
         "a Range of reals as integers",
