@@ -9,7 +9,10 @@ import pytest
 from support.scripts import script
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-TOOLS = {"make_code_pages": "codes"}  # a tool, and the folder in which all pages are its own
+TOOLS = {
+    "make_code_pages": "codes",
+    "make_verb_pages": "verbs",
+}  # a tool, and the folder in which all pages are its own
 
 
 @pytest.mark.parametrize("tool", TOOLS)

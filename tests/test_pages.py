@@ -105,7 +105,7 @@ def test_paths_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_named_without_their_folder_exist(page: str) -> None:
-    found = {n for text in code(page) for n in re.findall(r"(?<![\w./*<>-])\w+\.py\b", text)}
+    found = {n for text in code(page) for n in re.findall(r"(?<![\w./*<>-])[a-z_]\w*\.py\b", text)}
     assert sorted(found - SOURCES) == []
 
 

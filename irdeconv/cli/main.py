@@ -45,7 +45,6 @@ VERBS = {
     "doctor": "show versions, and what this installation can do",
 }
 
-
 WITHOUT_MODELS = ("codes", "demo", "completion", "doctor")  # of the user's
 
 
@@ -92,7 +91,8 @@ def _module(verb: str) -> ModuleType:
     return import_module(f"irdeconv.cli.{name}")
 
 
-def _parser(verb: str) -> OptionParser:
+def verb_parser(verb: str) -> OptionParser:
+    """Return the parser of a verb's arguments."""
     parser = OptionParser(f"irdeconv {verb}", _module(verb).__doc__, _verbs_with)
     configure_verb(parser, verb)
     return parser
@@ -120,7 +120,7 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
 
 
 def _verbs_with(option: str) -> list[str]:
-    return [verb for verb in VERBS if option in option_names(_parser(verb))]
+    return [verb for verb in VERBS if option in option_names(verb_parser(verb))]
 
 
 def _run_verb(verb: str, args: list[str]) -> int:
@@ -129,7 +129,7 @@ def _run_verb(verb: str, args: list[str]) -> int:
     try:
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
-        options = _parser(verb).parse(args[1:])
+        options = verb_parser(verb).parse(args[1:])
         console = Console(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
         for path in getattr(options, "extension", ()):
