@@ -9,7 +9,6 @@ from irdeconv.errors import Diagnostic, UnsupportedError
 
 # The extra of pyproject.toml that installs a package, by what is imported.
 INSTALLED_BY = {
-    "PIL": "image",
     "numba": "fast",
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
@@ -34,7 +33,7 @@ def needed(what: str, module: str, *names: str) -> Any:
 def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
     """Return the error (E520) of a package that is missing or broken, and what installs it."""
     package = module.partition(".")[0]
-    name = {"PIL": "Pillow", "z3": "z3-solver"}.get(package, package)
+    name = {"z3": "z3-solver"}.get(package, package)
     hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
     if not problem.endswith("not installed"):
         hint = f"install it anew: pip install --force-reinstall {name}"

@@ -1,21 +1,19 @@
-"""`irdeconv run` and `demo`: inputs of every kind, outputs, dumps."""
+"""`irdeconv run`: inputs of every kind, outputs, dumps."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from PIL import Image
 
 import irdeconv as ird
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
-from irdeconv.cli.samples import samples
 from irdeconv.dtypes import ELEMENT_TYPES, f32
 from irdeconv.graph import Graph
 from irdeconv.ops.basic import Parameter
@@ -171,112 +169,18 @@ def test_bfloat16_from_npy(tmp_path: Path) -> None:
     assert back.tolist() == values.tolist()
 
 
-def test_images_need_pillow(
-    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    (tmp_path / "cat.png").touch()
-    assert command("run", net, f"x=@{tmp_path}/cat.png") == 4
-    assert "needs the package Pillow" in capsys.readouterr().err
-
-
-class Picture:
-    """As much of a Pillow image as the command uses: 2 x 2 pixels, resized by repetition."""
-
-    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
-    size = (2, 2)
-
-    def __enter__(self) -> Picture:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def convert(self, mode: str) -> Picture:
-        assert mode == "RGB"
-        return self
-
-    def resize(self, size: tuple[int, int]) -> Any:
-        return self.pixels.repeat(size[1] // 2, 0).repeat(size[0] // 2, 1)
-
-
-def test_images_fill_the_input(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stub = SimpleNamespace(open=lambda path: Picture(), UnidentifiedImageError=ValueError)
-    monkeypatch.setitem(sys.modules, "PIL", SimpleNamespace(Image=stub))
-    monkeypatch.setitem(sys.modules, "PIL.Image", stub)
-    cat = net.with_name("cat.png")
-    cat.touch()
-    got = outputs(net, f"x=@{cat}")["y"]
-    x = Picture().resize((4, 4)).transpose(2, 0, 1)[None] / np.float32(255)
+def test_images_fill_the_input(net: Path) -> None:
+    """2 x 2 pixels become 4 x 4, as Pillow resizes them, and 0..255 becomes 0..1."""
+    cat = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20)
+    cat.save(net.with_name("cat.png"))
+    got = outputs(net, f"x=@{net.with_name('cat.png')}")["y"]
+    pixels = np.asarray(cat.resize((4, 4)))
+    x = pixels.transpose(2, 0, 1)[None] / np.float32(255)
     assert np.allclose(got, expected(net, x))
 
 
-@pytest.fixture
-def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of samples instead of the packaged ones: net and deep/other."""
-    (net.parent / "samples" / "deep").mkdir(parents=True)
-    for name in ("net", "deep/other"):
-        write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
-    monkeypatch.setattr("irdeconv.cli.samples.folder", lambda: net.parent / "samples")
-    return net.parent
-
-
-def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo") == 0
-    captured = capsys.readouterr().out
-    assert "ok   net: 1 deconvolution, " in captured
-    assert "2 samples, form zero-insertion, seed 0: 2 of 2 as they should be" in captured
-    assert command("demo", "net") == 0
-    assert "1 of 1 as they should be" in capsys.readouterr().out
-    assert command("demo", "--list") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
-    assert command("demo", "nett") == 2
-    assert 'did you mean "net"?' in capsys.readouterr().err
-
-
-def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo", "--format", "json", "-o", folder / "kept") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["schema"], found["passed"], found["seed"]) == ("irdeconv/demo/1", True, 0)
-    assert [s["name"] for s in found["samples"]] == ["deep/other", "net"]
-    assert all(s["comparisons"]["read back"]["passed"] for s in found["samples"])
-    kept = sorted(f.name for f in (folder / "kept").glob("*.xml"))
-    assert kept == ["deep_other.lowered.xml", "net.lowered.xml"]
-
-
-def test_demo_fails_where_anything_differs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def write_doubled(graph: Graph, path: Path) -> None:
-        write_ir(Path(path), LAYER, W * 2)
-
-    monkeypatch.setattr("irdeconv.write", write_doubled)
-    assert command("demo", "net") == 1
-    out = capsys.readouterr().out
-    assert "FAIL net" in out
-    assert "read back differs first at deconv" in out
-
-
-def test_demo_wants_broken_samples_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = folder / "samples" / "broken" / "bad.xml"
-    bad.parent.mkdir()
-    bad.write_text("<net")
-    assert command("demo", "broken/bad") == 0
-    assert "ok   broken/bad: refused, 1 error" in capsys.readouterr().out
-    write_ir(bad, LAYER, W)
-    assert command("demo", "broken/bad") == 1
-    assert "FAIL broken/bad: accepted" in capsys.readouterr().out
-
-
-def test_demo_closes_open_shapes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_ir(folder / "samples" / "net.xml", LAYER, W, data_shape=[-1, 3, -1, 4])
-    assert command("demo", "net", "--format", "json") == 0
-    [sample] = json.loads(capsys.readouterr().out)["samples"]
-    assert sample["inputs"] == {"x": [8, 3, 8, 4]}
-
-
-def test_the_packaged_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("demo") == 0
-    assert "as they should be" in capsys.readouterr().out
+@pytest.mark.parametrize("content", [b"", b"just text", b"\x89PNG\r\n\x1a\nrest"])
+def test_what_is_no_image(net: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    net.with_name("cat.png").write_bytes(content)
+    assert command("run", net, f"x=@{net.with_name('cat.png')}") == 2
+    assert "cat.png is no picture that can be read" in capsys.readouterr().err

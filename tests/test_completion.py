@@ -33,7 +33,7 @@ CASES = [
     (["inspect", "x.xml", "--color", "al"], {"always"}),
     (["validate", "mod"], {"model.xml"}),
     (["lower", "x.xml", "--output", "mod"], {"model.xml"}),
-    (["demo", "openvino/group"], {"openvino/group_deconv"}),
+    (["demo", "--samples", "openvino/group"], {"openvino/group_deconv"}),
     (["help", "val"], {"validate"}),
     (["codes", "E30"], {f"E30{n}" for n in range(7)}),
 ]

@@ -50,7 +50,6 @@ def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.xml"
     write_ir(path, LAYER, W)
     (tmp_path / "net.onnx").write_bytes(b"\x08\x09\x12\x00")
-    (tmp_path / "x.png").write_bytes(b"x")
     return path
 
 
@@ -61,7 +60,6 @@ def net(tmp_path: Path) -> Path:
         ("openvino", ["compare", "net.xml", "openvino"], 4, "error[E520]: comparing with OpenVINO"),
         ("onnx", ["convert", "net.onnx", "-o", "out.xml"], 4, "error[E520]: reading ONNX models"),
         ("onnx", ["bench", "net.onnx"], 4, "error[E520]: reading ONNX models"),
-        ("PIL", ["run", "net.xml", "x=@x.png"], 4, "error[E520]: reading the image x.png needs"),
     ],
 )
 def test_a_broken_package(
@@ -84,7 +82,7 @@ def test_a_broken_package(
     assert "bug" not in err
 
 
-@pytest.mark.parametrize("package", ["onnx", "openvino", "PIL"])
+@pytest.mark.parametrize("package", ["onnx", "openvino"])
 def test_a_missing_package(
     net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str
 ) -> None:
@@ -101,7 +99,6 @@ def test_a_missing_package(
     commands = {
         "onnx": ["convert", "net.onnx", "-o", "out.xml"],
         "openvino": ["compare", "net.xml", "openvino"],
-        "PIL": ["run", "net.xml", "x=@x.png"],
     }
     assert main(commands[package]) == 4
     err = capsys.readouterr().err
@@ -113,7 +110,7 @@ def test_the_extras_that_messages_name_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     for package, name in INSTALLED_BY.items():
         (needed,) = project["optional-dependencies"][name]
-        assert needed.lower().startswith({"PIL": "pillow", "z3": "z3-solver"}.get(package, package))
+        assert needed.lower().startswith({"z3": "z3-solver"}.get(package, package))
 
 
 def test_a_runtime_that_does_not_start(
@@ -147,7 +144,7 @@ def test_the_doctor_tells_broken_extras(
 ) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
     monkeypatch.setattr("irdeconv.cli.doctor.version", lambda name: "1.0")
-    for name in ("numba", "openvino", "onnxruntime", "PIL", "PIL.Image", "z3"):
+    for name in ("numba", "openvino", "onnxruntime", "z3"):
         monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
     assert main(["doctor", "--format", "json"]) == 0  # extras are not required
     extras: dict[str, Any] = json.loads(capsys.readouterr().out)["extras"]

@@ -1,4 +1,4 @@
-"""The samples are what tools/make_samples.py writes, stay small, and mean what they are for."""
+"""The samples are what the tools write, stay small, and mean what they are for."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ WARNED = {
     "onnx/odd_total_version_1": ["W300"],
     "ort_nhwc/same_upper_odd_total": ["W300"],
 }
+TRAINED = "super_resolution"  # tools/train_super_resolution.py writes it
 BROKEN = {
     "wrong_channels": ["E302"],
     "typos": ["E106", "E202", "W100", "W101"],
@@ -39,13 +40,14 @@ def test_the_tool_writes_these_bytes(tmp_path: Path) -> None:
     spec.loader.exec_module(tool)
     tool.main(tmp_path)
     made = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*.*")}
-    kept = {p.relative_to(SAMPLES): p.read_bytes() for p in SAMPLES.rglob("*.*")}
+    files = (p.relative_to(SAMPLES) for p in SAMPLES.rglob("*.*"))
+    kept = {p: (SAMPLES / p).read_bytes() for p in files if p.parts[0] != TRAINED}
     assert made.keys() == kept.keys()
     assert [str(k) for k in made if made[k] != kept[k]] == []
 
 
 def test_samples_are_small() -> None:
-    assert sum(p.stat().st_size for p in SAMPLES.rglob("*.*")) < 300_000
+    assert sum(p.stat().st_size for p in SAMPLES.rglob("*.*")) < 800_000
 
 
 def label(path: Path) -> str:

@@ -95,7 +95,7 @@ def rows(case: Case) -> dict[str, Commands]:
         ],
         "simplify": [[model, "-o", case.at("simple.xml"), "--force"]],
         "suite": [["list"], ["make", case.at("suite"), "--only", "openvino*", "--force"]],
-        "demo": [["--list"], ["openvino/segmentation_head"]],
+        "demo": [["-o", case.at("demo")], ["--list"], ["--samples", "openvino/dynamic"]],
         "completion": [],  # a script for a shell
         "doctor": [[]],
         "codes": [[], ["E302"]],

@@ -95,13 +95,17 @@ class Net:
         )
         return self.layer(f"{name}/relu", "ReLU", 1, y)
 
-    def write(self, value: Value, path: Path) -> None:
-        """Make `value` the output and write the files."""
+    def closed(self, value: Value) -> Graph:
+        """Make `value` the output and return the graph with all shapes."""
         name = self.graph.node(value.node).name
         self.graph.add(Result(), [value], name=f"{name}/result")
+        return ird.infer(self.graph)
+
+    def write(self, value: Value, path: Path) -> None:
+        """Make `value` the output and write the files."""
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not ird.write: it would spell a dialect's layer in standard operations.
-        write_ir(ird.infer(self.graph), path)
+        write_ir(self.closed(value), path)
 
 
 def deconv_3x3_to_5x5(folder: Path) -> None:

@@ -1,202 +1,81 @@
-"""Take packaged samples through everything: validate, infer, lower, write, read back, run, compare.
+"""Enlarge a picture with a network, without its deconvolutions, and prove that it is the same.
 
-Samples in `broken` must be refused instead. Exit code 0 only where original, lowered and read-back
-graph agree on every output. Open dimensions are run with 8, or what is nearest to it.
+A small super-resolution network with two deconvolutions comes with irdeconv. It is validated,
+inferred, lowered, certified and run on a picture, as it stands and lowered; both are compared. Of
+the picture that comes with it the original is known, so that the result is also measured against
+bicubic enlargement. --input enlarges any picture twofold. The folder of -o gets the enlarged
+picture, the lowered network and a page about it.
+With --samples the packaged sample models are taken through everything instead: validate, infer,
+lower, write, read back, run, compare; samples in `broken` must be refused. Open dimensions are run
+with 8, or what is nearest to it.
+Exit code 0 only where everything holds.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_form, add_format, add_inputs, add_target
-from irdeconv.passes.form_names import FALLBACK
-from irdeconv.plural import count
+from irdeconv.cli.options import OptionParser, add_form, add_format, add_seed, add_target
 
-if TYPE_CHECKING:
-    from irdeconv.graph import Graph
-    from irdeconv.spec import Dim
-
-OPEN = 8  # the size at which open dimensions are run
+FOLDER = "irdeconv_demo"
 
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument("samples", metavar="SAMPLE", nargs="*", help="samples (default: all)")
+    parser.add_argument(
+        "samples", metavar="SAMPLE", nargs="*", help="with --samples: which ones (default: all)"
+    )
+    parser.add_argument(
+        "-i",
+        "--input",
+        dest="inputs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="the picture to enlarge: PNG, JPEG or what else Pillow reads; with --samples "
+        "NAME=VALUE, an input as run takes it",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help=f"the folder for what is made (default: {FOLDER}); with --samples the lowered IRs "
+        "are kept only with -o",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="let -o overwrite files that are not of a demo"
+    )
+    parser.add_argument(
+        "--samples", dest="all", action="store_true", help="take the sample models instead"
+    )
     parser.add_argument("--list", action="store_true", help="list the samples and stop")
-    parser.add_argument("-o", "--output", metavar="DIR", help="keep the lowered IRs in this folder")
     add_form(parser, none=False)
     add_target(parser, costs=False)
-    add_inputs(parser)
+    add_seed(parser, "rand and randn, with --samples")
     add_format(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
-    from irdeconv.cli.samples import is_broken
+    if args.all or args.list:
+        from irdeconv.cli.demo_samples import run_samples
 
-    if args.output is not None:
-        require_folder(Path(args.output))
-    chosen = _choose(args.samples)
-    if args.list:
-        return _list(chosen, console)
-    with _folder(args.output) as folder:
-        results = []
-        for name, path in chosen.items():
-            if is_broken(name):
-                result = refused(name, path)
-            else:
-                result = demonstrate(name, path, folder, args)
-            results.append(result)
-            if not console.wants_json:
-                _text(result, console)
-    passed = all(r["passed"] for r in results)
-    if console.wants_json:
-        console.json("demo", {"passed": passed, "seed": args.seed, "samples": results})
-    else:
-        good = sum(r["passed"] for r in results)
-        verdict = (
-            f"{good} of {len(results)} as they should be",
-            "bold green" if passed else "bold red",
-        )
-        form = args.form or FALLBACK
-        what = f"{count(len(results), 'sample')}, form {form}, seed {args.seed}: "
-        console.text(what, verdict)
-        if args.output:
-            console.log(f"the lowered IRs are in {args.output}")
-    return 0 if passed else 1
+        return run_samples(args, console)
+    from irdeconv.cli.demo_picture import run_picture
+
+    if args.samples:
+        raise _sample_meant(args.samples[0])
+    return run_picture(args, Path(args.output or FOLDER), console)
 
 
-def _list(chosen: dict[str, Path], console: Console) -> int:
-    if console.wants_json:
-        listed = [{"name": name, "file": str(path)} for name, path in chosen.items()]
-        console.json("demo", {"samples": listed})
-    else:
-        for name, path in chosen.items():
-            console.text(f"{name}  {path}")
-    return 0
-
-
-def _choose(names: list[str]) -> dict[str, Path]:
+def _sample_meant(word: str) -> Exception:
+    """Return the error of a word that stands alone: a sample, or a picture."""
     from irdeconv.cli.samples import samples
     from irdeconv.errors import misused
-    from irdeconv.suggest import did_you_mean
 
-    known = samples()
-    if not known:
-        raise misused("this installation has no samples", "install irdeconv anew with pip")
-    for name in names:
-        if name not in known:
-            raise misused(
-                f'there is no sample "{name}"',
-                did_you_mean(name, known) or "irdeconv demo --list lists them",
-            )
-    return {name: known[name] for name in names or known}
-
-
-@contextmanager
-def _folder(output: str | None) -> Iterator[Path]:
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix="irdeconv-") as folder:
-            yield Path(folder)
-    else:
-        Path(output).mkdir(parents=True, exist_ok=True)
-        yield Path(output)
-
-
-def refused(name: str, path: Path) -> dict[str, Any]:
-    """Validate a broken sample; it passes where errors are found."""
-    import irdeconv as ird
-
-    start = time.perf_counter()
-    found = ird.validate(path)
-    errors = [d for d in found if d.severity == "error"]
-    return {
-        "name": name,
-        "passed": bool(errors),
-        "errors": len(errors),
-        "warnings": len(found) - len(errors),
-        "comparisons": {},
-        "first_error": f"[{errors[0].code}] {errors[0].message}" if errors else None,
-        "seconds": round(time.perf_counter() - start, 3),
-    }
-
-
-def _closed(graph: Graph) -> Graph:
-    """Return the graph with exact input shapes."""
-    import irdeconv as ird
-    from irdeconv.spec import bounds
-
-    def exact(dim: Dim) -> int:
-        low, high = bounds(dim)
-        return low if low == high else max(low, min(OPEN, OPEN if high is None else high))
-
-    specs = {n: p.spec() for n, p in zip(graph.inputs, graph.parameters, strict=True)}
-    open_ones = {n: [exact(d) for d in s.shape or ()] for n, s in specs.items() if not s.static}
-    return ird.infer(graph, shapes=open_ones) if open_ones else graph
-
-
-def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Take one sample through all steps and return what happened."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather
-    from irdeconv.errors import InputError
-
-    start = time.perf_counter()
-    found = ird.validate(path)
-    if any(d.severity == "error" for d in found):
-        raise InputError(found)
-    graph = _closed(ird.infer(ird.read(path)))
-    inputs = gather(graph, args.inputs, args.seed, Console(quiet=True))
-    low = ird.lower(graph, args.form or FALLBACK, args.target)
-    written = folder / f"{name.replace('/', '_')}.lowered.xml"
-    ird.write(low.graph, written)
-    back = ird.infer(ird.read(written))
-    checks = {"lowered": low.graph, "read back": back}
-    feeds = list(inputs.values())
-    compared = {k: ird.compare(graph, g, feeds).to_dict() for k, g in checks.items()}
-    return {
-        "name": name,
-        "passed": all(c["passed"] for c in compared.values()),
-        "errors": 0,
-        "warnings": len(found),
-        "inputs": {k: list(v.shape) for k, v in inputs.items()},
-        "layers": [len(graph), len(low.graph), len(back)],
-        "deconvolutions": [r.to_dict() for r in low.report],
-        "comparisons": compared,
-        "seconds": round(time.perf_counter() - start, 3),
-    }
-
-
-def _text(result: dict[str, Any], console: Console) -> None:
-    mark = ("ok  ", "green") if result["passed"] else ("FAIL", "bold red")
-    if not result["comparisons"]:
-        found = f"refused, {count(result['errors'], 'error')}" if result["errors"] else "accepted"
-        console.text(mark, f" {result['name']}: {found}, {result['seconds']} s")
-        if result["first_error"]:
-            console.text(f"     {result['first_error']}")
-        return
-    before, after, _ = result["layers"]
-    deconvolutions = count(len(result["deconvolutions"]), "deconvolution")
-    console.text(
-        mark,
-        f" {result['name']}: {deconvolutions}, {before} -> {after} layers, "
-        f"{_outputs(result)}, {result['seconds']} s",
-    )
-    for what, c in result["comparisons"].items():
-        if not c["passed"]:
-            where = c["first_difference"] or ", ".join(c["missing"])
-            console.text((f"     {what} differs first at {where}", "red"))
-
-
-def _outputs(result: dict[str, Any]) -> str:
-    tensors = [t for t in result["comparisons"]["read back"]["tensors"] if t["output"]]
-    worst = max((t["relative"] for t in tensors), default=0.0)
-    return f"{count(len(tensors), 'output')}, largest relative difference {worst:.1e}"
+    if word in samples():
+        return misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
+    hint = f"a picture is named by --input: irdeconv demo --input {word}"
+    return misused(f'"{word}" is neither an option nor a sample', hint)

@@ -15,13 +15,12 @@ from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
 
-REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "rich", "shtab", "threadpoolctl")
+REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
     "numba": "compiled kernels",
     "openvino": "run the written IR in OpenVINO and compare results and times",
     "onnx": "convert ONNX models; check results against the ONNX node tests",
     "onnxruntime": "check results and compare times with ONNX Runtime",
-    "pillow": "image files as inputs",
     "z3-solver": "a second proof of lowered layers, by an SMT solver",
 }
 MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it is called otherwise

@@ -10,11 +10,11 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.access import missing, unreadable
+from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, UsageError, misused
-from irdeconv.extras import needed
 from irdeconv.graph import Graph
 from irdeconv.io.kinds import BEGIN, kind_of
 from irdeconv.plural import count
@@ -251,12 +251,9 @@ def typed(array: Array, spec: Spec) -> Array:
 
 def _image(path: str, spec: Spec, name: str) -> Array:
     """Return an image resized to the input; floats are 0..1, integers 0..255."""
-    if not Path(path).exists():  # that is said before that Pillow is missing
-        raise missing(path)
     if Path(path).is_dir():
         message = f'"{path}" is a folder, not a file with the values of input "{name}"'
         raise misused(message, f"name the file in it: {name}=@{path}/x.npy")
-    pillow = needed(f"reading the image {path}", "PIL.Image", "open", "UnidentifiedImageError")
     shape = spec.shape
     if shape is None or len(shape) not in (3, 4):
         raise misused(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')
@@ -265,16 +262,8 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     channels, height, width = (a, b, c) if first else (c, a, b)
     if channels not in (1, 3):
         raise misused(f'input "{name}" is {spec}: an image has 1 or 3 channels')
-    try:
-        with pillow.open(path) as opened:
-            picture = opened.convert("RGB" if channels == 3 else "L")
-    except pillow.UnidentifiedImageError:
-        message = f"{path} is neither .npy, .npz nor an image"
-        raise misused(message, "np.save writes an array as .npy") from None
-    except OSError:
-        raise
-    except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
-        raise misused(f"{path}: the image cannot be read: {type(e).__name__}: {e}") from e
+    with pictures.opened(path, hint="np.save writes an array as .npy") as opened:
+        picture = opened.convert("RGB" if channels == 3 else "L")
     size = tuple(
         d if isinstance(d, int) else p for d, p in zip((width, height), picture.size, strict=True)
     )

@@ -40,7 +40,7 @@ VERBS = {
     "suite": "make test vectors for hardware and compilers, and judge the results",
     "simplify": "fold constants, and drop layers that change nothing or that no output needs",
     "codes": "explain diagnostic codes, each with an example and how to mend it",
-    "demo": "validate, infer, lower, write, run and compare a packaged sample",
+    "demo": "enlarge a picture with a lowered network; check the packaged sample models",
     "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
     "doctor": "show versions, and what this installation can do",
 }

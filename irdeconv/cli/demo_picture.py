@@ -1,0 +1,283 @@
+"""`demo`: a picture is enlarged by a network, as it stands and without its deconvolutions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irdeconv.cli.console import Console
+from irdeconv.cli.enlarging import FACTOR, Enlarged, Run, enlarge, piece_shape, pieces
+from irdeconv.cli.steps import Steps
+from irdeconv.errors import InputError, misused
+from irdeconv.passes.form_names import FALLBACK
+from irdeconv.plural import count
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from irdeconv.cli.pictures import Picture
+    from irdeconv.graph import Graph
+    from irdeconv.passes.records import LoweringReport
+
+NETWORK = "super_resolution/super_resolution.xml"
+PICTURE = "super_resolution/coffee.png"
+MOST_PIXELS = 16_000_000  # pixels of a picture that is to be enlarged
+OUTPUT_BOUND = 2.0**-16  # of full brightness: what rounding may make of a whole network
+RECORD = "demo.json"
+FILES = {
+    "enlarged.png": "the picture, enlarged by the lowered network",
+    "bicubic.png": "the same by bicubic interpolation, to compare with",
+    "input.png": "the small picture that was enlarged",
+    "lowered.xml": "the network without deconvolutions",
+    "lowered.bin": "its weights",
+    RECORD: "what was found, for programs",
+}
+SCHEMA = "irdeconv/demo/1"
+
+
+@dataclass
+class Demonstration:
+    """What the steps have made so far; files stand in `folder` until all is done."""
+
+    args: argparse.Namespace
+    folder: Path
+    network: Path
+    picture: Picture
+    reference: Image | None
+    files: list[str] = field(default_factory=list)
+
+    def keep(self, name: str, data: bytes | None = None) -> Path:
+        """Return where one of FILES stands until the end; it is written where its data is given."""
+        self.files.append(name)
+        if data is not None:
+            (self.folder / name).write_bytes(data)
+        return self.folder / name
+
+
+def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int:
+    """Enlarge a picture and write what was made; the exit code is 0 where every step holds."""
+    given = _given(args)
+    require_own(output, given, force=args.force)
+    steps = Steps(console)
+    with tempfile.TemporaryDirectory(prefix="irdeconv-") as folder:
+        work = _start(args, given, Path(folder), steps)
+        graph = _validate(work, steps)
+        lowered, report = _lower(work, graph, steps)
+        _certify(work, steps)
+        enlarged = _enlarge(work, graph, lowered, steps)
+        ratios = _measure(work, enlarged, steps)
+        content = {
+            "schema": SCHEMA,
+            "passed": steps.passed,
+            "picture": given or PICTURE,
+            "size": list(work.picture.size),
+            "enlarged": list(enlarged.image.size),
+            "form": args.form or FALLBACK,
+            "deconvolutions": [r.to_dict() for r in report],
+            "psnr": ratios,
+            "steps": steps.to_dict(),
+            "output": str(output),
+            "files": [*work.files, RECORD],
+        }
+        work.keep(RECORD, _document(content))
+        _put(work, output)
+    if console.wants_json:
+        console.raw(_document(content).decode())
+    else:
+        _show(work, steps, output, console)
+    return 0 if steps.passed else 1
+
+
+def _document(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def _given(args: argparse.Namespace) -> str | None:
+    """Return the picture that is named, None for the one of the package."""
+    if len(args.inputs) > 1:
+        raise misused("demo enlarges one picture at a time", "name one with --input")
+    return args.inputs[0] if args.inputs else None
+
+
+def require_own(output: Path, given: str | None, *, force: bool) -> None:
+    """Refuse a folder in which files of somebody else would be overwritten, or the input."""
+    from irdeconv.cli.checks import require_folder
+
+    require_folder(output)
+    taken = [name for name in FILES if (output / name).exists()]
+    if given is not None and any((output / n).resolve() == Path(given).resolve() for n in taken):
+        raise misused(f"the picture {given} would be overwritten", "name another folder with -o")
+    if taken and not force and not _is_record(output / RECORD):
+        message = f"{output} has {', '.join(taken)}, which no demo has written"
+        raise misused(message, "name another folder with -o; --force overwrites them")
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is the record of an earlier demo."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("schema") == SCHEMA
+
+
+def _start(
+    args: argparse.Namespace, given: str | None, folder: Path, steps: Steps
+) -> Demonstration:
+    """Read the picture; that of the package is made half as large, and is what to come back to."""
+    from irdeconv.cli import pictures, samples
+
+    root = samples.folder()
+    if root is None or not (root / NETWORK).is_file():
+        raise misused("this installation has no samples", "install irdeconv anew with pip")
+    with steps.step("picture") as step:
+        if given is not None:
+            pictures.exists(given)
+        picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
+        width, height = picture.size
+        work = Demonstration(args, folder, root / NETWORK, picture, None)
+        if given is None:
+            half = width // FACTOR, height // FACTOR
+            reference = picture.image.crop((0, 0, half[0] * FACTOR, half[1] * FACTOR))
+            small = pictures.resized(reference, half)
+            work = Demonstration(args, folder, root / NETWORK, pictures.Picture(small), reference)
+            work.keep("input.png", pictures.png(small))
+            step.text = f"{Path(PICTURE).name}, {_size(reference)}, reduced to {_size(small)}"
+        else:
+            step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
+    return work
+
+
+def _size(image: Image) -> str:
+    return f"{image.width} x {image.height}"
+
+
+def _validate(work: Demonstration, steps: Steps) -> Graph:
+    """Validate the network and infer it, for any size."""
+    import irdeconv as ird
+
+    with steps.step("validate") as step:
+        found = ird.validate(work.network)
+        if any(d.severity == "error" for d in found):
+            raise InputError(found)
+        problems = count(len(found), "warning") if found else "no problems"
+        step.text = f"{work.network.name}: {problems}"
+    with steps.step("infer") as step:
+        graph = ird.infer(work.network)
+        totals = ird.inspect(graph).totals
+        step.text = f"{count(totals.layers, 'layer')}, {totals.parameters:,} weights; "
+        step.text += f"{graph.parameters[0].spec()} -> {graph.results[0].spec()}"
+    return graph
+
+
+def _lower(work: Demonstration, graph: Graph, steps: Steps) -> tuple[Graph, LoweringReport]:
+    """Lower the network, write it, and read back what was written."""
+    import irdeconv as ird
+    from irdeconv.inspection.table import scaled
+
+    form, target = work.args.form or FALLBACK, work.args.target
+    with steps.step("lower") as step:
+        low = ird.lower(graph, form, target)
+        path = work.keep("lowered.xml")
+        ird.write(low.graph, path)
+        work.keep("lowered.bin")
+        exact = ird.infer(graph, {"picture": piece_shape(work.picture.image)})
+        report = ird.lower(exact, form, target).report
+        step.passed = all(r.form for r in low.report)
+        before, after = (
+            [getattr(r, name) for r in report] for name in ("macs_direct", "macs_lowered")
+        )
+        step.text = f"{count(len(report), 'deconvolution')} as {form}; "
+        step.text += f"{scaled(sum(before), 'MAC')} -> {scaled(sum(after), 'MAC')}"
+        back = ird.infer(path)
+    return back, report
+
+
+def _certify(work: Demonstration, steps: Steps) -> None:
+    """Prove every rewritten layer of the written file equal to its source."""
+    import irdeconv as ird
+
+    with steps.step("certify") as step:
+        made = ird.certify(work.network, work.folder / "lowered.xml")
+        step.passed = bool(made)
+        step.text = f"{made.verdict}{', for pictures of every size' if made else ''}"
+
+
+def _enlarge(work: Demonstration, graph: Graph, lowered: Graph, steps: Steps) -> Enlarged:
+    """Enlarge the picture by both networks, and compare them layer by layer on one piece of it."""
+    import irdeconv as ird
+
+    image = work.picture.image
+    shapes = {"picture": piece_shape(image)}
+    both = [ird.infer(g, shapes) for g in (graph, lowered)]
+    with steps.step("run") as step:
+        made = enlarge(image, _runner(both[0]), _runner(both[1]))
+        step.text = f"{_size(image)} -> {_size(made.image)}"
+        step.text += f" in {count(made.pieces, 'piece')}" if made.pieces > 1 else ""
+        step.text += f"; direct {made.seconds[0]:.2f} s, lowered {made.seconds[1]:.2f} s"
+    with steps.step("compare") as step:
+        middle = list(pieces(image))[made.pieces // 2][2]
+        compared = ird.compare(both[0], both[1], [middle])
+        worst = max(made.difference, *(t.max_abs for t in compared.outputs))
+        step.passed = compared.passed and worst <= OUTPUT_BOUND
+        layers = count(len(compared.tensors) - len(compared.outputs), "layer")
+        same = f"{layers} agree" if compared.passed else compared.verdict
+        step.text = f"{same}; the output differs by at most {worst:.1e}"
+    return made
+
+
+def _runner(graph: Graph) -> Run:
+    """Return what runs a graph with a single input and a single output."""
+    import irdeconv as ird
+
+    plan = ird.compile(graph, None, once=True)
+    (output,) = graph.outputs
+    return lambda x: plan.run([x])[output]
+
+
+def _measure(work: Demonstration, made: Enlarged, steps: Steps) -> dict[str, float] | None:
+    """Keep both enlarged pictures; where the original is known, see which comes closer to it."""
+    from irdeconv.cli import pictures
+
+    profile = work.picture.profile
+    work.keep("enlarged.png", pictures.png(made.image, profile))
+    smooth = pictures.resized(work.picture.image, made.image.size)
+    work.keep("bicubic.png", pictures.png(smooth, profile))
+    if work.reference is None:
+        return None
+    with steps.step("measure") as step:
+        ours, theirs = (pictures.psnr(i, work.reference) for i in (made.image, smooth))
+        step.passed = ours > theirs
+        step.text = f"PSNR {ours:.2f} dB, bicubic {theirs:.2f} dB: {ours - theirs:+.2f} dB"
+    return {"network": round(ours, 3), "bicubic": round(theirs, 3)}
+
+
+def _put(work: Demonstration, output: Path) -> None:
+    """Put all files into the user's folder, or none of them."""
+    from irdeconv.io.atomic import failures, together
+
+    with failures(output):
+        output.mkdir(parents=True, exist_ok=True)
+    with together() as files:
+        for name in work.files:
+            files.write(output / name, (work.folder / name).read_bytes())
+
+
+def _show(work: Demonstration, steps: Steps, output: Path, console: Console) -> None:
+    """Say where the files are."""
+    console.text(f"\nThe folder {output} has")
+    for name in FILES:
+        if name in work.files:
+            console.text(f"  {name:<13} {FILES[name]}")
+    failed = [s.name for s in steps.all if not s.passed]
+    if failed:
+        console.text("\n", (f"not as it should be: {', '.join(failed)}", "bold red"))
+        return
+    said = "Without deconvolutions the network makes the same picture."
+    console.text("\n", (said, "bold green"))
+    if work.reference is None:
+        console.text("There is no original to compare it with, so no PSNR is measured.")

@@ -1,0 +1,93 @@
+"""Enlarge a picture with a network, piece by piece, by two graphs that should do the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from irdeconv import progress
+from irdeconv.cli.pictures import image_of, planes
+from irdeconv.spec import Array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Run = Callable[[Array], Array]
+
+FACTOR = 2
+PIECE_SIDE = 256  # pixels, of the picture that is enlarged, on each side of a piece
+CUT_MARGIN = 12  # pixels around a piece; what is further away does not reach its results
+
+
+class Span(NamedTuple):
+    """A piece on one axis: it begins at `start`, and `kept` to `end` is what it is there for."""
+
+    start: int
+    kept: int
+    end: int
+
+
+def spans(size: int, piece: int = PIECE_SIDE, margin: int = CUT_MARGIN) -> list[Span]:
+    """Return overlapping pieces of one size that share an axis.
+
+    Each is kept up to `margin` pixels from where it was cut; the picture's own edges are no cuts.
+    """
+    piece = min(size, piece)
+    starts = [*range(0, size - piece, piece - 2 * margin), size - piece]
+    cuts = [start + margin for start in starts[1:]]
+    return [Span(*s) for s in zip(starts, [0, *cuts], [*cuts, size], strict=True)]
+
+
+@dataclass(frozen=True)
+class Enlarged:
+    """A picture that two graphs have enlarged, as the second has made it.
+
+    `seconds` is the time of each, `difference` the largest between them, 1 being full brightness.
+    """
+
+    image: Image
+    pieces: int
+    seconds: tuple[float, float]
+    difference: float
+
+
+def piece_shape(image: Image) -> tuple[int, int, int, int]:
+    """Return the input shape of a network for the pieces of a picture."""
+    many = 2 if image.mode == "RGBA" else 1
+    return many, 3, min(image.height, PIECE_SIDE), min(image.width, PIECE_SIDE)
+
+
+def pieces(image: Image) -> Iterator[tuple[Span, Span, Array]]:
+    """Yield pieces of a picture: where they stand, across and down, and their planes."""
+    _, _, height, width = piece_shape(image)
+    for down in spans(image.height):
+        for across in spans(image.width):
+            box = across.start, down.start, across.start + width, down.start + height
+            yield across, down, planes(image.crop(box))
+
+
+def enlarge(image: Image, first: Run, second: Run) -> Enlarged:
+    """Enlarge a picture by two graphs and compare what they make of every piece."""
+    from PIL import Image
+
+    size = image.width * FACTOR, image.height * FACTOR
+    out = Image.new(image.mode, size)
+    total = len(spans(image.height)) * len(spans(image.width))
+    seconds, worst = [0.0, 0.0], 0.0
+    with progress.stage("enlarging", total) as step:
+        for across, down, x in pieces(image):
+            made = []
+            for i, run in enumerate((first, second)):
+                start = time.perf_counter()
+                made.append(run(x))
+                seconds[i] += time.perf_counter() - start
+            worst = max(worst, float(np.abs(made[0] - made[1]).max()))
+            box = [FACTOR * (v - s.start) for s in (across, down) for v in (s.kept, s.end)]
+            kept = image_of(made[1], image.mode).crop((box[0], box[2], box[1], box[3]))
+            out.paste(kept, (FACTOR * across.kept, FACTOR * down.kept))
+            step()
+    return Enlarged(out, total, (seconds[0], seconds[1]), worst)

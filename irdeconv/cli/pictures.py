@@ -1,0 +1,207 @@
+"""Picture files: opened within limits, as planes of numbers for a network and back, their likeness.
+
+A plane is [3, H, W] of 0 to 1: the colours, and one more for what is transparent.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.spec import Array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
+
+BRIGHTEST = {"L": 255, "I;16": 65535, "RGB": 255, "RGBA": 255}  # the brightest value, by mode
+GREY_MODES = ("1", "L", "I;16")
+DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
+
+
+@contextmanager
+def opened(
+    path: str, most: int | None = None, hint: str = "name a PNG or a JPEG"
+) -> Iterator[ImageFile]:
+    """Open a picture whose header names at most `most` pixels; nothing is allocated before.
+
+    Raises FileAccessError, UsageError where it is none or damaged, LimitError where it is larger
+    than `most` or than Pillow trusts a file to be. What is raised while it is read counts, too.
+    `hint` is what to name instead of a file that is no picture.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    from irdeconv.access import unreadable
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                if most is not None and image.width * image.height > most:
+                    raise _too_large(path, image.size, most)
+                yield image
+    except IrdeconvError:
+        raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise _too_large(path, None, Image.MAX_IMAGE_PIXELS or 0) from None
+    except UnidentifiedImageError:
+        raise _no_picture(path, hint) from None
+    except OSError as e:
+        if e.errno is not None:
+            raise unreadable(path, e) from None
+        raise _damaged(path, e) from e
+    except MemoryError:
+        raise
+    except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
+        raise _damaged(path, e) from e
+
+
+def _too_large(path: str, size: tuple[int, int] | None, most: int) -> LimitError:
+    has = f"{size[0]} x {size[1]} pixels" if size else "more pixels than that"
+    message = f"{path}: a picture may have {most:,} pixels, this one has {has}"
+    hint = "make it smaller, or cut a piece out of it"
+    return LimitError(Diagnostic("E602", "error", message, hint=hint))
+
+
+def _no_picture(path: str, hint: str) -> IrdeconvError:
+    from irdeconv.io.kinds import BEGIN, kind_of
+
+    with open(path, "rb") as file:
+        kind = kind_of(file.read(BEGIN), path).name
+    what = "damaged or without pixels" if kind.endswith("image") else kind
+    return misused(f"{path} is no picture that can be read: it is {what}", hint)
+
+
+def _damaged(path: str, error: Exception) -> IrdeconvError:
+    return misused(f"{path}: the picture cannot be read: {error}", "it is cut off or damaged")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as it was read: `image` in L, I;16, RGB or RGBA, upright, and what was changed.
+
+    `profile` is the colour profile that an enlarged one keeps.
+    """
+
+    image: Image
+    profile: bytes | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.image.size
+
+
+def read(path: str, most: int) -> Picture:
+    """Read a picture in any mode; raises what `opened` does."""
+    from PIL import ImageOps
+
+    with opened(path, most) as image:
+        notes = []
+        if getattr(image, "n_frames", 1) > 1:
+            notes.append(f"the first of {image.n_frames} frames")  # type: ignore[attr-defined]
+        if image.mode == "RGB" and "16" in str([t.args for t in image.tile]):
+            notes.append("16 bits per colour read as 8")
+        profile = image.info.get("icc_profile") if image.mode != "CMYK" else None
+        image.load()
+        return Picture(_plain(ImageOps.exif_transpose(image)), profile, tuple(notes))
+
+
+def _plain(image: Image) -> Image:
+    """Return the picture in one of the modes of BRIGHTEST."""
+    if image.mode in DEEP_MODES:
+        return _sixteen_bits(image)
+    if image.mode in BRIGHTEST:
+        return image.convert("RGBA") if "transparency" in image.info else image
+    transparent = "A" in image.mode.upper() and image.mode != "LAB"
+    if transparent or "transparency" in image.info:
+        return image.convert("RGBA")
+    return image.convert("L" if image.mode in GREY_MODES else "RGB")
+
+
+def _sixteen_bits(image: Image) -> Image:
+    """Return grey of many bits in 16: integers as they are, floating-point from dark to bright."""
+    from PIL import Image
+
+    values = np.asarray(image).astype(np.float64)
+    if image.mode == "F":
+        finite = values[np.isfinite(values)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+        values = np.nan_to_num((values - low) / ((high - low) or 1.0)) * 65535
+    return Image.fromarray(np.clip(np.rint(values), 0, 65535).astype(np.uint16))
+
+
+def planes(image: Image) -> Array:
+    """Return a picture as [N, 3, H, W] of 0 to 1: grey three times, colours, opacity as second.
+
+    Colours are multiplied by the opacity, so that invisible ones do not shine through at edges.
+    """
+    values: Array = np.asarray(image) / np.float32(BRIGHTEST[image.mode])
+    if values.ndim == 2:
+        return np.broadcast_to(values, (1, 3, *values.shape))
+    channels = values.transpose(2, 0, 1)
+    if image.mode != "RGBA":
+        return channels[None]
+    opacity = np.broadcast_to(channels[3], channels[:3].shape)
+    return np.stack([channels[:3] * opacity, opacity])
+
+
+def image_of(values: Array, mode: str) -> Image:
+    """Return planes as a picture of a mode; what lies outside of 0 to 1 becomes black or full."""
+    from PIL import Image
+
+    x = np.clip(values, 0, 1)
+    if mode in ("L", "I;16"):
+        channels = x[0].mean(0)
+    elif mode == "RGB":
+        channels = x[0].transpose(1, 2, 0)
+    else:
+        opacity = x[1].mean(0)
+        colours = np.clip(x[0] / np.maximum(opacity, 1 / 255), 0, 1)
+        channels = np.concatenate([colours, opacity[None]]).transpose(1, 2, 0)
+    dtype = np.uint16 if mode == "I;16" else np.uint8
+    return Image.fromarray(np.rint(channels * BRIGHTEST[mode]).astype(dtype))
+
+
+def png(image: Image, profile: bytes | None = None) -> bytes:
+    """Return a picture as the bytes of a PNG."""
+    file = io.BytesIO()
+    image.save(file, "PNG", icc_profile=profile)
+    return file.getvalue()
+
+
+def resized(image: Image, size: tuple[int, int]) -> Image:
+    """Return a picture in another size by bicubic interpolation; it averages where it shrinks."""
+    from PIL import Image
+
+    return image.resize(size, Image.Resampling.BICUBIC)
+
+
+def psnr(a: Image, b: Image) -> float:
+    """Return the peak signal-to-noise ratio in dB, over all pixels and channels of 8 bits."""
+    difference = np.asarray(a).astype(np.float64) - np.asarray(b)
+    error = float(np.mean(difference**2))
+    return float(10 * np.log10(255**2 / error)) if error else float("inf")
+
+
+def exists(path: str) -> None:
+    """Raise FileAccessError where there is no file of that name to read."""
+    import errno
+    import os
+
+    from irdeconv.access import missing, unreadable
+
+    if not Path(path).exists():
+        raise missing(path)
+    if Path(path).is_dir():
+        raise unreadable(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))

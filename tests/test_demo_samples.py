@@ -1,0 +1,96 @@
+"""`irdeconv demo --samples`: the packaged models are taken through everything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from irdeconv.cli.samples import samples
+from irdeconv.graph import Graph
+from support.commands import command
+from support.ir_text import write_ir
+from support.layers import Layer
+
+LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.xml"
+    write_ir(path, LAYER, W)
+    return path
+
+
+@pytest.fixture
+def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of samples instead of the packaged ones: net and deep/other."""
+    (net.parent / "samples" / "deep").mkdir(parents=True)
+    for name in ("net", "deep/other"):
+        write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
+    monkeypatch.setattr("irdeconv.cli.samples.folder", lambda: net.parent / "samples")
+    return net.parent
+
+
+def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo", "--samples") == 0
+    captured = capsys.readouterr().out
+    assert "ok   net: 1 deconvolution, " in captured
+    assert "2 samples, form zero-insertion, seed 0: 2 of 2 as they should be" in captured
+    assert command("demo", "--samples", "net") == 0
+    assert "1 of 1 as they should be" in capsys.readouterr().out
+    assert command("demo", "--list") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
+    assert command("demo", "--samples", "nett") == 2
+    assert 'did you mean "net"?' in capsys.readouterr().err
+
+
+def test_demo_json_and_kept_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo", "--samples", "--format", "json", "-o", folder / "kept") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["passed"], found["seed"]) == ("irdeconv/demo-samples/1", True, 0)
+    assert [s["name"] for s in found["samples"]] == ["deep/other", "net"]
+    assert all(s["comparisons"]["read back"]["passed"] for s in found["samples"])
+    kept = sorted(f.name for f in (folder / "kept").glob("*.xml"))
+    assert kept == ["deep_other.lowered.xml", "net.lowered.xml"]
+
+
+def test_demo_fails_where_anything_differs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write_doubled(graph: Graph, path: Path) -> None:
+        write_ir(Path(path), LAYER, W * 2)
+
+    monkeypatch.setattr("irdeconv.write", write_doubled)
+    assert command("demo", "--samples", "net") == 1
+    out = capsys.readouterr().out
+    assert "FAIL net" in out
+    assert "read back differs first at deconv" in out
+
+
+def test_demo_wants_broken_samples_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = folder / "samples" / "broken" / "bad.xml"
+    bad.parent.mkdir()
+    bad.write_text("<net")
+    assert command("demo", "--samples", "broken/bad") == 0
+    assert "ok   broken/bad: refused, 1 error" in capsys.readouterr().out
+    write_ir(bad, LAYER, W)
+    assert command("demo", "--samples", "broken/bad") == 1
+    assert "FAIL broken/bad: accepted" in capsys.readouterr().out
+
+
+def test_demo_closes_open_shapes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_ir(folder / "samples" / "net.xml", LAYER, W, data_shape=[-1, 3, -1, 4])
+    assert command("demo", "--samples", "net", "--format", "json") == 0
+    [sample] = json.loads(capsys.readouterr().out)["samples"]
+    assert sample["inputs"] == {"x": [8, 3, 8, 4]}
+
+
+def test_the_packaged_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("demo", "--samples") == 0
+    assert "as they should be" in capsys.readouterr().out
