@@ -13,6 +13,8 @@ from irdeconv.drawing.scene import (
     LABEL_SIZE,
     LINE_HEIGHT,
     PADDING,
+    SHEET,
+    SHEETS,
     SIZES,
     Box,
     Change,
@@ -135,8 +137,9 @@ class _Composition:
         width = max((measure(t.text) * SIZES[t.style] for t in item.lines), default=0)
         labels = self._beside.get(number, [])
         beside = max(labels) * len(labels) if len(labels) > 1 else 0
-        inner = max(width + 2 * PADDING[0], beside)
-        return 2 * math.ceil(inner / 2), LINE_HEIGHT * len(item.lines) + 2 * PADDING[1]
+        behind = SHEETS.get(item.kind, 0) * SHEET
+        inner = max(width + 2 * PADDING[0] + behind, beside)
+        return 2 * math.ceil(inner / 2), LINE_HEIGHT * len(item.lines) + 2 * PADDING[1] + behind
 
     def _box(self, number: int, layout: Layout) -> Box:
         item = self._items[number]

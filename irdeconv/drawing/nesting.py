@@ -10,7 +10,7 @@ from irdeconv.drawing.compose import LayerBox, Wire, scene_of
 from irdeconv.drawing.repeats import find_repeats
 from irdeconv.drawing.scene import Change, Scene, TextLine
 from irdeconv.drawing.scopes import LayerGroup, scopes
-from irdeconv.drawing.text import name_lines, one_line
+from irdeconv.drawing.text import measure, name_lines, one_line
 from irdeconv.plural import count
 
 UNGROUPED = 40  # boxes; a graph with fewer has no groups
@@ -137,8 +137,12 @@ def _contents(group: LayerGroup, inside: Sequence[LayerBox]) -> Iterator[str]:
     layers = count(len(inside), "layer")
     yield f"{layers} in {group.repeats} equal blocks" if group.repeats else layers
     types = Counter(b.type for b in inside)
-    most = sorted(types, key=lambda t: (-types[t], t))[:TYPES]
-    yield ", ".join(f"{types[t]} {t}" for t in most) + (", ..." if len(types) > TYPES else "")
+    most = sorted(types, key=lambda t: (-types[t], t))
+    for some in range(min(TYPES, len(most)), 0, -1):
+        text = ", ".join(f"{types[t]} {t}" for t in most[:some]) + ", ..." * (some < len(most))
+        if some == 1 or measure(text) <= FACT_WIDTH:
+            yield text
+            break
     deconvolutions = sum(b.kind == "deconvolution" for b in inside)
     if deconvolutions:
         yield count(deconvolutions, "deconvolution")

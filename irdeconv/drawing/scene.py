@@ -36,6 +36,8 @@ STYLES: tuple[Style, ...] = ("type", "name", "fact")
 SIZES: dict[Style, int] = {"type": 12, "name": 12, "fact": 10}
 LABEL_SIZE = 10
 LINE_HEIGHT = 16
+SHEETS: dict[Kind, int] = {"group": 1, "repeat": 2}  # that are drawn behind the first one
+SHEET = 3  # pixels by which each stands out at the right and below, inside the box
 PADDING = (10, 6)  # between the border of a box and its text, beside and above
 
 

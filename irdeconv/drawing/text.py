@@ -20,8 +20,11 @@ WIDE_ADVANCE = 1.4  # East Asian characters have 1 em, the widest emoji 1.37
 NAME_LIMIT = 2000  # characters of a name that are looked at
 ELLIPSIS = "\u2026"
 
-# A name may be broken behind these, and behind them it is shortened.
-_PIECE = re.compile(r"[^/.:_@ -]*[/.:_@ -]+|[^/.:_@ -]+")
+# A name may be broken behind these, the first that do; behind them it is shortened.
+_SEPARATORS = (" ", " /", " /.:@", " /.:@_-")
+_PIECES = [
+    re.compile(f"[^{re.escape(s)}]*[{re.escape(s)}]+|[^{re.escape(s)}]+") for s in _SEPARATORS
+]
 # The words of a type: GroupConvolutionBackpropData.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])[\d_]*|[A-Z]?[^A-Z]+|[A-Z]")
 
@@ -58,13 +61,24 @@ def name_lines(name: str, width: float, most: int = 2) -> list[str]:
 
     What does not fit is left out in the middle: the end says which layer it is.
     """
-    return _filled(_PIECE.findall(shown(name)), width, most)
+    text = shown(name)
+    splits = [pieces.findall(text) for pieces in _PIECES]
+    for pieces in splits:
+        lines = _whole(pieces, width)
+        if len(lines) <= most and all(measure(t) <= width for t in lines):
+            return lines
+    fitting = (p for p in splits if measure(p[-1]) <= width - ADVANCE)
+    return _shortened(next(fitting, splits[-1]), width, most)
 
 
 def type_lines(type: str, width: float) -> list[str]:
     """Return a type in at most two lines, broken between its words."""
     text = shown(type)
-    return [text] if measure(text) <= width else _filled(_WORDS.findall(text), width, 2)
+    words = _WORDS.findall(text)
+    lines = _whole(words, width)
+    if len(lines) <= 2 and all(measure(t) <= width for t in lines):
+        return lines
+    return _shortened(words, width, 2)
 
 
 def one_line(text: str, width: float) -> str:
@@ -72,25 +86,29 @@ def one_line(text: str, width: float) -> str:
     return name_lines(text, width, 1)[0]
 
 
-def _filled(pieces: Sequence[str], width: float, most: int) -> list[str]:
-    """Return lines of whole pieces; the middle is left out where they are too many."""
-    lines, rest = [""], list(pieces)
-    while rest and measure(lines[-1] + rest[0].rstrip()) <= width:
-        lines[-1] += rest.pop(0)
-    if not rest:
-        return [lines[0].rstrip()]
+def _whole(pieces: Sequence[str], width: float) -> list[str]:
+    """Return all pieces in lines; a piece that is wider than a line is one by itself."""
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and measure(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+def _shortened(pieces: Sequence[str], width: float, most: int) -> list[str]:
+    """Return the first and the last pieces that fit, an ellipsis between them."""
+    if len(pieces) == 1:
+        return [_squeezed(pieces[0], width)]
     if most == 1:
         return [_cut("".join(pieces), pieces, width)]
-    if not lines[0]:
-        lines[0] = _squeezed(rest.pop(0), width)
-    if not rest:
-        return lines
-    last = "".join(rest)
-    if measure(last) > width:
-        last = _tail(rest, width)
-        if not last.startswith(rest[0]):
-            lines[0] = _squeezed(lines[0] + ELLIPSIS, width)
-    return [lines[0].rstrip(), last]
+    last = _tail(pieces, width)
+    head = ""
+    for piece in pieces[:-1]:
+        if measure(head + piece) > width - ADVANCE:
+            break
+        head += piece
+    return [(head or _prefix(pieces[0], width - ADVANCE)) + ELLIPSIS, last]
 
 
 def _tail(pieces: Sequence[str], width: float) -> str:

@@ -22,8 +22,6 @@ WEIGHTY = 64  # elements; more than axes and the like have
 CONSTANTS = 4  # that have a line each
 
 _PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
-# Attributes that stand in a box, where they say something.
-_SHOWN = ("kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 
 
 def drawing(
@@ -83,11 +81,7 @@ def _kind(graph: Graph, r: LayerFacts) -> Kind:
 def _facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
     """Yield what else stands in a box: attributes of its window, constants, bodies."""
     node = graph.node(r.id)
-    for key in _SHOWN:
-        text = r.attributes.get(key, "")
-        usual = {"", "0" if "pad" in key else "1"}
-        if text and (key == "kernel" or not usual.issuperset(text.split(","))):
-            yield f"{key} {text}"
+    yield from _window(r.attributes)
     held = [(port, i) for port, i in enumerate(r.inputs) if i.parameters is not None]
     if folded:
         few = CONSTANTS if len(held) > CONSTANTS + 1 else len(held)
@@ -97,6 +91,19 @@ def _facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
             yield f"and {count(len(held) - few, 'constant')} more"
     for body in bodies_of(node):
         yield f"{body.tag} of {count(len(body.graph), 'layer')}"
+
+
+def _window(attributes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the attributes of a window that are not what they mostly are."""
+    if attributes.get("kernel"):
+        yield f"kernel {attributes['kernel']}"
+    for key in ("strides", "dilations", "output_padding"):
+        usual = {"", "0" if key == "output_padding" else "1"}
+        if not usual.issuperset(attributes.get(key, "").split(",")):
+            yield f"{key} {attributes[key]}"
+    pads = [attributes.get(key, "") for key in ("pads_begin", "pads_end")]
+    if not {"", "0"}.issuperset(",".join(pads).split(",")):
+        yield f"pads {pads[0]}" if pads[0] == pads[1] else f"pads {pads[0]} / {pads[1]}"
 
 
 def _constant(op: Op, port: int, i: InputFacts) -> str:

@@ -1,0 +1,173 @@
+"""Scenes as SVG: one file without script, links or fonts, so it is shown wherever an image is.
+
+Kinds and changes differ in shape as well as in colour. The same scene always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from math import ceil
+
+from irdeconv.drawing.palette import style
+from irdeconv.drawing.scene import LINE_HEIGHT, PADDING, SHEET, SHEETS, Box, Point, Scene
+from irdeconv.drawing.text import measure, one_line, shown
+
+PREFIX = "irdeconv-"
+_CORNER = 8  # what is cut off a deconvolution's corners
+_SIGN = 7  # radius of the sign of a change
+_HEADING = 15  # size of the letters
+_HEADING_LINE = 22
+_LEAST = 24  # em of a heading that are shown above a narrow scene
+_APART = 32  # between two scenes
+_HEAD = (4, 8)  # half the width and the length of an arrow's head
+
+_SIGNS = {"added": ("plus", "M-4,0H4M0,-4V4"), "removed": ("minus", "M-4,0H4")}
+_SIGNS["rewritten"] = ("tilde", "M-4,1Q-2,-3,0,0T4,-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A scene with the lines above it."""
+
+    scene: Scene
+    heading: tuple[str, ...] = ()
+
+
+def svg(panels: Sequence[Panel], title: str, description: str) -> str:
+    """Return the scenes side by side as an SVG document.
+
+    `title` and `description` are what a screen reader says of the picture.
+    """
+    head = max((_HEADING_LINE * len(p.heading) for p in panels), default=0)
+    head += _HEADING_LINE // 2 if head else 0
+    body, x, height = [], 0, 0
+    for panel in panels:
+        texts = [one_line(t, max(_LEAST, panel.scene.width / _HEADING)) for t in panel.heading]
+        width = max([panel.scene.width, *(ceil(measure(t) * _HEADING) + _APART for t in texts)])
+        for n, text in enumerate(texts, 1):
+            body.append(_line("heading", x + _APART // 2, n * _HEADING_LINE, text))
+        body.append(f'<g transform="translate({x + (width - panel.scene.width) // 2},{head})">')
+        body += _drawn(panel.scene)
+        body.append("</g>")
+        x, height = x + width + _APART, max(height, panel.scene.height)
+    return _document(body, max(x - _APART, 0), height + head, title, description)
+
+
+def _document(body: Sequence[str], width: int, height: int, title: str, description: str) -> str:
+    size = f'width="{width}" height="{height}"'
+    root = f'role="img" {size} viewBox="0 0 {width} {height}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {root}>',
+        f"<title>{_text(title)}</title>",
+        f"<desc>{_text(description)}</desc>",
+        f"<style>{style(PREFIX)}</style>",
+        f"<rect {_class('page')} {size}/>",
+        *body,
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _drawn(scene: Scene) -> Iterator[str]:
+    """Yield the links, then the boxes over them, then the labels."""
+    values: dict[tuple[Point, int], list[tuple[Point, ...]]] = {}
+    for k in scene.links:
+        values.setdefault((k.points[0], k.source), []).append(k.points)
+    for links in values.values():
+        yield f'<path {_class("link")} d="{tree(links)}"/>'
+    heads = "".join(_head(k.points) for k in scene.links if scene.boxes[k.target].kind != "port")
+    yield f'<path {_class("head")} d="{heads}"/>'
+    for box in scene.boxes:
+        if box.kind != "port":
+            yield from _box(box)
+    for link in scene.links:
+        if link.label:
+            x, y = link.points[0]
+            yield _line("label", x + 4, y + 11, link.label)
+
+
+def tree(links: Sequence[Sequence[Point]]) -> str:
+    """Return the path of all links of a value: what they share is drawn once."""
+    drawn: set[tuple[Point, Point]] = set()
+    out = []
+    for points in links:
+        at = None
+        for a, b in pairwise(points):
+            if a != b and (a, b) not in drawn:
+                drawn.add((a, b))
+                out.append(("" if at == a else f"M{a[0]},{a[1]}") + _step(a, b))
+                at = b
+    return "".join(out)
+
+
+def _step(a: Point, b: Point) -> str:
+    """Return a step of a path: straight down, or in an S from one line to another."""
+    if a[0] == b[0]:
+        return f"V{b[1]}"
+    middle = f"{(a[1] + b[1]) / 2:g}"
+    return f"C{a[0]},{middle},{b[0]},{middle},{b[0]},{b[1]}"
+
+
+def _head(points: Sequence[Point]) -> str:
+    """Return the path of an arrow's head; links that end at the lower edge of a box point up."""
+    (x, y), before = points[-1], next((p[1] for p in reversed(points) if p[1] != points[-1][1]), 0)
+    half, length = _HEAD
+    return f"M{x},{y}l-{half},{-length if before < y else length}h{2 * half}z"
+
+
+def _box(box: Box) -> Iterator[str]:
+    yield f"<g><title>{_text(box.title)}</title>"
+    yield from _outlines(box)
+    behind = SHEETS.get(box.kind, 0) * SHEET
+    x, y = box.x + (box.width - behind) // 2, box.y + PADDING[1] + 12
+    for n, line in enumerate(box.lines):
+        yield _line(line.style, x, y + n * LINE_HEIGHT, line.text)
+    if box.change in _SIGNS:
+        colour, sign = _SIGNS[box.change]
+        yield f'<g transform="translate({box.x},{box.y})"><circle {_class(colour)} r="{_SIGN}"/>'
+        yield f'<path {_class("sign")} d="{sign}"/></g>'
+    yield "</g>"
+
+
+def _outlines(box: Box) -> Iterator[str]:
+    """Yield the shape of a kind, with the border of a change."""
+    sheets = SHEETS.get(box.kind, 0)
+    for n in range(sheets, 0, -1):
+        yield _rectangle(box, box.kind, (sheets, n), 4)
+    name = box.kind if box.change == "same" else f"{box.kind} {PREFIX}{box.change}"
+    if box.kind == "deconvolution":
+        yield f'<path {_class(name)} d="{_cut_corners(box)}"/>'
+    else:
+        round = {"input": box.height // 2, "output": box.height // 2, "constant": 0}
+        yield _rectangle(box, name, (sheets, 0), round.get(box.kind, 4))
+    if box.kind == "body":
+        yield _rectangle(box, box.kind, (0, 0), 2, inset=3)
+
+
+def _rectangle(box: Box, name: str, sheet: tuple[int, int], round: int, inset: int = 0) -> str:
+    """Return a rectangle; `sheet` is how many lie below the first one, and which of them it is."""
+    by = sheet[1] * SHEET + inset
+    less = sheet[0] * SHEET + 2 * inset
+    corner = f'x="{box.x + by}" y="{box.y + by}"'
+    size = f'width="{box.width - less}" height="{box.height - less}"'
+    return f'<rect {_class(name)} {corner} {size} rx="{round}"/>'
+
+
+def _cut_corners(box: Box) -> str:
+    c, across, down = _CORNER, box.width - 2 * _CORNER, box.height - 2 * _CORNER
+    return f"M{box.x + c},{box.y}h{across}l{c},{c}v{down}l-{c},{c}h-{across}l-{c},-{c}v-{down}z"
+
+
+def _line(name: str, x: int, y: int, text: str) -> str:
+    return f'<text {_class(f"text {PREFIX}{name}")} x="{x}" y="{y}">{_text(text)}</text>'
+
+
+def _class(name: str) -> str:
+    return f'class="{PREFIX}{name}"'
+
+
+def _text(text: str) -> str:
+    return escape(shown(text), quote=False)
