@@ -16,8 +16,8 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.graph import Graph, Value
+from irdeconv.inspection.changes import difference
 from irdeconv.page.assemble import SCRIPTS, STYLES, json_text, packed
-from irdeconv.page.changes import difference
 from support.layers import constant, parameter, result
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"

@@ -4,8 +4,9 @@ A constant stands in the row of its reader: name, shape, number of elements or a
 of an output are named unless they are just the next layer. `*` marks deconvolutions.
 
 Formats beside text and json: dot (Graphviz), html (a page that draws the graph, for a browser), ir
-(the text form of the graph). With --lower text, json and html compare before and after; dot and ir
-show the lowered graph.
+(the text form of the graph), svg (a picture of the graph). With --lower text, json, html and svg
+compare before and after; dot and ir show the lowered graph. dot and svg write constants into the
+layers that read them, or as layers with --constants.
 
 --operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
 text or json; --only chooses types.
@@ -63,7 +64,7 @@ def configure(parser: OptionParser) -> None:
         help="list what irdeconv executes, infers and keeps of OpenVINO's operations",
     )
     add_output(parser, "write the result here instead of stdout")
-    add_format(parser, "dot", "html", "ir")
+    add_format(parser, "dot", "html", "ir", "svg")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise misused("inspect needs FILE", "such as: irdeconv inspect model.xml")
     if args.form is not None and not args.lower:
         raise misused("--form: without --lower nothing is lowered", "add --lower")
-    if console.format in ("dot", "html", "ir") and (args.only or args.sort):
+    if console.format in ("dot", "html", "ir", "svg") and (args.only or args.sort):
         option = "--only" if args.only else "--sort"
         raise misused(
             f"{option}: --format {console.format} shows the whole graph in its own order",
@@ -154,9 +155,11 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
 
     if console.format == "json":
         return inspection.to_json()
+    if console.format == "svg":
+        return inspection.to_svg(constants=args.constants)
     shown = inspection.lowered or inspection
     if console.format == "dot":
-        return shown.to_dot()
+        return shown.to_dot(constants=args.constants)
     if console.format == "ir":
         elide = None if args.constants else 0
         return dump(shown.graph, elide=elide, comments=shown.comments())

@@ -21,7 +21,7 @@ _SIGN = 7  # radius of the sign of a change
 _HEADING = 15  # size of the letters
 _HEADING_LINE = 22
 _LEAST = 24  # em of a heading that are shown above a narrow scene
-_APART = 32  # between two scenes
+_BETWEEN = 32  # between two scenes
 _HEAD = (4, 8)  # half the width and the length of an arrow's head
 
 _SIGNS = {"added": ("plus", "M-4,0H4M0,-4V4"), "removed": ("minus", "M-4,0H4")}
@@ -46,14 +46,14 @@ def svg(panels: Sequence[Panel], title: str, description: str) -> str:
     body, x, height = [], 0, 0
     for panel in panels:
         texts = [one_line(t, max(_LEAST, panel.scene.width / _HEADING)) for t in panel.heading]
-        width = max([panel.scene.width, *(ceil(measure(t) * _HEADING) + _APART for t in texts)])
+        width = max([panel.scene.width, *(ceil(measure(t) * _HEADING) + _BETWEEN for t in texts)])
         for n, text in enumerate(texts, 1):
-            body.append(_line("heading", x + _APART // 2, n * _HEADING_LINE, text))
+            body.append(_line("heading", x + _BETWEEN // 2, n * _HEADING_LINE, text))
         body.append(f'<g transform="translate({x + (width - panel.scene.width) // 2},{head})">')
         body += _drawn(panel.scene)
         body.append("</g>")
-        x, height = x + width + _APART, max(height, panel.scene.height)
-    return _document(body, max(x - _APART, 0), height + head, title, description)
+        x, height = x + width + _BETWEEN, max(height, panel.scene.height)
+    return _document(body, max(x - _BETWEEN, 0), height + head, title, description)
 
 
 def _document(body: Sequence[str], width: int, height: int, title: str, description: str) -> str:

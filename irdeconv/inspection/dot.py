@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from irdeconv.graph import Graph
+from irdeconv.inspection.drawn import box_facts
 from irdeconv.inspection.layers import LayerFacts
 from irdeconv.inspection.table import flat
 
@@ -15,17 +16,26 @@ _MODEL_END = 'style="filled" fillcolor="#dcecff" shape=ellipse'
 _CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
 
 
-def dot(graph: Graph, layers: Sequence[LayerFacts]) -> str:
-    """Return a digraph: deconvolutions filled, constants dashed, specs on the edges."""
+def dot(graph: Graph, layers: Sequence[LayerFacts], *, constants: bool = False) -> str:
+    """Return a digraph: deconvolutions filled, specs on the edges, constants in their readers.
+
+    With `constants` these are nodes with a dashed border.
+    """
+    shown = [r for r in layers if constants or not r.constant]
+    ids = {r.id for r in shown}
     lines = [
         f"digraph {quoted(graph.info.name)} {{",
         "  rankdir=TB;",
         '  node [shape=box style=rounded fontname="Helvetica" fontsize=10];',
         '  edge [fontname="Helvetica" fontsize=8];',
     ]
-    lines += [f"  n{r.id} [{_style(r)}label={label(r.name, r.type)}];" for r in layers]
-    for r in layers:
+    for r in shown:
+        facts = box_facts(graph, r, folded=not constants)
+        lines.append(f"  n{r.id} [{_style(r)}label={label(flat(r.name), r.type, *facts)}];")
+    for r in shown:
         for port, i in enumerate(r.inputs):
+            if i.producer not in ids:
+                continue
             where = f"{i.port} -> {port}" if i.port or port else ""
             text = f"{i.spec} {where}".rstrip()
             lines.append(f"  n{i.producer} -> n{r.id} [label={quoted(text)}];")
@@ -40,10 +50,10 @@ def _style(row: LayerFacts) -> str:
     return _CONSTANT_NODE + " " if row.constant else ""
 
 
-def label(name: str, type: str) -> str:
-    """Return a two-line label: the name above the type."""
-    first = quoted(flat(name))[1:-1]
-    return f'"{first}\\n{quoted(type)[1:-1]}"'
+def label(*lines: str) -> str:
+    """Return a label of several lines."""
+    inner = "\\n".join(quoted(line)[1:-1] for line in lines)
+    return f'"{inner}"'
 
 
 def quoted(text: str) -> str:

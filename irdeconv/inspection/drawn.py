@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from irdeconv.drawing.compose import LayerBox, Wire
 from irdeconv.drawing.drawing import draw
 from irdeconv.drawing.scene import Change, GraphDrawing, Kind, TextLine
+from irdeconv.drawing.svg import Panel, svg
 from irdeconv.drawing.text import name_lines, one_line, type_lines
 from irdeconv.graph import Graph
+from irdeconv.inspection.changes import difference
 from irdeconv.inspection.layers import InputFacts, LayerFacts, layers
 from irdeconv.inspection.listing import value
 from irdeconv.op import Op, ports
@@ -19,6 +21,7 @@ from irdeconv.plural import count
 LINE_WIDTH = 18.6  # em: 30 characters
 FACT_WIDTH = 22.3  # em of a smaller font
 WEIGHTY = 64  # elements; more than axes and the like have
+LARGEST_FLAT = 400  # boxes; a picture of more shows groups
 CONSTANTS = 4  # that have a line each
 
 _PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
@@ -50,10 +53,52 @@ def drawing(
     return draw(items, wires, graph.info.name)
 
 
+def picture(
+    graph: Graph,
+    rows: Sequence[LayerFacts] | None = None,
+    lowered: Graph | None = None,
+    *,
+    constants: bool = False,
+) -> str:
+    """Return a graph as SVG, beside it what it was lowered to.
+
+    Groups of a large graph are closed, and a line says so.
+    """
+    if lowered is None:
+        panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
+        return svg(panels, graph.info.name, _described(graph))
+    found = difference(graph, lowered)
+    before = drawing(graph, rows, changes=found.before, constants=constants)
+    after = drawing(lowered, changes=found.after, constants=constants)
+    panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
+    text = f"Before: {_described(graph)} After lowering: {_described(lowered)}"
+    return svg(panels, f"{graph.info.name}, before and after lowering", text)
+
+
+def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
+    """Return the flat scene, or the one with closed groups where the flat one is too large."""
+    heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
+    flat = drawn.scenes[drawn.flat]
+    if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
+        return Panel(flat, tuple(heading))
+    heading.append(f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them")
+    return Panel(drawn.scenes[0], tuple(heading))
+
+
+def _described(graph: Graph) -> str:
+    """Return a sentence for who does not see the picture."""
+    inputs, outputs = (", ".join(names) for names in (graph.inputs, graph.outputs))
+    deconvolutions = sum(n.op.deconvolution for n in graph.nodes())
+    return (
+        f"A graph of {count(len(graph), 'layer')}, {count(deconvolutions, 'deconvolution')} among "
+        f"them, from {inputs or 'no input'} to {outputs or 'no output'}."
+    )
+
+
 def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
     texts = [TextLine(t, "type") for t in type_lines(r.type, LINE_WIDTH)]
     texts += [TextLine(t, "name") for t in name_lines(r.name, LINE_WIDTH) if t]
-    texts += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in _facts(graph, r, folded=folded)]
+    texts += [TextLine(one_line(t, FACT_WIDTH), "fact") for t in box_facts(graph, r, folded=folded)]
     attributes = " ".join(f"{k}={v}" for k, v in r.attributes.items() if k not in _PLACES)
     return LayerBox(
         lines=tuple(texts),
@@ -78,7 +123,7 @@ def _kind(graph: Graph, r: LayerFacts) -> Kind:
     return "body" if bodies_of(graph.node(r.id)) else "layer"
 
 
-def _facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
+def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
     """Yield what else stands in a box: attributes of its window, constants, bodies."""
     node = graph.node(r.id)
     yield from _window(r.attributes)

@@ -10,6 +10,7 @@ from irdeconv.graph import Graph
 from irdeconv.inspection.deconvolutions import deconvolutions
 from irdeconv.inspection.document import document, to_json
 from irdeconv.inspection.dot import dot
+from irdeconv.inspection.drawn import picture
 from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
@@ -132,9 +133,24 @@ class Inspection(Facts):
         """Return a line for each layer: where its data come from and go to, its place in a file."""
         return {r.id: comment(r) for r in self.layers}
 
-    def to_dot(self) -> str:
-        """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges."""
-        return dot(self.graph, self.layers)
+    def to_dot(self, *, constants: bool = False) -> str:
+        """Return the graph (not the lowered one) in Graphviz's language, shapes on the edges.
+
+        Constants stand in their readers; with `constants` they are nodes.
+        """
+        return dot(self.graph, self.layers, constants=constants)
+
+    def to_svg(self, *, constants: bool = False) -> str:
+        """Return a picture of the graph; beside it the lowered graph, where there is one.
+
+        Constants stand in the boxes of their readers; with `constants` they have boxes. Needs no
+        Graphviz and no browser. Groups of a large graph are closed.
+        """
+        lowered = None if self.lowered is None else self.lowered.graph
+        return picture(self.graph, self.layers, lowered, constants=constants)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
 
 def ratio(a: int | None, b: int | None) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from irdeconv.drawing.scene import Change
 from irdeconv.graph import Graph
+from irdeconv.inspection.changes import Difference, difference
 from irdeconv.inspection.drawn import drawing
 from irdeconv.inspection.layers import layers
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.page.changes import Difference, difference
 from irdeconv.page.content import ChangeContent, GraphContent, PageContent
 from irdeconv.page.nodes import node_content
 from irdeconv.passes.records import LoweringReport
