@@ -153,8 +153,14 @@ def test_dot_is_well_formed_for_any_name() -> None:
     assert lines[0].startswith("digraph ")
     assert lines[-1] == "}"
     body = [line for line in lines[1:-1] if re.match(r"  n\d", line)]
-    assert len(body) == len(i.layers) + sum(len(r.inputs) for r in i.layers)
     assert all(DOT_LINE.fullmatch(line) for line in body)
+    shown = [r for r in i.layers if not r.constant]
+    links = sum(n.parameters is None for r in shown for n in r.inputs)
+    assert len(body) == len(shown) + links == 4 + 3
+    assert sum("filter f16" in line or "filter f32" in line for line in body) == 2
+    whole = [t for t in i.to_dot(constants=True).splitlines() if re.match(r"  n\d", t)]
+    assert len(whole) == len(i.layers) + sum(len(r.inputs) for r in i.layers)
+    assert all(DOT_LINE.fullmatch(line) for line in whole)
     assert "\x9b" not in i.to_dot()
     assert 'label="f32[2,3,6,4]"' in i.to_dot()
     assert sum('fillcolor="#ffd9a8"' in line for line in lines) == 2
