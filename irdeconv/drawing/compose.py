@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from irdeconv.drawing.layout import Layout, lay_out
@@ -20,6 +20,7 @@ from irdeconv.drawing.scene import (
     Change,
     Kind,
     Link,
+    Point,
     Scene,
     TextLine,
 )
@@ -96,9 +97,9 @@ class _Composition:
         layout = lay_out(self._diagram())
         boxes = [self._box(n, layout) for n in range(len(self._items))]
         links = [
-            self._link(wire, points, label if n == 0 else "")
+            link
             for wires, label, routes in zip(self._values, self._labels, layout.routes, strict=True)
-            for n, (wire, points) in enumerate(zip(wires, routes, strict=True))
+            for link in self._links(wires, label, routes)
         ]
         return Scene(
             width=layout.width + 2 * BORDER,
@@ -157,17 +158,23 @@ class _Composition:
             scene=item.scene,
         )
 
-    def _link(self, wire: Wire, points: Sequence[tuple[int, int]], label: str) -> Link:
-        return Link(
-            source=wire.source,
-            target=wire.target,
-            points=tuple((x + BORDER, y + BORDER) for x, y in points),
-            label=label,
-            node=wire.node,
-            output=wire.output,
-            source_port=wire.source_port,
-            target_port=wire.target_port,
-        )
+    def _links(
+        self, wires: Sequence[Wire], label: str, routes: Sequence[Sequence[Point]]
+    ) -> Iterator[Link]:
+        """Yield the links of a value; the first that leads down has the label."""
+        for wire, points in zip(wires, routes, strict=True):
+            down = points[0][1] <= points[1][1] and points[0][1] < points[-1][1]
+            yield Link(
+                source=wire.source,
+                target=wire.target,
+                points=tuple((x + BORDER, y + BORDER) for x, y in points),
+                label=label if down else "",
+                node=wire.node,
+                output=wire.output,
+                source_port=wire.source_port,
+                target_port=wire.target_port,
+            )
+            label = "" if down else label
 
 
 def label_width(text: str) -> int:

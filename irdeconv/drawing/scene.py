@@ -1,7 +1,13 @@
 """What is drawn: boxes and links with whole coordinates, in scenes that nest.
 
 Units are CSS pixels. A group is a box of its parent's scene and has a scene of its own, laid out
-alone. `expand.py` opens groups in place without laying anything out anew.
+alone, so a group opens in place without a new layout: both axes of the parent's scene are
+stretched. Let a group that opens grow by d along an axis. Then the stretch is a function that
+grows with slope 1 outside of boxes that open, by at least d/2 from the group's near edge to its
+middle, and by at least d/2 from there to its far edge. The middle of every box moves by it and the
+box keeps its size; so do all points of links but those at which they touch boxes, which move along
+with these, or to the ports of an open group. As no two places come nearer to one another, boxes
+that did not touch do not touch afterwards, and groups above one another share the room.
 """
 
 from __future__ import annotations
