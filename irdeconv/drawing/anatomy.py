@@ -179,6 +179,11 @@ class AxisAnatomy:
         first = drawn.start + (len(drawn) - count) // 2
         return range(first, first + count)
 
+    @property
+    def example(self) -> int | None:
+        """The output that is explained first: the one that is the sum of most products."""
+        return max(self.slid, key=lambda o: len(self.sources(o)), default=None)
+
     def _inputs(self) -> CellRow:
         cells = (c for c in self._data() if c.kind == "input")
         return CellRow("inputs", tuple(cells))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 from irdeconv.drawing.anatomy import COLOURS, AxisAnatomy, AxisCell, CellRow
 from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis, OverlapSlice
+from irdeconv.drawing.anatomy_style import picture_style
 from irdeconv.markup import plain
 from irdeconv.plural import count
 from irdeconv.wrapping import columns, wrap
@@ -108,17 +107,11 @@ class Sheet:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="anatomy" width="{PICTURE_WIDTH}" '
             f'height="{height}" viewBox="0 0 {PICTURE_WIDTH} {height}" role="img">\n'
-            f"<title>{escape(plain(title))}</title>\n<style>\n{style()}</style>\n"
+            f"<title>{escape(plain(title))}</title>\n<style>\n{picture_style()}</style>\n"
             f'<rect class="paper" x="0" y="0" width="{PICTURE_WIDTH}" height="{height}"/>\n'
             + "\n".join(self.elements)
             + "\n</svg>\n"
         )
-
-
-@cache
-def style() -> str:
-    """Return the style sheet, which the page uses as well."""
-    return Path(__file__).with_name("anatomy.css").read_text("utf-8")
 
 
 def _pieces(line: str, width: int) -> Iterable[str]:
@@ -147,7 +140,7 @@ def _axis(sheet: Sheet, picture: AxisPicture) -> None:
     sheet.text(picture.title, "head")
     for note in picture.notes:
         sheet.text(note)
-    example = axis.slid[len(axis.slid) // 2] if axis.slid else None
+    example = axis.example
     sheet.y += 6
     sheet.text("By definition: every input times every tap, added up where products meet", "soft")
     rows(sheet, axis, axis.scatter(), example)

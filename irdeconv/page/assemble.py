@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from irdeconv import __version__
+from irdeconv.drawing.anatomy_style import page_style
 
 # They run in this order, all in one function.
 SCRIPTS = (
@@ -31,6 +32,8 @@ SCRIPTS = (
     "pointer.js",
     "minimap.js",
     "overlays.js",
+    "anatomy.js",
+    "anatomy_view.js",
     "details.js",
     "values.js",
     "sidebar.js",
@@ -41,7 +44,7 @@ SCRIPTS = (
     "keys.js",
     "main.js",
 )
-STYLES = ("page.css",)
+STYLES = ("page.css", "details.css")
 
 _POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; "
@@ -52,7 +55,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 def html(data: dict[str, Any]) -> str:
     """Return the page of a content as HTML."""
-    style = _joined(STYLES)
+    style = _joined(STYLES) + page_style()
     script = f'(function () {{\n"use strict";\n{_joined(SCRIPTS)}}})();\n'
     parts = {
         "policy": _POLICY.format(style=_hash(style), script=_hash(script)),

@@ -12,6 +12,7 @@ from irdeconv.inspection.drawn import drawing
 from irdeconv.inspection.layers import layers
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.page.content import ChangeContent, GraphContent, PageContent
+from irdeconv.page.details import details_of
 from irdeconv.page.nodes import node_content
 from irdeconv.passes.records import LoweringReport
 from irdeconv.verify.proof.certified import Certificates
@@ -29,7 +30,8 @@ def graph_page(
     """
     title = before.info.name
     if after is None:
-        return PageContent(title, tuple(_graphs(before, "graph", title, None)))
+        graphs = tuple(_graphs(before, "graph", title, None))
+        return PageContent(title, graphs, details=details_of({"graph": before}))
     known = _Stated(report, certificates)
     found = difference(before, after)
     changes = tuple(_changes("before", "after", before, after, found, known))
@@ -40,7 +42,8 @@ def graph_page(
         *_graphs(after, "after", "after", None, kinds, numbers),
     )
     notes = () if certificates is None else tuple(certificates.remarks)
-    return PageContent(title, graphs, changes, notes=notes)
+    details = details_of({"before": before, "after": after}, report, kinds)
+    return PageContent(title, graphs, changes, details=details, notes=notes)
 
 
 @dataclass
