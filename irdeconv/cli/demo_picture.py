@@ -6,6 +6,7 @@ import argparse
 import json
 import tempfile
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from irdeconv.cli.pictures import Picture
     from irdeconv.graph import Graph
-    from irdeconv.passes.records import LoweringReport
+    from irdeconv.passes.records import Lowered
+    from irdeconv.verify.proof.certified import Certificates
 
 NETWORK = "super_resolution/super_resolution.xml"
 PICTURE = "super_resolution/coffee.png"
@@ -34,6 +36,7 @@ FILES = {
     "input.png": "the small picture that was enlarged",
     "lowered.xml": "the network without deconvolutions",
     "lowered.bin": "its weights",
+    "report.html": "both networks side by side; open it in a browser",
     RECORD: "what was found, for programs",
 }
 SCHEMA = "irdeconv/demo/1"
@@ -60,16 +63,20 @@ class Demonstration:
 
 def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int:
     """Enlarge a picture and write what was made; the exit code is 0 where every step holds."""
+    import irdeconv as ird
+
     given = _given(args)
     require_own(output, given, force=args.force)
     steps = Steps(console)
     with tempfile.TemporaryDirectory(prefix="irdeconv-") as folder:
         work = _start(args, given, Path(folder), steps)
         graph = _validate(work, steps)
-        lowered, report = _lower(work, graph, steps)
-        _certify(work, steps)
-        enlarged = _enlarge(work, graph, lowered, steps)
+        exact = ird.infer(graph, {"picture": piece_shape(work.picture.image)})
+        low = _lower(work, graph, exact, steps)
+        proofs = _certify(work, steps)
+        enlarged = _enlarge(work, exact, steps)
         ratios = _measure(work, enlarged, steps)
+        _page(work, exact, low, proofs, steps)
         content = {
             "schema": SCHEMA,
             "passed": steps.passed,
@@ -77,7 +84,7 @@ def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int
             "size": list(work.picture.size),
             "enlarged": list(enlarged.image.size),
             "form": args.form or FALLBACK,
-            "deconvolutions": [r.to_dict() for r in report],
+            "deconvolutions": [r.to_dict() for r in low.report],
             "psnr": ratios,
             "steps": steps.to_dict(),
             "output": str(output),
@@ -174,30 +181,25 @@ def _validate(work: Demonstration, steps: Steps) -> Graph:
     return graph
 
 
-def _lower(work: Demonstration, graph: Graph, steps: Steps) -> tuple[Graph, LoweringReport]:
-    """Lower the network, write it, and read back what was written."""
+def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Lowered:
+    """Lower the network for any size and write it; return it lowered for the picture's size."""
     import irdeconv as ird
     from irdeconv.inspection.table import scaled
 
     form, target = work.args.form or FALLBACK, work.args.target
     with steps.step("lower") as step:
-        low = ird.lower(graph, form, target)
-        path = work.keep("lowered.xml")
-        ird.write(low.graph, path)
+        ird.write(ird.lower(graph, form, target), work.keep("lowered.xml"))
         work.keep("lowered.bin")
-        exact = ird.infer(graph, {"picture": piece_shape(work.picture.image)})
-        report = ird.lower(exact, form, target).report
+        low = ird.lower(exact, form, target)
         step.passed = all(r.form for r in low.report)
-        before, after = (
-            [getattr(r, name) for r in report] for name in ("macs_direct", "macs_lowered")
-        )
-        step.text = f"{count(len(report), 'deconvolution')} as {form}; "
-        step.text += f"{scaled(sum(before), 'MAC')} -> {scaled(sum(after), 'MAC')}"
-        back = ird.infer(path)
-    return back, report
+        before = sum(r.macs_direct or 0 for r in low.report)
+        after = sum(r.macs_lowered or 0 for r in low.report)
+        step.text = f"{count(len(low.report), 'deconvolution')} as {form}; "
+        step.text += f"{scaled(before, 'MAC')} -> {scaled(after, 'MAC')}"
+    return low
 
 
-def _certify(work: Demonstration, steps: Steps) -> None:
+def _certify(work: Demonstration, steps: Steps) -> Certificates:
     """Prove every rewritten layer of the written file equal to its source."""
     import irdeconv as ird
 
@@ -205,23 +207,23 @@ def _certify(work: Demonstration, steps: Steps) -> None:
         made = ird.certify(work.network, work.folder / "lowered.xml")
         step.passed = bool(made)
         step.text = f"{made.verdict}{', for pictures of every size' if made else ''}"
+    return made
 
 
-def _enlarge(work: Demonstration, graph: Graph, lowered: Graph, steps: Steps) -> Enlarged:
-    """Enlarge the picture by both networks, and compare them layer by layer on one piece of it."""
+def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
+    """Enlarge by the network and by the written file; compare them layer by layer on one piece."""
     import irdeconv as ird
 
     image = work.picture.image
-    shapes = {"picture": piece_shape(image)}
-    both = [ird.infer(g, shapes) for g in (graph, lowered)]
     with steps.step("run") as step:
-        made = enlarge(image, _runner(both[0]), _runner(both[1]))
+        lowered = ird.infer(work.folder / "lowered.xml", {"picture": piece_shape(image)})
+        made = enlarge(image, _runner(exact), _runner(lowered))
         step.text = f"{_size(image)} -> {_size(made.image)}"
         step.text += f" in {count(made.pieces, 'piece')}" if made.pieces > 1 else ""
         step.text += f"; direct {made.seconds[0]:.2f} s, lowered {made.seconds[1]:.2f} s"
     with steps.step("compare") as step:
-        middle = list(pieces(image))[made.pieces // 2][2]
-        compared = ird.compare(both[0], both[1], [middle])
+        middle = next(islice(pieces(image), made.pieces // 2, None))
+        compared = ird.compare(exact, lowered, [middle.planes])
         worst = max(made.difference, *(t.max_abs for t in compared.outputs))
         step.passed = compared.passed and worst <= OUTPUT_BOUND
         layers = count(len(compared.tensors) - len(compared.outputs), "layer")
@@ -254,6 +256,18 @@ def _measure(work: Demonstration, made: Enlarged, steps: Steps) -> dict[str, flo
         step.passed = ours > theirs
         step.text = f"PSNR {ours:.2f} dB, bicubic {theirs:.2f} dB: {ours - theirs:+.2f} dB"
     return {"network": round(ours, 3), "bicubic": round(theirs, 3)}
+
+
+def _page(
+    work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
+) -> None:
+    """Draw the network before and after, with what is proved of it."""
+    import irdeconv as ird
+
+    with steps.step("page") as step:
+        text = ird.graph_page(exact, low, proofs).to_html().encode()
+        work.keep("report.html", text)
+        step.text = f"report.html, {len(text) / 1000:.0f} kB"
 
 
 def _put(work: Demonstration, output: Path) -> None:

@@ -61,13 +61,21 @@ def piece_shape(image: Image) -> tuple[int, int, int, int]:
     return many, 3, min(image.height, PIECE_SIDE), min(image.width, PIECE_SIDE)
 
 
-def pieces(image: Image) -> Iterator[tuple[Span, Span, Array]]:
-    """Yield pieces of a picture: where they stand, across and down, and their planes."""
+class PicturePiece(NamedTuple):
+    """A piece of a picture: where it stands, and what a network is given of it."""
+
+    across: Span
+    down: Span
+    planes: Array
+
+
+def pieces(image: Image) -> Iterator[PicturePiece]:
+    """Yield the pieces of a picture row by row."""
     _, _, height, width = piece_shape(image)
     for down in spans(image.height):
         for across in spans(image.width):
             box = across.start, down.start, across.start + width, down.start + height
-            yield across, down, planes(image.crop(box))
+            yield PicturePiece(across, down, planes(image.crop(box)))
 
 
 def enlarge(image: Image, first: Run, second: Run) -> Enlarged:
