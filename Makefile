@@ -52,7 +52,7 @@ golden: pages  ## write expected outputs anew: tests/golden, README.md, docs
 
 pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawing of imports
 	$(PY) tools/make_forms_table.py
-	$(PY) tools/make_operations_table.py
+	$(PY) tools/make_operation_pages.py
 	$(PY) tools/make_code_pages.py
 	$(PY) tools/make_verb_pages.py
 	$(PY) tools/draw_imports.py --write

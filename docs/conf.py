@@ -8,10 +8,13 @@ page that has a folder of its own name is followed by the pages in it.
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util.logging import getLogger
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -62,14 +65,23 @@ def _toctree(caption: str | None, pages: list[str]) -> str:
     return "\n".join(["\n\n```{toctree}", *head, "", *pages, "```", ""])
 
 
+def mathml(node: Any, *, block: bool) -> str:
+    """Return a formula as MathML, which browsers show without a script."""
+    try:
+        return str(tex2mathml(re.sub(r"\\dots\b", r"\\ldots", node.astext()), as_block=block))
+    except MathError as e:
+        getLogger(__name__).warning("formula %s: %s", node.astext(), e, location=node)
+        return escape(node.astext())
+
+
 def inline_math(self: Any, node: Any) -> None:
-    """Write a formula as MathML, which browsers show without a script."""
-    self.body.append(tex2mathml(node.astext(), as_block=False))
+    """Write a formula within a line."""
+    self.body.append(mathml(node, block=False))
 
 
 def block_math(self: Any, node: Any) -> None:
-    """Write a displayed formula as MathML."""
-    self.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    """Write a formula on lines of its own."""
+    self.body.append(f'<div class="math">{mathml(node, block=True)}</div>')
 
 
 def nothing(self: Any, node: Any) -> None:
