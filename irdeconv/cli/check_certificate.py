@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
     if Path(args.file).resolve() == Path(args.lowered).resolve():
-        message = f"{args.lowered} is the original itself, where a lowered model is meant"
+        message = f"{args.lowered} is the original itself, not a lowered model"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
     if args.seed is not None and not args.probe:
         raise misused("--seed is of the probe", "write --probe as well, or leave --seed out")

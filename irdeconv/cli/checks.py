@@ -110,7 +110,7 @@ def require_format(file: str, formats: Sequence[str]) -> None:
     kind = kind_of(_begin(file), file)
     if kind.format not in formats and kind.name != BINARY:
         meant = " or ".join(f".{format}" for format in formats)
-        message = f"{file} is {kind.name}, where {meant} is meant"
+        message = f"{file} is {kind.name}; this verb reads {meant}"
         hint = "it is an IR already" if kind.format == "xml" else kind.mend
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 

@@ -163,7 +163,7 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
         return unknown_input(item.split("=")[0], graph)
     if item in input_names(graph):
         message = f'the input "{item}" is given no value'
-        return misused(message, f"such as: {item}=ones, {item}=@{item}.npy")
+        return misused(message, f"for example: {item}=ones, {item}=@{item}.npy")
     if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
         return missing(path)
     message = f'"{item}" is neither NAME=VALUE nor a file nor a kind of data'

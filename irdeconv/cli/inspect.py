@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.operations:
         return _operations(args, console)
     if args.file is None:
-        raise misused("inspect needs FILE", "such as: irdeconv inspect model.xml")
+        raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
     if args.form is not None and not args.lower:
         raise misused("--form: without --lower nothing is lowered", "add --lower")
     if console.format in ("dot", "html", "ir", "svg") and (args.only or args.sort):

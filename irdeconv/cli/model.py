@@ -118,7 +118,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                hint = "such as 'x[1,3,224,224]', open where it is ?, -1 or 1..16"
+                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
                 raise misused(f"--shape {text}: {e}", hint) from None
     return out
 

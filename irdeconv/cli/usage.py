@@ -136,7 +136,7 @@ def misparsed(
         names = one_of[1].split()
         what = f"{', '.join(names[:-1])} or {names[-1]}"
         example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
-        return misused(f"{verb} needs {what}", f"such as: irdeconv {verb} model.xml {example}")
+        return misused(f"{verb} needs {what}", f"for example: irdeconv {verb} model.xml {example}")
     name = start.removeprefix("argument ")
     option = name.split("/")[-1]
     if rest.startswith("expected "):
@@ -149,7 +149,7 @@ def misparsed(
     excluded = re.match(r"not allowed with argument (\S+)", rest)
     if excluded:
         return misused(f"{option} and {excluded[1].split('/')[-1]} exclude each other", "leave one")
-    hint = f"such as: {option} {_VALUES[option]}" if option in _VALUES else None
+    hint = f"for example: {option} {_VALUES[option]}" if option in _VALUES else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 
 
@@ -194,7 +194,7 @@ def _lacking(parser: ArgumentParser, verb: str, names: list[str]) -> UsageError:
         example = example.replace("model.xml", "model.onnx")
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
     return misused(
-        f"{verb} needs {shown}", "; ".join([f"such as: irdeconv {verb} {example}", *there_are])
+        f"{verb} needs {shown}", "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
     )
 
 
@@ -207,7 +207,7 @@ def _without_value(
             return misused(f"{option} needs a value", hint)
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
     what = choices[0] if choices else _VALUES.get(option) or _placeholder(parser, name)
-    return misused(f"{option} needs a value", f"such as: {option} {what}")
+    return misused(f"{option} needs a value", f"for example: {option} {what}")
 
 
 def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:

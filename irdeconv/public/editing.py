@@ -23,14 +23,17 @@ def extract(
 ) -> Graph:
     """Return a piece of a model as a graph of its own, constants included.
 
-    `from_` names where it begins: in front of layers, or at tensors; without it at the model's
-    inputs. `to` names where it ends: tensors, or all outputs of layers; without it at the model's
-    outputs. `add` names outputs besides these. A text is a layer's name, or else a tensor's
-    (`layer:NAME` and `tensor:NAME` say which); `NAME:PORT` is an output of a layer, `PORT:NAME`
-    what it reads at an input. Any other tensor that the piece reads from outside becomes an input
-    as well. New inputs have the inferred element types and shapes, and the tensor's names. Raises
-    UsageError for a name that is none (E503) and where there is nothing to cut out (E507),
-    InferenceError where the layers of the piece do not fit together, and what `read` raises.
+    `from_` names where the piece begins: in front of layers, or at tensors (default: the model's
+    inputs). `to` names where it ends: tensors, or all outputs of layers (default: the model's
+    outputs). `add` names further outputs. A name is that of a layer, or else of a tensor;
+    `layer:NAME` and `tensor:NAME` say which. `NAME:PORT` is an output of a layer, `PORT:NAME` what
+    the layer reads at an input.
+
+    Any other tensor that the piece reads from outside becomes an input as well. New inputs have the
+    inferred element types and shapes, and the names of the tensors.
+
+    Raises UsageError for an unknown name (E503) and if there is nothing to cut out (E507),
+    InferenceError if the layers of the piece do not fit together, and what `read` raises.
 
     >>> model = "ir_samples/openvino/segmentation_head.xml"
     >>> part = ird.extract(model, from_="up1", to="up2")
@@ -46,13 +49,15 @@ def rename(
     *,
     pattern: tuple[str, str] | None = None,
 ) -> Graph:
-    """Return a copy of a model in which layers and tensors have other names.
+    """Return a copy of a model with other names of layers and tensors.
 
-    `names` maps old names to new ones, all at the same time. An old name means the layer and the
-    tensor that have it, `layer:OLD` and `tensor:OLD` one of them; inputs and outputs are tensors.
-    `pattern` is a regular expression and a replacement, applied to all other names as `re.sub`
-    does. Raises UsageError for an old name that nothing has (E503) and for new ones that are empty
-    or would stand for two things (E508), and what `read` raises.
+    `names` maps old names to new ones; all renaming happens at once. An old name means both the
+    layer and the tensor that have it, `layer:OLD` and `tensor:OLD` only one of them. Inputs and
+    outputs are tensors. `pattern` is a regular expression and a replacement, applied to all other
+    names as `re.sub` does.
+
+    Raises UsageError for an unknown old name (E503), for new names that are empty or would stand
+    for two things (E508), and what `read` raises.
 
     >>> model = ird.rename("ir_samples/openvino/segmentation_head.xml", {"image": "photo"})
     >>> model.inputs
@@ -65,15 +70,16 @@ def rename(
 def simplify(
     model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False
 ) -> Simplified:
-    """Return a model in fewer layers that computes the same, and what went: `graph, report = ...`.
+    """Return the same model with fewer layers, and what was removed: `graph, report = ...`.
 
-    What is computed of constants or follows from shapes is folded; layers that change nothing,
-    duplicates, and what no result needs go. Inputs, outputs, their names and variables stay. A
-    folded constant takes at most `max_growth` bytes more than what it is computed of; bodies of
-    loops and branches stay as they are, and weights that
-    are stored in fewer bits stay so unless `decompress` is set. Run node by node (`fuse=False`,
-    `form=None`) both give the same bits. Raises InferenceError where the graph does not fit
-    together, and what `read` raises.
+    What depends only on constants or follows from shapes is folded. Layers that change nothing,
+    duplicates, and layers that no output needs are dropped. Inputs, outputs, their names and
+    variables stay, and so do bodies of loops and branches. A folded constant may take `max_growth`
+    bytes more than the constants that it replaces. Weights that are stored in fewer bits stay
+    compressed unless `decompress` is set. Run node by node (`fuse=False`, `form=None`), both models
+    give the same bits.
+
+    Raises InferenceError if the graph does not fit together, and what `read` raises.
 
     >>> graph, report = ird.simplify("ir_samples/openvino/same_upper_output_shape.xml")
     >>> report.steps["dead"]

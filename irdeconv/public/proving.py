@@ -23,15 +23,19 @@ def certify(
     probe: bool = False,
     seed: int | None = None,
 ) -> Certificates:
-    """Prove every layer that a lowering rewrote equal to the original, and write down what was.
+    """Prove every layer that a lowering rewrote equal to the original; return certificates.
 
-    `model` is the one with deconvolutions; `sizes` gives its inputs other shapes, and those of
-    `lowered` as well. A certificate is true where its layer is proved for every size; otherwise it
-    has the `reason`, `holds_for` says for which sizes it is, or `assumed` on what. All together are
-    true where something was rewritten and every layer of it is proved; `to_json` keeps them, with
-    the hashes of two files. With `probe` both are evaluated as well, as `check_certificate` does,
-    and the certificates have seed, bound and sizes. `check_certificate` says whether all else is
-    the same, too. Raises what `read` and `infer` do.
+    `model` is the one with deconvolutions. `sizes` gives the inputs of both models other shapes.
+    With `probe` both models are evaluated as well, as by `check_certificate`; the certificates then
+    have seed, bound and sizes.
+
+    A certificate is true if its layer is proved for every size. Otherwise `reason` says why not,
+    `holds_for` for which sizes it is proved, or `assumed` under which assumptions. All certificates
+    together are true if something was rewritten and every rewritten layer is proved. `to_json`
+    keeps them, with the hashes of the two files. `check_certificate` also says whether everything
+    else is the same.
+
+    Raises what `read` and `infer` raise.
 
     >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
     >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
@@ -50,15 +54,17 @@ def check_certificate(
     probe: bool = False,
     seed: int | None = None,
 ) -> CheckReport:
-    """Prove every rewritten layer equal to the original, and all others to be unchanged.
+    """Prove every rewritten layer equal to the original, and all others unchanged.
 
-    The report is true where at least one layer was rewritten and everything is proved for every
-    size that `model` allows; `equal` also where some layer is for some sizes only, or only if what
-    is `assumed` is so: what a file declares of operations that nobody knows. `sizes` asks for other
-    shapes of inputs, such as exact ones. With `certificates` (or the file that `lower
-    --certify` wrote) there must be exactly one for each rewritten layer, and all must state what
-    the two models contain, and the hashes of their files. `probe` evaluates both sides instead of
-    proving: modulo random primes, at random points that `seed` repeats; without one they are fresh.
+    The report is true if at least one layer was rewritten and everything is proved for every size
+    that `model` allows. Its `equal` is also true if a layer is proved for some sizes only, or only
+    under the assumptions in `assumed`: what a file declares of operations that nobody knows.
+    `sizes` asks for other shapes of the inputs.
+
+    `certificates`, or the file that `lower --certify` wrote, must have exactly one certificate for
+    each rewritten layer. All must state what the two models contain, and the hashes of their files.
+    `probe` evaluates both sides instead of proving, at random points modulo random primes. `seed`
+    repeats a probe; without it the points are new.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
     >>> report = ird.check_certificate("ir_samples/openvino/segmentation_head.xml", low)

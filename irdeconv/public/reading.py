@@ -37,12 +37,14 @@ def read(
 ) -> Graph:
     """Read a model: an IR (v2 to v7, v10, v11) and its weights, ONNX, a oneDNN dump, the text form.
 
-    `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or
-    an `onnx.ModelProto`; the content of a file says what it is. `weights` is the `.bin` of an IR or
-    its bytes; by default the file beside the `.xml` with the same stem. Constants are memory-mapped
-    and read when their values are needed. `semantics` says how deconvolutions whose document and
-    runtime differ are meant. Raises InputError with every diagnostic found, FileAccessError for a
-    file that cannot be read (a missing one is also a FileNotFoundError).
+    `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or an
+    `onnx.ModelProto`. The content of a file decides what it is. `weights` is the `.bin` of an IR,
+    or its bytes; the default is the file beside the `.xml` with the same stem. Constants are
+    memory-mapped, and read when their values are needed. `semantics` says which meaning
+    deconvolutions get where document and runtime differ.
+
+    Raises InputError with every diagnostic, and FileAccessError for a file that cannot be read; a
+    missing one is also a FileNotFoundError.
 
     >>> ird.read("ir_samples/openvino/group_deconv.xml")
     <Graph "group_deconv": 4 layers, 1 input x f32[2,6,4,5], 1 output deconv f32[2,4,9,13]>
@@ -60,10 +62,12 @@ def convert(
 ) -> Graph:
     """Import an ONNX model (extra `onnx`), a JSON dump of oneDNN Graph, an IR v2 to v7, or bytes.
 
-    `read` does it as well; this function has what only such models need. Deconvolutions keep their
-    own semantics, tensor names stay. `weights` of a dump: an .npz by tensor id or name, of an old
-    IR the `.bin`, of both "random" with `seed`. `shapes` replaces declared input shapes. Raises
-    UnsupportedError with everything that is not covered, InputError for a bad file.
+    `read` imports them as well; this function has the options that only such models need.
+    Deconvolutions keep the meaning of their own format, tensors their names. `weights` is an .npz
+    by tensor id or name for a dump, the `.bin` for an old IR, or "random" (with `seed`) for both.
+    `shapes` replaces declared shapes of inputs.
+
+    Raises UnsupportedError with everything that is not covered, InputError for a bad file.
 
     >>> dump = '''{"graph": [{"id": 1, "name": "up", "kind": "ReLU", "attrs": {},
     ...   "inputs": [{"id": 0, "dtype": "f32", "shape": [1, 8]}],
@@ -87,9 +91,9 @@ def validate(
 ) -> list[Diagnostic]:
     """Return every problem of a model, in file order; never raises for a bad file.
 
-    `model` is anything that `read` takes, or a Graph. `weights`, `semantics` and `limits` say how a
-    file is read: UsageError beside a Graph. `shapes` as for `infer`; those that do not fit are
-    among the problems. No problem, an empty list, means that the model is good.
+    An empty list means that the model is good. `model` is anything that `read` takes, or a Graph.
+    `weights`, `semantics` and `limits` say how a file is read; with a Graph they are a UsageError.
+    `shapes` are given as to `infer`; if they do not fit, that is one of the problems.
 
     >>> for d in ird.validate("ir_samples/broken/wrong_channels.xml"):
     ...     print(d.severity, d.code, d.location.position, d.layer, d.hint, sep="; ")
@@ -129,11 +133,13 @@ def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 
 def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
-    """Return a copy of a model with the specs of every node filled in.
+    """Return a copy of a model with the element types and shapes of every node.
 
-    `shapes` overrides input shapes by name: sequences of ints, None or "lo..hi", or the text form.
-    Raises UsageError where an override names no input or contradicts it, InferenceError with
-    everything that does not fit, and what `read` raises.
+    `shapes` gives inputs other shapes, by name: sequences of ints, None or "lo..hi", or a text such
+    as "[1,3,?,?]".
+
+    Raises UsageError if a shape names no input or contradicts it, InferenceError with everything
+    that does not fit, and what `read` raises.
 
     >>> g = ird.infer("ir_samples/openvino/dynamic.xml", {"x": [1, 2, 3, None]})
     >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
@@ -154,12 +160,12 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
 def dump(
     model: ModelLike, *, elide: int | None = ELIDED, comments: Mapping[int, str] | None = None
 ) -> str:
-    """Return a model in the text form, a line per layer; `parse` and `read` give it back.
+    """Return a model in the text form, a line per layer; `parse` and `read` take it back.
 
     Every layer stands behind its inputs, otherwise in the order of the ids. Constants of up to 16
-    elements are readable, larger ones base64 of their `.bin` bytes. Of those with more bytes than
-    `elide` (64 KiB) only the size and a hash are printed; None prints all. `comments` are lines by
-    the id of the layer above which they stand.
+    elements are readable, larger ones are base64 of their `.bin` bytes. Of constants with more
+    bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all. `comments`
+    maps ids of layers to lines that are printed above them.
 
     >>> print(ird.dump("ir_samples/openvino/dynamic.xml", elide=0).splitlines()[3][:88])
       %2 "deconv" = opset1.ConvolutionBackpropData(%0, %1) {strides = [2, 2], pads_begin = [

@@ -27,16 +27,19 @@ def reduce(
     max_checks: int | None = None,
     seconds: float | None = None,
 ) -> Reduced:
-    """Shrink a model as long as a fault shows: to few layers, small sizes, simple numbers.
+    """Shrink a model as long as it shows a fault: to few layers, small sizes, simple numbers.
 
-    The fault is one of: `check(graph, inputs)` is true, `check` is a command that fails on a file
-    (`{}`, as `irdeconv reduce --check` describes it, with `fails_with` and a `timeout` in seconds),
-    `compare` is "openvino" or a second model that computes something else by more than rounding or
-    `tolerance` explains, `verb` ("lower", "raise", "run", "write") raises an error. A check that
-    raises says nothing of its variant. `inputs` are random by default, where sizes are open the
-    smallest. The search ends after `max_checks` checks, after `seconds`, or on Ctrl-C.
-    Raises NothingToReduceError where the model itself shows no fault, UsageError for arguments that
-    do not go together, and what `check` raises for the model itself.
+    Exactly one of these says what the fault is. `check(graph, inputs)` is true. Or `check` is a
+    command that fails on a file, as `irdeconv reduce --check` describes it, with `fails_with` and a
+    `timeout` in seconds. Or `compare`, "openvino" or a second model, computes other numbers than
+    rounding or `tolerance` explains. Or `verb` ("lower", "raise", "run", "write") raises an error.
+    A check that raises an exception says nothing about its variant.
+
+    `inputs` are random by default; open sizes are then the smallest. The search ends after
+    `max_checks` checks, after `seconds`, or on Ctrl-C.
+
+    Raises NothingToReduceError if the model itself shows no fault, UsageError for arguments that
+    exclude each other, and what `check` raises for the model itself.
 
     >>> model = "ir_samples/openvino/segmentation_head.xml"
     >>> small = ird.reduce(model, lambda graph, inputs: any(graph.nodes("Sigmoid")))

@@ -25,12 +25,14 @@ def lower(
     *,
     explain_costs: bool = False,
 ) -> Lowered:
-    """Return a copy without deconvolutions, and what happened to each: `graph, report = ...`.
+    """Return a copy without deconvolutions, and what became of each: `graph, report = ...`.
 
-    Forms: zero-insertion, phases, stacked, gemm; where one does not apply, zero-insertion is taken
-    and the report says why. With "auto" each deconvolution takes the cheapest form that `target`
-    admits: a packaged profile's name (generic, no-depth-to-space, zero-insertion-hardware), a .toml
-    file or a Profile. `explain_costs` reports the costs of all forms for other forms as well.
+    `form` is zero-insertion, phases, stacked or gemm; a layer for which it is impossible gets
+    zero-insertion, and the report says why. With "auto" each deconvolution gets the cheapest form
+    that `target` can execute: the name of a packaged profile (generic, no-depth-to-space,
+    zero-insertion-hardware), a .toml file or a Profile. `explain_costs` reports the costs of all
+    forms, also with another `form`.
+
     Raises LoweringError with every deconvolution that cannot be lowered.
 
     >>> graph, report = ird.lower("ir_samples/openvino/segmentation_head.xml", "stacked")
@@ -44,11 +46,12 @@ def lower(
 def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 
-    Patterns, of which `only` may name some: zero-insertion, phases, depth-to-space, resize;
-    upsample, a resize alone, only where it is named. Filters must be finite constants. What is not
-    proved equal for every size of the data stays, and the report says why; so do the bodies of
-    loops and branches, which are not searched. Raises UsageError for an
-    unknown pattern, InferenceError where the graph does not fit together.
+    The patterns are zero-insertion, phases, depth-to-space, resize, and upsample (a resize alone).
+    `only` names the ones to look for; upsample is found only if it is named. Filters must be finite
+    constants. A pattern that is not proved equal for every size of the data stays as it is, and the
+    report says why. The bodies of loops and branches are not searched.
+
+    Raises UsageError for an unknown pattern, InferenceError if the graph does not fit together.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
     >>> graph, report = ird.raise_(low)
@@ -62,9 +65,9 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
 def write(model: ModelLike, path: str | PathLike[str]) -> None:
     """Write `path` (.xml) and the `.bin` beside it, in standard operations, atomically.
 
-    OpenVINO loads the result and computes the same. Raises UnsupportedError for operations without
-    a standard spelling, InputError where constants have no data (E120), FileAccessError where the
-    files cannot be written.
+    OpenVINO loads the result and computes the same. Raises UnsupportedError for operations that
+    cannot be written in standard ones, InputError if constants have no data (E120), FileAccessError
+    if the files cannot be written.
 
     >>> ird.write(ird.lower("ir_samples/openvino/group_deconv.xml"), "lowered.xml")
     >>> list(ird.read("lowered.xml").nodes("GroupConvolutionBackpropData"))

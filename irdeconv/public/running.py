@@ -37,19 +37,18 @@ def compile(
     max_memory: int | None = None,
     once: bool = False,
 ) -> Plan:
-    """Return a plan that can be run repeatedly; `form=None` executes the graph as it stands.
+    """Return a plan that can be run many times; `form=None` executes the graph as it stands.
 
-    The plan executes several nodes at once where that is faster, a deconvolution's three nodes
-    among them; `fuse=False` executes node by node. `exact` does so and adds the terms of
-    convolutions and deconvolutions in one defined order: slower, and the same bits for every form.
-    `threads` is 1 or more, by default the number of processors; the results do not depend on it.
-    `tune` measures kernels instead of estimating their time; a path keeps the measurements.
-    `max_memory` is a limit in bytes, LimitError where the plan needs more. `once` says that the
-    plan runs a single time: compiled kernels (the extra `fast`) are taken only where they gain more
-    than loading them takes, half a second; `tune` overrules it. A plan may be run from
-    several threads, which take turns, but not from a callback of its own run, nor from a thread
-    that such a callback waits for (RuntimeError). Raises UnsupportedError with every operation that
-    cannot be executed, and what `lower` raises.
+    The plan executes several nodes in one step where that is faster; `fuse=False` executes node by
+    node. `exact` does so too, and adds the terms of (de)convolutions in one fixed order: slower,
+    and every form gives the same bits. `threads` is 1 or more (default: the number of processors);
+    the results do not depend on it. `tune` measures kernels instead of estimating their time; a
+    path keeps the measurements. `max_memory` is a limit in bytes; a plan that needs more is a
+    LimitError. `once` says that the plan runs a single time: compiled kernels (the extra `fast`)
+    are then taken only if they save more than the half second that loading them takes; `tune`
+    overrules it. A plan may be run from several threads, which take turns, but not from a callback
+    of its own run, nor from a thread that such a callback waits for (RuntimeError). Raises
+    UnsupportedError with every operation that cannot be executed, and what `lower` raises.
 
     >>> plan = ird.compile("ir_samples/openvino/deconv_3x3_to_5x5.xml")
     >>> for value in (0, 1):
@@ -81,12 +80,13 @@ def run(
     """Execute a model once; returns the outputs by name in Result order.
 
     `inputs` maps names of inputs or their tensors to arrays, lists arrays in order, or is the array
-    of a single input; `__array__` and `__dlpack__` make arrays of others. `outputs` names layers
-    and tensors, also inner ones: only these are returned, under these names, and what they do not
-    need is neither executed nor fed. `form=None` executes the graph as it stands, otherwise it is
-    lowered first. `trace(node, arrays)` sees every node's outputs, each node being executed by
-    itself; it may run other plans, also of this graph. The rest is that of `compile`. Raises
-    UsageError for inputs and names that do not fit, ExecutionError where a layer fails.
+    of a single input; `__array__` and `__dlpack__` make arrays of other objects. `outputs` names
+    layers and tensors, also inner ones. Only these are returned, and what they do not need is
+    neither executed nor fed. `form=None` executes the graph as it stands; otherwise it is lowered
+    first. `trace(node, arrays)` sees the outputs of every node, which are then executed one by one;
+    it may run other plans, also of this graph. The other options are those of `compile`.
+
+    Raises UsageError for inputs and names that do not fit, ExecutionError if a layer fails.
 
     >>> image = np.zeros((1, 3, 32, 32), np.float32)
     >>> out = ird.run("ir_samples/openvino/segmentation_head.xml", image, outputs=["up1"])
@@ -124,12 +124,12 @@ def bench(
 ) -> BenchReport:
     """Measure a compiled plan: the network, each step, its kernel, its rates, its memory.
 
-    `inputs` are those of `run`. Each thing runs for `time` seconds or `iterations` times, whichever
-    ends first, in `rounds` in which all take turns, after `warm_up` runs; then `requests` plans run
-    at once. The other options are those of `compile`. `against` names saved reports (.json, written
-    of `to_dict()`) and peers ("openvino", "onnxruntime") that run in the same rounds on one thread;
-    they load `source`, by default the file that `model` names. Raises UsageError for an unknown
-    peer and for peers beside several threads, UnsupportedError for one that is not installed.
+    `inputs` are given as to `run`. Each thing runs for `time` seconds or `iterations` times,
+    whichever ends first, after `warm_up` runs; all take turns in `rounds`. Then `requests` plans
+    run at the same time. `against` names saved reports (.json, of `to_dict()`) and runtimes
+    ("openvino", "onnxruntime") that run in the same rounds on one thread; they load `source`, by
+    default the file that `model` names. Other options are those of `compile`. Raises UsageError for
+    unknown runtimes, and for several threads beside one, UnsupportedError for a missing one.
 
     >>> x = np.zeros((1, 1, 3, 3), np.float32)
     >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, iterations=3)

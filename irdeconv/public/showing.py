@@ -50,15 +50,15 @@ def compare(
     reduce: str | PathLike[str] | None = None,
     peer_precision: Precision = "f32",
 ) -> Comparison:
-    """Run a model as it stands and compare every layer with another side's, on the same inputs.
+    """Run a model and compare every layer with another side, on the same inputs.
 
-    `b` is a model, arrays by name or an .npz of them, "openvino" for the same graph in OpenVINO, or
-    "openvino:FILE.xml" for another model there (extra `oracles`; `weights` is its .bin), with every
-    layer in f32, or `peer_precision` "bf16", or "int8" for quantized layers. The report is true
-    where everything agrees. A layer may be off what it makes of b's own inputs by what rounding
-    explains; `tolerance`, relative to a tensor's largest value, replaces that. `reduce` is a folder
-    for the first layer that differs: both sides, its inputs, and a report.json with commands.
-    Raises UsageError for arrays that are none of the model's, UnsupportedError without OpenVINO.
+    `b` is a model, arrays by name or an .npz of them, "openvino" (the same graph there) or
+    "openvino:FILE.xml" (another one, whose .bin is `weights`). OpenVINO computes every layer in
+    f32, or in `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer
+    is computed again from b's own inputs, and may differ by what rounding explains; `tolerance`,
+    relative to a tensor's largest value, replaces that. The report is true if everything agrees.
+    `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
+    with commands. Raises UsageError for arrays that belong to no tensor of the model.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
     >>> x = np.ones((2, 6, 4, 5), np.float32)
@@ -147,9 +147,11 @@ def inspect(
 ) -> Inspection:
     """Return a table of the layers; `lowered` adds the deconvolutions after lowering.
 
-    `only` shows layers of a type or whose name fits a pattern (`*`, `?`, `[a-z]`), `sort` ("macs",
-    "bytes" or "params") the largest first. Shapes are those of the graph: `infer` first where the
-    file declares none. Raises UsageError where no layer fits.
+    `only` shows layers of a type, or whose name fits a pattern (`*`, `?`, `[a-z]`). `sort` ("macs",
+    "bytes" or "params") puts the largest first. Shapes are those of the graph: call `infer` first
+    if the file declares none.
+
+    Raises UsageError if no layer fits.
 
     >>> table = ird.inspect("ir_samples/openvino/segmentation_head.xml")
     >>> table.totals.layers, table.totals.parameters, table.totals.macs
@@ -190,10 +192,12 @@ def graph_page(
 def operations(only: str | Sequence[str] = ()) -> Operations:
     """Return what irdeconv does with each operation of OpenVINO's opset1 to opset16.
 
-    `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in any case. A row holds
-    for opsets whose rules are the same: the operation is "executed", "inferred" (its shapes only),
-    or "kept" (read, written back, its declared shapes believed), with the element types of its data
-    and the reason where it is not executed. Raises UsageError where no type fits.
+    `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in upper or lower case. A
+    row covers opsets with the same rules. The operation is "executed", "inferred" (shapes only) or
+    "kept" (read and written back with its declared shapes). The row has the element types of its
+    data, and the reason if it is not executed.
+
+    Raises UsageError if no type fits.
 
     >>> [(row.opsets, row.state) for row in ird.operations("LSTMCell").rows]
     [((1, 2, 3), 'executed'), ((4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16), 'executed')]
@@ -212,9 +216,11 @@ def explain(
 ) -> Explanation:
     """Return why deconvolutions give what they give, and what other systems would compute.
 
-    `layer` is a name; without it all are explained where they are few. `solve` lists attributes
-    that give this output size (one for all axes, or one per axis). A layer that its own system
-    refuses is explained as well. Raises UsageError for a name that is no deconvolution.
+    `layer` is a name; without it, all are explained if there are only a few. `solve` lists
+    attributes that give this output size (one for all axes, or one per axis). A layer that its own
+    system refuses is explained as well.
+
+    Raises UsageError for a name that is no deconvolution.
 
     >>> found = ird.explain("ir_samples/openvino/deconv_3x3_to_5x5.xml", "deconv")
     >>> print(str(found).splitlines()[0])
