@@ -16,7 +16,7 @@ SHOWN_VALUES = 16  # a larger constant is summed up
 HISTOGRAM_BINS = 24
 HEIGHTS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of a bin, the highest one z
 LONGEST_TEXT = 200  # characters of the values of a constant of strings
-ELEMENTS_READ = 1 << 26  # on a page; the constants after these are not looked at
+ELEMENTS_READ = 1 << 25  # on a page; the constants after these are not looked at
 
 
 @dataclass
