@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from irdeconv.constant import ArrayData
 from irdeconv.ops.basic import Const
 from irdeconv.page.constants import HEIGHTS, HISTOGRAM_BINS, Budget, constant_detail
 from irdeconv.page.details import details_of
+from irdeconv.passes.infer_specs import infer_specs
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 
@@ -65,6 +67,22 @@ def test_defaults_are_those_of_the_operation(head: ird.Graph) -> None:
     defaults = details_of({"graph": head})["defaults"]
     assert defaults["ConvolutionBackpropData opset1"] == {"auto_pad": "explicit"}
     assert "Parameter opset1" not in defaults
+
+
+def test_what_the_file_states_and_knows_of_a_layer() -> None:
+    text = Path(HEAD).read_text("utf-8")
+    layer = text.index('name="conv1" type="Convolution"')
+    end = text.index("<input>", layer)
+    info = '<rt_info><attribute name="fused_names" version="0" value="a &lt;b&gt;, c"/></rt_info>'
+    text = text[:end] + info + text[end:]
+    port = text.index("<output>", layer)
+    text = text[:port] + text[port:].replace("<dim>32</dim>", "<dim>31</dim>", 1)
+    graph = ird.read(text.encode(), weights=False)
+    copy = graph.copy()
+    infer_specs(copy)
+    told = details_of({"graph": copy})
+    found = told[f"graph/{next(iter(graph.find('conv1'))).id}"]
+    assert found == {"declared": ["f32[1,8,31,32]"], "info": {"fused_names": "a <b>, c"}}
 
 
 def test_a_small_constant_has_its_values() -> None:

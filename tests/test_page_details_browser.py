@@ -195,6 +195,7 @@ def test_the_rest_of_a_deconvolution(opened: Any) -> None:
     assert HOSTILE in text
     assert "Uneven: 2 to 4 taps reach an output" in text
     assert "refused: the kernel [4, 5] is not the stride [2, 3]" in text
+    assert "Nothing is proved on this page" in text
     assert "used here" in opened.locator(".costs").inner_text() or "cheapest" in text
     explain = opened.locator("#side details.explain")
     assert not explain.locator("pre").is_visible()

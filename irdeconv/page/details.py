@@ -6,8 +6,10 @@ integers of an axis.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 from irdeconv.errors import IrdeconvError
@@ -23,6 +25,9 @@ from irdeconv.passes.choose import FormCost
 from irdeconv.passes.lower_deconv import lower
 from irdeconv.passes.records import LoweringReport
 
+LONGEST_INFO = 300  # characters of one value
+_ATTRIBUTE = re.compile(r"<attribute\b[^>]*>")
+_FIELD = re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
 DRAWABLE = 1 << 20  # the numbers of an axis that the browser goes through one by one
 
 
@@ -60,14 +65,17 @@ class _Teller:
         kind = f"{node.type} {node.op.version}"
         if kind not in self.defaults:
             self.defaults[kind] = _defaults(node.op)
+        detail: dict[str, Any] = {}
         if node.op.deconvolution:
             if self._costs is None:
                 self._costs = _costs(whole, self._report)
-            self.told[name] = _deconvolution(holder, node, self._costs.get(node.name, ()))
+            detail = _deconvolution(holder, node, self._costs.get(node.name, ()))
         elif isinstance(node.op, Const):
-            detail = constant_detail(node.op, self._budget)
-            if detail:
-                self.told[name] = detail
+            detail = constant_detail(node.op, self._budget) or {}
+        more = {"declared": _declared(node), "info": _info(node)}
+        detail |= {k: v for k, v in more.items() if v}
+        if detail:
+            self.told[name] = detail
 
 
 def _defaults(op: Op) -> dict[str, str]:
@@ -77,6 +85,24 @@ def _defaults(op: Op) -> dict[str, str]:
         if not a.required and a.default is not None:
             texts[a.xml] = a.kind.format(a.default)
     return {k: v for k, v in texts.items() if v}
+
+
+def _declared(node: Node) -> list[str]:
+    """Return what the file states of the outputs where inference found something else."""
+    pairs = zip(node.declared, node.specs or (), strict=False)
+    differ = [(d.dtype, d.shape) != (s.dtype, s.shape) for d, s in pairs]
+    return list(map(str, node.declared)) if any(differ) else []
+
+
+def _info(node: Node) -> dict[str, str]:
+    """Return the runtime information that the file has of a layer, but for its own name."""
+    texts = {}
+    for element in _ATTRIBUTE.findall(node.rt_info or ""):
+        fields = {k: unescape(v) for k, v in _FIELD.findall(element)}
+        name, value = fields.get("name", ""), fields.get("value", "")
+        if name and value != node.name:
+            texts[name] = value[:LONGEST_INFO]
+    return texts
 
 
 def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormCost, ...]]:

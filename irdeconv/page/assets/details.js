@@ -6,7 +6,7 @@ function showDetails(container, key) {
   const found = detailOf(node);
   container.append(make("h2", "layer-name", shownName(node)));
   container.append(make("p", "layer-type", visible(`${node.type} (${node.version})`)));
-  factList(container, node);
+  factList(container, node, found);
   attributeList(container, node);
   constantDetail(container, found);
   linkList(container, "Inputs", node.inputs.map(([id, port, spec]) => [`${node.graph}/${id}`, port, spec]));
@@ -21,19 +21,21 @@ function detailOf(node) {
   return Object.hasOwn(details, twin) ? details[twin] : {};
 }
 
-function factList(container, node) {
+function factList(container, node, found) {
   const list = make("dl", "facts");
   const facts = [
     ...node.outputs.map((spec, at) => [node.outputs.length > 1 ? `output ${at}` : "output", spec]),
+    ["file says", (found.declared ?? []).join(", ")],
     ["parameters", node.parameters ? grouped(node.parameters) : ""],
     ["bytes", node.bytes ? grouped(node.bytes) : ""],
     ["MACs", node.macs === 0 ? "" : grouped(node.macs)],
     ["tensors", node.tensors.join(", ")],
     ["made of", node.origins.join(", ")],
     ["place", node.place],
+    ...Object.entries(found.info ?? {}).map(([name, text]) => [name, text || "yes"]),
   ];
   for (const [term, text] of facts) {
-    if (text !== "") list.append(make("dt", "", term), make("dd", "", visible(text)));
+    if (text !== "") list.append(make("dt", "", visible(term)), make("dd", "", visible(text)));
   }
   container.append(list);
 }
@@ -107,11 +109,20 @@ function deconvolutionDetail(container, node, found) {
     for (const sentence of found.overlap) container.append(make("p", "", sentence));
     if (found.axes) container.append(scrolled(overlapPicture(found.axes.map((row) => new AxisAnatomy(row)))));
   }
+  proofNote(container, node);
   if (found.costs) container.append(make("h3", "", "What each form costs"), costTable(node, found.costs));
   const more = make("details", "explain");
   more.append(make("summary", "", "Sizes and pads explained, and what other systems compute"));
   more.append(make("pre", "", found.explain.split("\n").map(visible).join("\n")));
   container.append(more);
+}
+
+// What a certificate says stands with the change; here, how to get one.
+function proofNote(container, node) {
+  const change = changeOf(node.key);
+  if (!change || !change.form || change.certificate) return;
+  container.append(make("h3", "", "Proof"));
+  container.append(make("p", "", "Nothing is proved on this page: irdeconv lower --certify proves every lowered layer."));
 }
 
 function scrolled(element) {
