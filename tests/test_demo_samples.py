@@ -42,6 +42,8 @@ def test_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 samples, form zero-insertion, seed 0: 2 of 2 as they should be" in captured
     assert command("demo", "--samples", "net") == 0
     assert "1 of 1 as they should be" in capsys.readouterr().out
+    assert command("demo", "--samples", "deep/other", "-i", "x=ones") == 0
+    capsys.readouterr()
     assert command("demo", "--list") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(samples())
     assert command("demo", "--samples", "nett") == 2

@@ -1,14 +1,16 @@
-"""Enlarge a picture with a network, without its deconvolutions, and prove that it is the same.
+"""Enlarge a picture with a small network, and check the network without its deconvolutions.
 
-A small super-resolution network with two deconvolutions comes with irdeconv. It is validated,
-inferred, lowered, certified and run on a picture, as it stands and lowered; both are compared. Of
-the picture that comes with it the original is known, so that the result is also measured against
-bicubic enlargement. --input enlarges any picture twofold. The folder of -o gets the enlarged
-picture, the lowered network and a page about it.
-With --samples the packaged sample models are taken through everything instead: validate, infer,
-lower, write, read back, run, compare; samples in `broken` must be refused. Open dimensions are run
-with 8, or what is nearest to it.
-Exit code 0 only where everything holds.
+The network enlarges pictures twofold and has two deconvolutions. The demo validates it, lowers it,
+proves that both are equal, runs both on a picture and compares every layer. The picture that comes
+with irdeconv is first made smaller, so the result can be measured: its PSNR has to be better than
+that of bicubic interpolation. --input takes your own picture. The enlarged picture, the lowered
+network and a page that shows both networks are written into a folder.
+
+With --samples the demo takes the packaged sample models instead: it validates, infers, lowers,
+writes, reads back, runs and compares each. Those in `broken` have to be refused. An open dimension
+is run with 8, or the nearest size that is allowed.
+
+The exit code is 0 only if every step succeeds.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ FOLDER = "irdeconv_demo"
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument(
-        "samples", metavar="SAMPLE", nargs="*", help="with --samples: which ones (default: all)"
+        "samples",
+        metavar="SAMPLE",
+        nargs="*",
+        help="with --samples: the samples to take (default: all)",
     )
     parser.add_argument(
         "-i",
@@ -34,21 +39,24 @@ def configure(parser: OptionParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="the picture to enlarge: PNG, JPEG or what else Pillow reads; with --samples "
-        "NAME=VALUE, an input as run takes it",
+        help="the picture to enlarge: PNG, JPEG or any other format that Pillow reads; with "
+        "--samples an input of theirs, NAME=VALUE as in run",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="DIR",
-        help=f"the folder for what is made (default: {FOLDER}); with --samples the lowered IRs "
-        "are kept only with -o",
+        help=f"the folder to write into (default: {FOLDER}); with --samples it gets the lowered "
+        "IRs, and without -o nothing is kept",
     )
     parser.add_argument(
-        "--force", action="store_true", help="let -o overwrite files that are not of a demo"
+        "--force", action="store_true", help="overwrite files that no demo has written"
     )
     parser.add_argument(
-        "--samples", dest="all", action="store_true", help="take the sample models instead"
+        "--samples",
+        dest="all",
+        action="store_true",
+        help="take the sample models instead of a picture",
     )
     parser.add_argument("--list", action="store_true", help="list the samples and stop")
     add_form(parser, none=False)

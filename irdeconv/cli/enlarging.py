@@ -61,6 +61,11 @@ def piece_shape(image: Image) -> tuple[int, int, int, int]:
     return many, 3, min(image.height, PIECE_SIDE), min(image.width, PIECE_SIDE)
 
 
+def piece_count(image: Image) -> int:
+    """Return how many pieces a picture is cut into."""
+    return len(spans(image.height)) * len(spans(image.width))
+
+
 class PicturePiece(NamedTuple):
     """A piece of a picture: where it stands, and what a network is given of it."""
 
@@ -84,7 +89,7 @@ def enlarge(image: Image, first: Run, second: Run) -> Enlarged:
 
     size = image.width * FACTOR, image.height * FACTOR
     out = Image.new(image.mode, size)
-    total = len(spans(image.height)) * len(spans(image.width))
+    total = piece_count(image)
     seconds, worst = [0.0, 0.0], 0.0
     with progress.stage("enlarging", total) as step:
         for across, down, x in pieces(image):
