@@ -19,19 +19,37 @@ PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
 REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 ALL = range(LONGEST_VECTOR)
 Run = Callable[..., Any]
-# For each type, for each opset from which on it holds: what computes it; which ports carry what is
-# moved, or share a type; its attributes, with OpenVINO's default where one may be missing.
-RULES: dict[str, dict[int, tuple[Run, Sequence[int], list[str]]]] = {}
+_INTEGER = " *-?[0-9]{1,%d} *"
+_REAL = r" *[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})? *"
+
+
+class Listed(NamedTuple):
+    """What computes an operation; which ports carry what is moved, or share a type.
+
+    `takes` has a letter for each port: "x" for these, "v" a vector, "s" a scalar, "e" either of
+    them, "a" any array; "?" behind it says that it may be missing, "*" that there may be more.
+    `attributes` have OpenVINO's default where one may be missing.
+    """
+
+    run: Run
+    ports: Sequence[int]
+    takes: Sequence[str]
+    attributes: Sequence[str]
+
+
+RULES: dict[str, dict[int, Listed]] = {}  # for each type, by the opset from which on it holds
 MOVES: dict[str, Sequence[int]] = {}  # the types that only move elements, those at these ports
 
 
-def op(rows: str, ports: Sequence[int] = (0,), moves: bool = True) -> Callable[[Run], Run]:
-    """Return what adds a function to RULES under rows "Type-opset attributes"."""
+def op(rows: str, moves: bool = True) -> Callable[[Run], Run]:
+    """Return what adds a function to RULES under rows "Type-opset takes attributes"."""
 
     def add(run: Run) -> Run:
-        for head, *attributes in map(str.split, rows.split("|")):
+        for head, letters, *attributes in map(str.split, rows.split("|")):
             name, _, opset = head.partition("-")
-            RULES.setdefault(name, {})[int(opset)] = run, ports, attributes
+            takes = letters.split(",")
+            ports = ALL if letters == "x*" else [p for p, v in enumerate(takes) if v == "x"]
+            RULES.setdefault(name, {})[int(opset)] = Listed(run, ports, takes, attributes)
             MOVES.update({name: ports} if moves else {})
         return run
 
@@ -60,10 +78,7 @@ class Call(NamedTuple):
 
     def ints(self, name: str) -> Ints:
         """Return an attribute that lists small integers."""
-        parts = self.said[name].split(",") if self.said[name].strip() else []
-        fits = all(re.fullmatch(" *-?[0-9]{1,5} *", p) for p in parts)
-        self.need(fits, f'{name}="{self.said[name]}" is no list of small integers')
-        return tuple(map(int, parts))
+        return integers(self.layer, name, self.said[name], 5)
 
     def vector(
         self, given: Any, length: int | None = None, least: int = 0, far: bool = False
@@ -112,12 +127,12 @@ class Call(NamedTuple):
         return np.asarray(x if x.dtype == object else x.astype(np.int64))
 
     def real(self, x: Any, type: str) -> Array:
-        """Return real numbers within the range of their type, in float64.
+        """Return real numbers within the normal range of their type, in float64.
 
         f16 and bf16 hold them as they are; a product of f32 may be rounded.
         """
-        top = float(np.finfo(np.float16 if type == "f16" else np.float32).max)
-        self.need(type in FLOATS and (abs(x) <= top).all(), f"numbers beyond the range of {type}")
+        fits = (x == 0) | normal(x)
+        self.need(type in FLOATS and np.all(fits), f"numbers beyond the range of {type}")
         x = np.asarray(x, np.float64)
         return self.exact(x, type) if type in ("f16", "bf16") else x
 
@@ -127,6 +142,27 @@ class Call(NamedTuple):
         short = type != "bf16" or not (held.view(np.uint32) & 0xFFFF).any()
         self.need(short and np.array_equal(held, x), f"numbers that {type} rounds")
         return np.asarray(x, np.float64)
+
+
+def normal(x: Array) -> Array:
+    """Return which numbers are normal ones of f32; smaller ones may become 0."""
+    return np.asarray((abs(x) >= 2.0**-126) & (abs(x) < 2.0**128))
+
+
+def integers(layer: Layer, name: str, text: str, digits: int = 10) -> Ints:
+    """Return the integers that an attribute lists, none where it is empty."""
+    parts = text.split(",") if text.strip(" ") else []
+    fits = all(re.fullmatch(_INTEGER % digits, p) for p in parts)
+    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small integers')
+    return tuple(map(int, parts))
+
+
+def reals(layer: Layer, name: str, text: str) -> tuple[float, ...]:
+    """Return the real numbers that an attribute lists, none where it is empty."""
+    parts = text.split(",") if text.strip(" ") else []
+    found = [float(p) if re.fullmatch(_REAL, p) else math.inf for p in parts]
+    need(all(map(math.isfinite, found)), f'{layer}: {name}="{text[:40]}" lists other than numbers')
+    return tuple(found)
 
 
 def vector(given: Any, far: bool = False) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import FLOATS
+from irdeconv.proof.call import FLOATS, integers, reals
 from irdeconv.proof.model import Ints, Layer, TypedArray, Unproved, need
 from irdeconv.proof.sizes import Expr, Size
 
@@ -45,6 +45,7 @@ class Dialect(NamedTuple):
     known: str
     same: str = "wanted"
     modes: str = "explicit valid same_upper same_lower"
+    inputs: Ints = (2, 3)  # how many a layer may have
 
 
 CONVOLUTION_SAYS = "strides dilations pads_begin pads_end auto_pad"
@@ -56,7 +57,7 @@ _SAME = "SAME_UPPER SAME_LOWER"
 _ACTIVE = f"{_ONNX} activation activation_params"
 _BACK, _CONV_T = "ConvolutionBackpropData GroupConvolutionBackpropData", "ConvTranspose"
 _DIALECTS = {
-    "convolution": Dialect("", "", CONVOLUTION_SAYS, "input"),
+    "convolution": Dialect("", "", CONVOLUTION_SAYS, "input", inputs=(2,)),
     "opset": Dialect(_BACK, OPSET, f"{CONVOLUTION_SAYS} output_padding"),
     "onednn": Dialect(_CONV_T, "onednn_graph_1", _ONEDNN, "kernel", f"none valid {_SAME.lower()}"),
     "onnx": Dialect(_CONV_T, "onnx_opset(1|11|22)", _ONNX, "input", f"NOTSET VALID {_SAME}"),
@@ -64,13 +65,15 @@ _DIALECTS = {
         _CONV_T, "com.ms.internal.nhwc_(1|11)", _ACTIVE, "input", f"NOTSET VALID {_SAME}"
     ),
     "tensorrt": Dialect("Deconvolution", "tensorrt", _RT, "kernel", f"{_ROUNDED} {_SAME}"),
-    "irdeconv": Dialect("Deconvolution", "irdeconv_1", "strides dilations"),
+    "irdeconv": Dialect("Deconvolution", "irdeconv_1", "strides dilations", inputs=(4,)),
 }
 _ALSO = {"stride": "strides", "dilation": "dilations", "padding_mode": "auto_pad"}
 _ALSO |= {"pre_padding": "pads_begin", "post_padding": "pads_end", "group": "groups"}
 Activation = tuple[str, tuple[float, ...]]  # its type and parameters
 _ACTIVATIONS = {"Relu": "ReLU", "LeakyRelu": "PReLU", "Clip": "Clamp"}
 _ACTIVATIONS |= {name: name for name in ("Tanh", "Sigmoid", "HardSigmoid")}
+ACTIVATIONS = ("Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Tanh")
+_COUNTS = {"PReLU": 1, "Clamp": 2, "HardSigmoid": 2}  # of parameters; others have none
 
 
 class Padding(NamedTuple):
@@ -142,6 +145,12 @@ def family(layer: Layer) -> str | None:
     return next((k for k, versions in fitting if re.fullmatch(versions, version)), None)
 
 
+def check_runs(layer: Layer, d: LayerDefinition) -> None:
+    """Check that OpenVINO runs a deconvolution, where it has that layer at all."""
+    least = min((*d.padding.begin, *d.padding.end), default=0)
+    need(family(layer) != "opset" or least >= 0, f"{layer} has negative pads")
+
+
 def is_deconvolution(layer: Layer) -> bool:
     """Whether a layer is a deconvolution of any dialect, the canonical one included."""
     return family(layer) is not None
@@ -149,18 +158,17 @@ def is_deconvolution(layer: Layer) -> bool:
 
 def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
     """Return a list of `count` integers; the default for each where it is missing or empty."""
-    text = layer.attributes.get(name, "").strip()
-    if not text and default is not None:
+    text = layer.attributes.get(name, "")
+    found = integers(layer, name, text)
+    if not found and default is not None:
         return (default,) * count
-    parts = text.split(",")
-    if len(parts) != count or not all(re.fullmatch(r"\s*-?[0-9]{1,10}\s*", p) for p in parts):
-        raise Unproved(f"{layer}: {name} is {text[:40]!r}, not {count} integers")
-    return tuple(map(int, parts))
+    need(len(found) == count, f"{layer}: {name} is {text[:40]!r}, not {count} integers")
+    return found
 
 
 def _word(layer: Layer, name: str, allowed: str) -> str:
     words = allowed.split()
-    value = layer.attributes.get(name, "").strip() or words[0]
+    value = layer.attributes.get(name) or words[0]
     need(value in words, f"{layer}: {name} is {value[:40]!r}, not one of {', '.join(words)}")
     return value
 
@@ -170,8 +178,9 @@ def define(layer: Layer, rank: int) -> LayerDefinition:
     kind, n = family(layer), rank - 2
     if layer.type in CONVOLUTIONS and re.fullmatch(OPSET, layer.version):
         kind = "convolution"
-    if kind is None or n < 1:
+    if kind is None or n < 1 or (kind in ("convolution", "opset") and n > 3):
         raise Unproved(f"{layer} of version {layer.version} and rank {rank} is no deconvolution")
+    need(len(layer.inputs) in _DIALECTS[kind].inputs, f"{layer} has {len(layer.inputs)} inputs")
     layer = _plain(layer, kind)
     steps = ints(layer, "strides", n, 1), ints(layer, "dilations", n, 1)
     [count] = ints(layer, "groups", 1, 1)
@@ -220,10 +229,9 @@ def _padding(layer: Layer, kind: str, n: int) -> Padding:
         both = ints(layer, "pads", 2 * n)
     if mode == "valid":
         both = (0,) * (2 * n)
-    listed = layer.attributes.get("output_shape", "").strip()
-    sizes = ints(layer, "output_shape", listed.count(",") + 1)[-n:] if listed else ()
-    if listed and len(sizes) != n:
-        raise Unproved(f"{layer}: output_shape is {listed[:40]!r}, not {n} integers")
+    listed = layer.attributes.get("output_shape", "")
+    sizes = integers(layer, "output_shape", listed)[-n:]
+    need(len(sizes) in (0, n), f"{layer}: output_shape is {listed[:40]!r}, not {n} integers")
     # As documented, OpenVINO always halves what an output_shape lacks.
     by_document = document and kind == "opset" and len(layer.inputs) > 2
     same = dialect.same if mode.startswith("same") or sizes or by_document else None
@@ -231,6 +239,7 @@ def _padding(layer: Layer, kind: str, n: int) -> Padding:
     small_first = mode == "same_upper"
     if kind == "opset" or (old and document):
         small_first = not small_first
+    need(kind != "convolution" or min(both) >= 0, f"{layer} has negative pads")
     extra = ints(layer, "output_padding", n)
     return Padding(both[:n], both[n:], extra, same, small_first, not by_document, sizes)
 
@@ -246,12 +255,16 @@ def _filter_axes(layer: Layer, n: int) -> list[int]:
 
 def _activation(layer: Layer) -> Activation | None:
     name = layer.attributes.get("activation")
-    text = layer.attributes.get("activation_params", "").strip()
     if not name:
         return None
     need(name in _ACTIVATIONS, f"{layer}: the activation {name[:40]!r} is not known")
-    numbers = text.split(",") if text and name != "Relu" else []
-    return _ACTIVATIONS[name], tuple(map(float, numbers))
+    text = layer.attributes.get("activation_params", "")
+    numbers = reals(layer, "activation_params", text)
+    if name == "Relu" and numbers[:1] == (0,) and numbers[1:2] >= (3.4e38,):
+        numbers = numbers[2:]  # its upper bound bounds nothing in f32
+    fits = len(numbers) == _COUNTS.get(_ACTIVATIONS[name], 0)
+    need(fits, f"{layer}: activation_params is {text[:40]!r}")
+    return _ACTIVATIONS[name], numbers
 
 
 def activation(layer: Layer, type: str | None, parameters: Sequence[Any]) -> Activation:
@@ -259,16 +272,20 @@ def activation(layer: Layer, type: str | None, parameters: Sequence[Any]) -> Act
 
     Numbers of attributes are rounded to the type.
     """
-    listed = ("min", "max") if layer.type == "Clamp" else ()
-    known = re.fullmatch(OPSET, layer.version) and set(layer.attributes) == set(listed)
-    need(known and not layer.rest, f"{layer} of version {layer.version} is not understood")
+    names = ("min", "max") if layer.type == "Clamp" else ()
+    numbers = [v for name in names for v in reals(layer, name, layer.attributes[name])]
     fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
     need(fits, f"the parameters of {layer} are no constant scalars")
     need(all(p.type == type for p in parameters), f"{layer} mixes element types")
-    numbers = [float(layer.attributes[name]) for name in listed]
-    return finish((layer.type, (*numbers, *(float(p.array.reshape(())) for p in parameters))), type)
+    numbers += [float(p.array.reshape(())) for p in parameters]
+    need(len(numbers) == _COUNTS.get(layer.type, 0), f"{layer} has the parameters {numbers}")
+    ordered = layer.type != "Clamp" or numbers[0] <= numbers[1]
+    need(ordered and np.isfinite(numbers).all(), f"{layer} has the parameters {numbers}")
+    return finish((layer.type, tuple(numbers)), type)
 
 
 def finish(last: Activation, type: str | None) -> Activation:
-    """Return an activation with its numbers rounded to a type."""
-    return last[0], tuple(np.array(last[1], FLOATS.get(type or "", np.float64)).tolist())
+    """Return an activation with its numbers rounded to a type, but those beyond its range."""
+    with np.errstate(over="ignore"):
+        held = np.array(last[1], FLOATS.get(type or "", np.float64)).astype(np.float64)
+    return last[0], tuple(np.where(np.isfinite(held), held, last[1]).tolist())

@@ -11,7 +11,8 @@ import numpy as np
 from irdeconv.proof.call import room
 from irdeconv.proof.linear import Fixed, LinearWalk, Misfit, Value
 from irdeconv.proof.model import Layer, Obligation, Port, Proof, TypedArray, Unproved, need
-from irdeconv.proof.taps import NONE, Bases, Linear, Term
+from irdeconv.proof.taps import Bases
+from irdeconv.proof.terms import NONE, Linear, Term
 from irdeconv.proof.weights import Different
 
 SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
@@ -139,7 +140,9 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     def leaf(port: Port, reader: Layer) -> Value | None:
         return leaves.get(ob.twins[port]) if port in ob.twins else None
 
-    walk = LinearWalk(ob.lowered, leaves.bases, leaf)
+    walk = LinearWalk(
+        ob.lowered, leaves.bases, leaf, runs=True, fixed=not leaves.chosen + leaves.asked
+    )
     output = walk.linear(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]
     need(same[0] == same[1], f"the value is {same[0]}, the source's is {same[1]}")

@@ -8,7 +8,8 @@ from irdeconv.proof.call import RULES
 from irdeconv.proof.model import Layer, Model
 
 # Of the listed operations these are not computed beforehand (Interpolate: not of integers).
-_LATE = {"Identity", "Roll", "Interpolate"}
+_LATE = {"Identity", "Roll", "Interpolate", "MatMul", "Einsum"}
+_LATE |= {"HardSigmoid", "PReLU", "Sigmoid", "Tanh"}
 # Ports of the listed operations that have to be known: OpenVINO refuses others, computes nonsense
 # (the value of a Pad) or dies (the axes of a Slice).
 _ASKED = {

@@ -15,22 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, room, whole
+from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, Call, room, whole
 from irdeconv.proof.definition import (
+    ACTIVATIONS,
     CONVOLUTIONS,
     LayerDefinition,
     activation,
+    check_runs,
     define,
     finish,
     is_deconvolution,
 )
-from irdeconv.proof.language import evaluate, move, output_type
+from irdeconv.proof.language import evaluate, listed_call, move, output_type
 from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved, need
-from irdeconv.proof.taps import NONE, Bases, Block, Linear, Term
-from irdeconv.proof.weights import product
+from irdeconv.proof.taps import MOST_HELD, Bases, Block
+from irdeconv.proof.terms import NONE, Linear, Term, added, scaled
 
-MOST_SUMMED, MOST_HELD, MOST_LAYERS, MOST_TERMS = 4096, 2**27, 5000, 256
-NUMBERS = {*FLOATS, *BITS}  # integers are equal modulo 2**n where they are equal
+MOST_SUMMED, MOST_LAYERS = 4096, 5000
+# The types of constants as files store them, to which weights may be rounded.
+_STORED = {"f16": np.float16, "f32": np.float32}
 
 
 class Fixed(NamedTuple):
@@ -57,13 +60,21 @@ class LinearWalk:
     """Evaluates values of a model.
 
     `leaf` tells those at which it stops, by port and reader; `choose` a vector for sizes that are
-    not known.
+    not known. Where it `runs`, OpenVINO has to run its deconvolutions; if it is `fixed`, too, it
+    knows all sizes before, and takes no convolution without outputs.
     """
 
     def __init__(
-        self, model: Model, bases: Bases, leaf: Leaf, choose: Choice | None = None
+        self,
+        model: Model,
+        bases: Bases,
+        leaf: Leaf,
+        choose: Choice | None = None,
+        runs: bool = False,
+        fixed: bool = False,
     ) -> None:
         self.model, self.bases, self.leaf, self.choose = model, bases, leaf, choose
+        self.runs, self.fixed = runs, fixed
         self.values: dict[Port, Value] = {}
         self.held = 0  # elements of all values
 
@@ -93,13 +104,12 @@ class LinearWalk:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
-                shape = value.given.array.shape if isinstance(value, Fixed) else value.shape
-                self.held = room((1, self.held + room(shape)), MOST_HELD)
+                self.held = room((1, self.held + room(_shape(value))), MOST_HELD)
         return self.values[port]
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         if layer.elements is not None:
-            return [Fixed(layer.elements, FLOATS.get(layer.elements.type))]
+            return [Fixed(layer.elements, _STORED.get(layer.elements.type))]
         if layer.type in CONVOLUTIONS or is_deconvolution(layer):
             return [self._convolve(layer, given)]
         if layer.type == "ShapeOf" and isinstance(given[0], Linear):
@@ -107,16 +117,15 @@ class LinearWalk:
             given = [Fixed(TypedArray(blank, "f32"))]
         known = [v.given for v in given if isinstance(v, Fixed)]
         if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
-            kept = layer.type == "Convert" or layer.type in MOVES
-            stored = given[0].stored if kept and isinstance(given[0], Fixed) else None
+            ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
+            kinds = {v.stored for i, v in enumerate(given) if isinstance(v, Fixed) and i in ports}
+            stored = kinds.pop() if len(kinds) == 1 else None
             return [Fixed(v, stored) for v in evaluate(layer, known)]
         if layer.type in MOVES:
             return list(self._moved(layer, given))
-        rule, names = RULES.get(layer.type, (None, ""))
-        odd = {*layer.attributes} - {*names.split()}
-        if rule is None or odd or layer.rest or not layer.version.startswith("opset"):
-            raise Unproved(f"{layer} of {layer.version} is not followed {' '.join(sorted(odd))}")
-        return [rule(self, layer, given)]
+        need(layer.type in RULES, f"{layer} is not followed")
+        call, _ = listed_call(layer, [v.given if isinstance(v, Fixed) else v for v in given])
+        return [RULES[layer.type](self, call, given)]
 
     def linear(self, value: Value) -> Linear:
         """Return a value as a sum of terms."""
@@ -125,6 +134,8 @@ class LinearWalk:
     def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Linear]:
         """Move the numbers of all elements, then what these stand for."""
         ports = [i for i in range(len(given)) if i in MOVES[layer.type]]
+        most = max(1 if isinstance(v, Fixed) else len(v.terms) for v in given)
+        room((most, sum(math.prod(_shape(given[i])) for i in ports)))
         values = [self.linear(given[i]) for i in ports]
         rest = [v.given for i, v in enumerate(given) if isinstance(v, Fixed) and i not in ports]
         types = [(v.given.type if isinstance(v, Fixed) else v.type) or "" for v in given]
@@ -150,40 +161,50 @@ class LinearWalk:
             out.append(whole.each(partial(np.take, indices=at)))
         return out
 
-    def _add(self, layer: Layer, given: Sequence[Value]) -> Linear:
-        a, b = self._alike(layer, [self.linear(v) for v in given])
-        return added(a, scaled(b, np.array(-1.0)) if layer.type == "Subtract" else b)
+    def _add(self, call: Call, given: Sequence[Value]) -> Linear:
+        a, b = self._pair(call, given)
+        return added(a, scaled(b, np.array(-1.0)) if call.layer.type == "Subtract" else b)
 
-    def _scale(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
         """Multiply or divide by a constant."""
-        a, b = self._alike(layer, [self.linear(v) for v in given])
+        a, b = self._pair(call, given)
         value, constant = (a, given[1]) if isinstance(given[1], Fixed) else (b, given[0])
-        divides = layer.type == "Divide"
+        divides = call.layer.type == "Divide"
         if not isinstance(constant, Fixed) or (divides and value is b):
-            raise Unproved(f"{layer} does not take a value times a constant")
+            raise Unproved(f"{call.layer} does not take a value times a constant")
         c = np.asarray(constant.given.array, np.float64)
-        if divides and (value.type not in FLOATS or (abs(np.frexp(c)[0]) != 0.5).any()):
-            raise Unproved(f"{layer} divides by other numbers than powers of 2")
-        return scaled(value, 1 / c if divides else c)
+        if divides:
+            with np.errstate(all="ignore"):
+                c, exact = 1 / c, abs(np.frexp(c)[0]) == 0.5
+            call.need((exact & np.isfinite(c)).all(), "it divides by other than powers of 2")
+        return scaled(value, c)
+
+    def _pair(self, call: Call, given: Sequence[Value]) -> Sequence[Linear]:
+        """Return the operands of Add or Multiply in one shape."""
+        values = [self.linear(v) for v in given]
+        same = call.word("auto_broadcast", "numpy", "none") == "numpy"
+        call.need(same or len({v.shape for v in values}) == 1, "its shapes differ")
+        return self._alike(call.layer, values)
 
     def _alike(self, layer: Layer, values: Sequence[Linear]) -> Sequence[Linear]:
-        """Return values in one shape; Unproved where types differ or an activation was applied."""
+        """Return values in one shape; Unproved where types differ or an activation was applied.
+
+        OpenVINO computes sums of integers in three ways: modulo 2**n, up to the largest, in f32.
+        """
         shape = np.broadcast_shapes(*(v.shape for v in values))
         room(shape)
-        mode = layer.attributes.get("auto_broadcast", "numpy")
-        fits = mode == "numpy" or (mode == "none" and len({v.shape for v in values}) == 1)
         types = {v.type for v in values}
-        if not fits or len(types) > 1 or not types <= NUMBERS or any(v.last for v in values):
-            raise Unproved(f"{layer} is not followed for its types, shapes or activations")
+        if len(types) > 1 or not types <= {*FLOATS} or any(v.last for v in values):
+            raise Unproved(f"{layer} is not followed for its types or activations")
         return [v.each(lambda a: np.broadcast_to(a, shape)) for v in values]
 
-    def _convert(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _convert(self, call: Call, given: Sequence[Value]) -> Linear:
         value = self.linear(given[0])
-        if layer.attributes.get("destination_type") != value.type:
-            raise Unproved(f"{layer} converts {value.type} to another type")
+        call.need(call.said["destination_type"] == value.type, f"it converts {value.type}")
         return value
 
-    def _sum(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
+        layer = call.layer
         [value] = self._alike(layer, [self.linear(given[0])])
         axes = _known(given[1])
         chosen = sorted({a % max(len(value.shape), 1) for a in axes})
@@ -195,23 +216,23 @@ class LinearWalk:
         out = Linear(value.type, (Term(np.full(shape, NONE)),))
         for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
             out = added(out, first.each(partial(np.take, indices=i, axis=0)))
-        keeps = layer.attributes.get("keep_dims", "false") in ("true", "1")
+        keeps = call.word("keep_dims")
         return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
 
-    def _activate(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _activate(self, call: Call, given: Sequence[Value]) -> Linear:
         value, *others = self.linear(given[0]), *given[1:]
         numbers = [v.given if isinstance(v, Fixed) else v for v in others]
-        return value._replace(last=(*value.last, activation(layer, value.type, numbers)))
+        return value._replace(last=(*value.last, activation(call.layer, value.type, numbers)))
 
     def _convolve(self, layer: Layer, given: Sequence[Value]) -> Linear:
         """Evaluate a convolution or deconvolution of any dialect by its definition."""
         x, w = (self.linear(v) for v in given[:2])
         d = define(layer, len(x.shape))
         need(len(w.shape) == len(d.filter_axes), f"{layer} has a filter of rank {len(w.shape)}")
-        x, w = (
-            x.each(partial(np.transpose, axes=d.data_axes)),
-            w.each(partial(np.transpose, axes=d.filter_axes)),
-        )
+        if self.runs:
+            check_runs(layer, d)
+        x = x.each(partial(np.transpose, axes=d.data_axes))
+        w = w.each(partial(np.transpose, axes=d.filter_axes))
         if d.groups is not None:
             split = (d.groups, w.shape[0] // d.groups, *w.shape[1:])
             w = w.each(lambda a: a.reshape(split))
@@ -225,7 +246,9 @@ class LinearWalk:
         axes = list(zip(space, kernel, strict=True))
         for a, (begin, size) in enumerate(self._windows(layer, given, d, axes)):
             room((size, kernel[a]))
-            o, t = np.arange(size)[:, None] + 0, np.arange(kernel[a]) * d.dilations[a]
+            fits = kernel[a] > 0 and size >= (d.forward and self.fixed)
+            need(fits, f"{layer}: the kernel does not fit")
+            o, t = np.arange(size)[:, None], np.arange(kernel[a]) * d.dilations[a]
             if d.forward:
                 at = o * d.strides[a] + t - begin
             else:
@@ -260,7 +283,7 @@ class LinearWalk:
 
     def _block(self, layer: Layer, x: Linear, w: Linear, reads: Sequence[Array] = ()) -> Linear:
         """Return the sums over data [N, g, k, *S] times filter [g, m, k, *T]."""
-        if x.last or w.last or x.type != w.type or x.type not in NUMBERS:
+        if x.last or w.last or x.type != w.type or x.type not in {*FLOATS, *BITS}:
             raise Unproved(f"{layer} is not followed for its types or an activation before it")
         for base in self.bases.of(x):
             base.is_data |= base.values is None and base.block is None
@@ -271,17 +294,17 @@ class LinearWalk:
         numbers = self.bases.add(shape, block=block, rows=max(rows, 1), inner=max(inner, 1))
         return Linear(x.type, (Term(numbers),))
 
-    def _einsum(self, layer: Layer, given: Sequence[Value]) -> Linear:
-        text = layer.attributes.get("equation", "").replace(" ", "")
+    def _einsum(self, call: Call, given: Sequence[Value]) -> Linear:
+        text = call.said["equation"]
         parts = re.fullmatch("([A-Za-z]+),([A-Za-z]+)->([A-Za-z]*)", text)
-        if parts is None or len(given) != 2:
-            raise Unproved(f"{layer} has the equation {text[:40]!r}")
-        return self._product(layer, given, [list(p) for p in parts.groups()])
+        if parts is None:
+            raise Unproved(f"{call.layer} has the equation {text[:40]!r}")
+        return self._product(call.layer, given, [list(p) for p in parts.groups()])
 
-    def _matmul(self, layer: Layer, given: Sequence[Value]) -> Linear:
+    def _matmul(self, call: Call, given: Sequence[Value]) -> Linear:
         values, labels = [self.linear(v) for v in given], []
         for value, name, side in zip(values, "ab", ("ik", "kj"), strict=True):
-            flag = layer.attributes.get(f"transpose_{name}", "false") in ("true", "1")
+            flag = call.word(f"transpose_{name}")
             last = ["k"] if len(value.shape) == 1 else list(reversed(side) if flag else side)
             labels.append([f"{i}" for i in range(len(value.shape) - len(last), 0, -1)] + last)
         batch = [la for la in max(labels, key=len) if la not in "ijk"]
@@ -296,11 +319,12 @@ class LinearWalk:
             values[i] = value.each(partial(np.squeeze, axis=axes))
             labels[i] = [la for a, la in enumerate(labels[i]) if a not in axes]
         out = batch + [la for la in "ij" if la in labels[0] + labels[1]]
-        return self._product(layer, values, [*labels, out])
+        return self._product(call.layer, values, [*labels, out])
 
     def _product(self, layer: Layer, given: Sequence[Value], labels: list[list[str]]) -> Linear:
         """Multiply and sum by labels of axes; one operand is the data, the other one the filter."""
         x, w = (self.linear(v) for v in given)
+        need(x.type in FLOATS, f"{layer} of {x.type}")
         of_x, of_w, out = labels
         bases = [self.bases.of(v) for v in (x, w)]
         if any(b.is_data for b in bases[1]) or all(b.values is not None for b in bases[0]):
@@ -323,19 +347,20 @@ class LinearWalk:
         return self._block(layer, x, w).each(lambda a: a.reshape(shape).transpose(back))
 
 
-Rule = Callable[[LinearWalk, Layer, Sequence[Value]], Linear]
-RULES: dict[str, tuple[Rule, str]] = {
-    **dict.fromkeys(("Add", "Subtract"), (LinearWalk._add, "auto_broadcast")),
-    **dict.fromkeys(("Multiply", "Divide"), (LinearWalk._scale, "auto_broadcast m_pythondiv")),
-    "Negative": (lambda walk, _, given: scaled(walk.linear(given[0]), np.array(-1.0)), ""),
-    "ReduceSum": (LinearWalk._sum, "keep_dims"),
-    "Convert": (LinearWalk._convert, "destination_type"),
-    "MatMul": (LinearWalk._matmul, "transpose_a transpose_b"),
-    "Einsum": (LinearWalk._einsum, "equation"),
-    "Clamp": (LinearWalk._activate, "max min"),
-    **dict.fromkeys(("HardSigmoid", "PReLU"), (LinearWalk._activate, "")),
-    **dict.fromkeys(("ReLU", "Sigmoid", "Tanh"), (LinearWalk._activate, "")),
+RULES: dict[str, Callable[[LinearWalk, Call, Sequence[Value]], Linear]] = {
+    **dict.fromkeys(("Add", "Subtract"), LinearWalk._add),
+    **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
+    "Negative": lambda walk, _, given: scaled(walk.linear(given[0]), np.array(-1.0)),
+    "ReduceSum": LinearWalk._sum,
+    "Convert": LinearWalk._convert,
+    "MatMul": LinearWalk._matmul,
+    "Einsum": LinearWalk._einsum,
+    **dict.fromkeys(ACTIVATIONS, LinearWalk._activate),
 }
+
+
+def _shape(value: Value) -> Ints:
+    return value.given.array.shape if isinstance(value, Fixed) else value.shape
 
 
 def _behind(arrays: Sequence[Array], last: float) -> Array:
@@ -346,33 +371,3 @@ def _behind(arrays: Sequence[Array], last: float) -> Array:
 def _known(value: Value) -> Ints:
     """Return the integers of a constant vector."""
     return whole(value.given if isinstance(value, Fixed) else None)
-
-
-def scaled(value: Linear, factor: Array) -> Linear:
-    """Return a value times a constant, which is broadcast to it."""
-    need(not value.last and value.type in NUMBERS, f"{value.type} or an activation is multiplied")
-    return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
-
-
-def _scaled(term: Term, factor: Array) -> Term:
-    index = np.where(factor == 0, NONE, term.number)
-    new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), term.factor))
-    return Term(index, None if (new == 1).all() else new)
-
-
-def added(a: Linear, b: Linear) -> Linear:
-    """Return the sum of two values of one shape; terms that nowhere meet become one."""
-    terms = list(a.terms)
-    for t in b.terms:
-        for i, u in enumerate(terms):
-            if not ((u.number != NONE) & (t.number != NONE)).any():
-                both = [1.0 if v.factor is None else v.factor for v in (t, u)]
-                plain = t.factor is None and u.factor is None
-                factor = None if plain else np.where(t.number != NONE, *both)
-                terms[i] = Term(np.where(t.number != NONE, t.number, u.number), factor)
-                break
-        else:
-            terms.append(t)
-    room((len(terms),), MOST_TERMS, "terms of a sum")
-    room((len(terms), *a.shape))
-    return a._replace(terms=tuple(terms))

@@ -157,13 +157,13 @@ def _tidy(text: str, single: bool) -> str:
 def shape_of(text: str) -> Shape | None:
     """Return a partial shape as OpenVINO spells it, "1,?,2..5,..9"; None is any rank."""
     shape: list[int | tuple[int, int | None]] = []
-    for part in text.split(",") if text.strip() not in ("", "...") else ():
+    for part in text.split(",") if text.strip(" ") not in ("", "...") else ():
         found = re.fullmatch(r" *(?:([0-9]{1,18})|-1|\?|([0-9]{0,18})\.\.([0-9]{0,18})) *", part)
         size, low, high = (int(g) if g else None for g in found.groups()) if found else (-1, 0, 0)
         if size == -1 or (high is not None and high < (low or 0)):
             raise Unproved(f'the shape "{text[:80]}" is not understood')
         shape.append(size if size is not None else (low or 0, high))
-    return None if text.strip() == "..." else tuple(shape)
+    return None if text.strip(" ") == "..." else tuple(shape)
 
 
 def _declared(port: Element, output: bool) -> Fact:
@@ -296,7 +296,7 @@ class _LayerFile:
         needed = size if kind == "string" else -(-count // group) * width
         if size < needed:  # OpenVINO reads no more than it needs
             raise Unproved(f"{_label(e)}: {size} bytes are not {count} elements of {kind}")
-        if self._blob is None or end > len(self._blob):
+        if self._blob is None or end > len(self._blob) or not len(self._blob):
             raise Unproved(f"{_label(e)}: bytes {offset}..{end} are not in the weights file")
         raw = self._blob[offset : offset + needed]
         if kind == "boolean" and raw[:count].max(initial=0) > 1:

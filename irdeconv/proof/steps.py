@@ -14,10 +14,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
-from irdeconv.proof.call import LARGEST_ARRAY, vector, whole
-from irdeconv.proof.definition import activation, define, ints
+from irdeconv.proof.call import FLOATS, LARGEST_ARRAY, vector, whole
+from irdeconv.proof.definition import ACTIVATIONS, activation, define, ints
 from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import Array, Layer, TypedArray, need
+from irdeconv.proof.operations import depth_to_space
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
 from irdeconv.proof.sizes import Case, Expr, SizesTooLarge
 from irdeconv.proof.views import (
@@ -127,7 +128,7 @@ def _squeeze(case: Case, layer: Layer, x: View, places: Any) -> View:
 
 def _depth_to_space(case: Case, layer: Layer, x: View) -> View:
     need(type(x.shape[1]) is int, f"{layer}: {x.shape[1]} channels")
-    apart, order, shape = language.depth_to_space(language.listed_call(layer)[0], x.shape)
+    apart, order, shape = depth_to_space(language.listed_call(layer)[0], x.shape)
     x = regrouped(case, x, apart)
     return regrouped(case, replace(x, axes=tuple(x.axes[a] for a in order)), shape)
 
@@ -231,6 +232,7 @@ def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
     need(x is a or not minus, f"{layer} subtracts the data")
     c, is_numbered = elements(other), isinstance(other, Numbers)
     need(other.type == x.type and not (minus and is_numbered), f"{layer} mixes element types")
+    need(not minus or x.type in FLOATS, f"{layer} of {x.type}")
     c = -c if minus else c
     if isinstance(x, Reference):
         rank, at = len(x.data), x.definition.data_axes[1]
@@ -293,20 +295,21 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     reads, axes = [], [x.axes[0], Axis(int(g * weights.shape[1]), 0)]
     for a, (axis, k) in enumerate(zip(x.axes[2:], taps, strict=True)):
         begin, size = d.window(a, axis.length, k, None)
-        need(case.implies(size), f"{layer}: the kernel may not fit on axis {a}")
+        # Where no size is open OpenVINO takes no convolution without outputs.
+        fits = k > 0 and case.implies(size if case.count else size - 1)
+        need(fits, f"{layer}: the kernel may not fit on axis {a}")
         reads.append(Read(replace(axis, digit=None), d.dilations[a], begin, live[a]))
         axes.append(Axis(size, None, 1 + a))
     block = KernelSums(weights, isinstance(filter, Numbers), channels.reshape(g, c), tuple(reads))
     return View(x.type, np.arange(block.rows), tuple(axes), (block,))
 
 
-_ACTIVATIONS = ("Clamp", "HardSigmoid", "PReLU", "ReLU", "Sigmoid", "Tanh")
-BEHIND = ("Add", "Subtract", *_ACTIVATIONS)
+BEHIND = ("Add", "Subtract", *ACTIVATIONS)
 STEPS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Add", "Subtract"), _add),
     **dict.fromkeys(("Convert", "Identity"), _same_type),
     **dict.fromkeys(("Convolution", "GroupConvolution"), _convolution),
-    **dict.fromkeys(_ACTIVATIONS, _activation),
+    **dict.fromkeys(ACTIVATIONS, _activation),
     "Broadcast": _broadcast,
     "Concat": _concat,
     "DepthToSpace": _depth_to_space,

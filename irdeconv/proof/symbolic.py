@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.proof import language
 from irdeconv.proof.call import MOVES, REFUSED, RULES, vector
-from irdeconv.proof.definition import define, finish, is_deconvolution
+from irdeconv.proof.definition import check_runs, define, finish, is_deconvolution
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     Array,
@@ -196,7 +196,7 @@ class RegionWalk:
         if is_deconvolution(layer):
             return [self.deconvolution(layer, inputs)]
         if layer.type in RULES:
-            language.listed_call(layer)
+            language.listed_call(layer, inputs)
         if layer.type == "ShapeOf":
             x = inputs[0]
             if isinstance(x, Reference):
@@ -270,6 +270,7 @@ class RegionWalk:
                 begin, end = (vector(others[d.pads - 1 + e])[a] for e in (0, 1))
                 out -= begin + end
             if self.raised:
+                check_runs(layer, d)
                 need(self.case.implies(out), f"{layer} may have no output")
             elif self.case.implies(-1 - out):
                 raise Vacuous

@@ -12,51 +12,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from irdeconv.proof.call import room
-from irdeconv.proof.definition import Activation
 from irdeconv.proof.model import Array, Ints, TypedArray, Unproved, need
+from irdeconv.proof.terms import NONE, Linear, Term
 from irdeconv.proof.weights import Part, compare, product
 
-MOST_TAPS, MOST_GROUPS = 2**22, 2**19
+MOST_TAPS, MOST_GROUPS, MOST_HELD, MOST_MATCHED = 2**22, 2**19, 2**27, 2**20
 FAR = 2**62
-NONE, ONE = -1, -2  # places: nothing is read; a constant 1 is read
+ONE = -2  # the place of a constant 1
 
 
 Tap = tuple[int, int, int]  # place in the list of terms, base, tap
 Group = tuple[Tap, ...]
-
-
-class Term(NamedTuple):
-    """The number of each element (NONE: it is 0), and its factor in float64 (None: 1)."""
-
-    number: Array
-    factor: Array | None = None
-
-
-class Linear(NamedTuple):
-    """A sum of terms of one shape; `last` are activations behind it, with their parameters."""
-
-    type: str | None
-    terms: tuple[Term, ...]
-    last: tuple[Activation, ...] = ()
-
-    @property
-    def shape(self) -> Ints:
-        """The shape of the value."""
-        return tuple(self.terms[0].number.shape)
-
-    def each(self, move: Callable[[Array], Array]) -> Linear:
-        """Return the value after a movement of its elements."""
-        moved = [
-            Term(move(n), None if factor is None else move(factor)) for n, factor in self.terms
-        ]
-        return self._replace(terms=tuple(moved))
 
 
 class Block(NamedTuple):
@@ -121,12 +94,14 @@ class Bases:
     equations: int = 0
     channels: int = 1
     held: int = 0  # elements of all tables
+    matched: int = 0  # pairs of taps whose symbols were compared
     tables: dict[int, Rows] = field(default_factory=dict)
 
     def add(self, shape: Ints, **what: Any) -> Array:
         """Return new numbers."""
         start = self.all[-1].start + math.prod(self.all[-1].shape) if self.all else 0
-        numbers = np.arange(start, start + room(shape)).reshape(shape)
+        room((1, start + room(shape)), MOST_HELD)
+        numbers = np.arange(start, start + math.prod(shape)).reshape(shape)
         self.all.append(Base(start, shape, **what))
         return numbers
 
@@ -284,8 +259,12 @@ class Bases:
 
     def _solved(self, group: Group, every: Array, columns: Sequence[Column], count: int) -> float:
         """Compare the weights of a group's taps; the first `count` columns are the lowered side."""
-        used = {j: (columns[j].row[every], columns[j].factors()[every]) for j, _, _ in group}
+        places = {j for j, _, _ in group}
+        used = {j: (columns[j].row[every], columns[j].factors()[every]) for j in places}
         lead, _ = distinct([a for pair in used.values() for a in pair])
+        if any(self.rows(b).symbols.any() for b in {b for _, b, _ in group}):
+            steps = self.matched + len(group) ** 2
+            self.matched = room((1, steps), MOST_MATCHED, "sums of computed weights")
         size, worst = max(MOST_TAPS // (self.channels * len(group)), 1), 0.0
         for piece in np.array_split(lead, -(-lead.size // size)):
             sides: tuple[list[Part], list[Part]] = ([], [])

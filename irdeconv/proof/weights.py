@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irdeconv.proof.call import normal
 from irdeconv.proof.model import Array, Unproved
 
 MOST_FRACTIONS = 2**20
@@ -33,14 +34,15 @@ class Part(NamedTuple):
 def product(a: Array, b: Array | None) -> Array:
     """Return a * b where that is exact in float64; None stands for 1."""
     if b is not None and not _fits(a, b).all():
-        raise Unproved("a product of factors does not fit float64")
+        raise Unproved("a product of factors is not exact in float64, or beyond the range of f32")
     return a if b is None else a * b
 
 
 def _fits(a: Array, b: Array) -> Array:
-    """Return where a product is exact for sure: of two float32, or with 0, 1 or -1."""
-    with np.errstate(over="ignore"):
+    """Return where a product is exact for sure, and of f32: of two float32, or with 0, 1 or -1."""
+    with np.errstate(all="ignore"):
         short = (a.astype(np.float32) == a) & (b.astype(np.float32) == b)
+        short &= normal(a * b)
     return np.asarray(short | np.isin(a, (-1, 0, 1)) | np.isin(b, (-1, 0, 1)))
 
 
@@ -64,6 +66,7 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
             equal = np.asarray(a == b, bool)
             near = alone[0][chosen] & _rounded(a, b, sides[0])
             near |= alone[1][chosen] & _rounded(b, a, sides[1])
+            near &= np.asarray(b != 0, bool)  # no number is near 0
             for i in np.flatnonzero(~(equal | near))[:1]:
                 both = f"add up to {float(a[i]):.9g}, in the source to {float(b[i]):.9g}"
                 raise Different(f"{what} {both}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-PRECISIONS = {"f32": "FP32", "f16": "FP16", "i64": "I64", "i32": "I32", "boolean": "BOOL"}
+PRECISIONS = {"f32": "FP32", "f16": "FP16", "f64": "FP64", "boolean": "BOOL"}
+PRECISIONS |= {t: t.upper() for t in ("i64", "i32", "i8", "u8")}
 
 
 def port(id: int | str, dims: Iterable[Any] = (), precision: str = "FP32", more: str = "") -> str:

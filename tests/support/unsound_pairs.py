@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from support import (  # noqa: F401 -- importing fills the registry
     unsound_bodies,
+    unsound_core,
     unsound_declared,
     unsound_interface,
     unsound_layers,
