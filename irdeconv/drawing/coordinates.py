@@ -16,6 +16,7 @@ from irdeconv.drawing.layers import Layers
 
 BOX_GAP = 28
 PASSING_GAP = 14
+_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ def middles(layers: Layers, extents: Extents) -> list[float]:
         for rightwards in (True, False):
             side = _Alignment(layers, rows, extents, conflicts, down=down, rightwards=rightwards)
             answers.append(side.middles())
-    return _balanced(answers, layers, extents)
+    x = _balanced(answers, layers, extents)
+    _draw_near(x, layers, extents)
+    return x
 
 
 def distance(layers: Layers, extents: Extents, left: int, right: int) -> float:
@@ -154,3 +157,31 @@ def _balanced(answers: list[list[float]], layers: Layers, extents: Extents) -> l
         moved.append([value + by for value in x])
     middle = (sorted(values)[1:3] for values in zip(*moved, strict=True))
     return [(a + b) / 2 for a, b in middle]
+
+
+def _draw_near(x: list[float], layers: Layers, extents: Extents) -> None:
+    """Move chains, without bending them, to what they connect, as far as there is room."""
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    for row in layers.rows:
+        for a, b in pairwise(row):
+            before[b], after[a] = a, b
+    chains = sorted((c for c in layers.chains if c), key=len)
+    for chain in chains * _ROUNDS:
+        inside = set(chain)
+        near = {w for v in chain for w in (*layers.up[v], *layers.down[v])} - inside
+        ends = sorted(x[w] for w in near)
+        low, high = ends[(len(ends) - 1) // 2], ends[len(ends) // 2]
+        left = [
+            x[u] + distance(layers, extents, u, v)
+            for v in chain
+            if (u := before.get(v)) is not None
+        ]
+        right = [
+            x[u] - distance(layers, extents, v, u) for v in chain if (u := after.get(v)) is not None
+        ]
+        wanted = min(max(x[chain[0]], low), high)
+        wanted = max([min([wanted, *right]), *left])
+        if not right or wanted <= min(right):
+            for v in chain:
+                x[v] = wanted

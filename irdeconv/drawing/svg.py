@@ -91,15 +91,17 @@ def _drawn(scene: Scene) -> Iterator[str]:
 
 def tree(links: Sequence[Sequence[Point]]) -> str:
     """Return the path of all links of a value: what they share is drawn once."""
-    drawn: set[tuple[Point, Point]] = set()
+    drawn: dict[tuple[Point, int], int] = {}  # how far down, by beginning and x of the end
     out = []
     for points in links:
         at = None
         for a, b in pairwise(points):
-            if a != b and (a, b) not in drawn:
-                drawn.add((a, b))
-                out.append(("" if at == a else f"M{a[0]},{a[1]}") + _step(a, b))
+            start = (a[0], max(a[1], drawn.get((a, b[0]), a[1]))) if a[0] == b[0] else a
+            known = b[1] <= start[1] if a[0] == b[0] else (a, b[0]) in drawn
+            if not known:
+                out.append(("" if at == start else f"M{start[0]},{start[1]}") + _step(start, b))
                 at = b
+                drawn[a, b[0]] = b[1]
     return "".join(out)
 
 
