@@ -6,13 +6,14 @@ port and dense input ports. `lint` checks them and the absence of cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import networkx as nx
 
 from irdeconv.errors import Diagnostic, IrdeconvError
-from irdeconv.markup import MOST_ROWS, html_table, line, plain
+from irdeconv.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.node import Info as Info
 from irdeconv.node import Node as Node
 from irdeconv.node import Value as Value
@@ -36,6 +37,9 @@ class Graph:
     Node ids are ints and grow; iteration is in id order, which for a graph that was read is the
     order of the layers in the file.
     """
+
+    # Draws a graph as SVG, None for one that is too large; set by the package that knows layers.
+    painter: ClassVar[Callable[[Graph], str | None] | None] = None
 
     def __init__(self, info: Info | None = None) -> None:
         self.info = info or Info()
@@ -70,7 +74,11 @@ class Graph:
             specs = ", ".join(str(node.spec(port)) for port in range(node.outputs))
             rows.append((node.id, node.name, node.type, ", ".join(inputs), specs))
         title = repr(self)[1:-1] + " (constants are not listed)"
-        return html_table(title, ("id", "name", "type", "inputs", "outputs"), rows, total=shown)
+        head = ("id", "name", "type", "inputs", "outputs")
+        return scrolled(self._repr_svg_()) + html_table(title, head, rows, total=shown)
+
+    def _repr_svg_(self) -> str | None:
+        return None if Graph.painter is None else Graph.painter(self)
 
     # Reading -----------------------------------------------------------------------------------
 

@@ -55,6 +55,11 @@ def html_table(
     return f'<div style="overflow-x:auto">{html_title(title)}<table>\n{inner}\n</table></div>'
 
 
+def scrolled(svg: str | None) -> str:
+    """Return a picture that takes a part of a notebook's page; nothing where there is none."""
+    return f'<div style="max-height:40em;overflow:auto">{svg}</div>' if svg else ""
+
+
 def html_title(text: str) -> str:
     """Return a line of text above a table."""
     return f"<p><b>{escape(text)}</b></p>"

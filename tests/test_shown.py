@@ -105,7 +105,7 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
         '<CaseReport "openvino-edge-kernel-1": missing, there is no result>',
     ),
 }
-PICTURE = {"svg", "title", "style", "g", "rect", "path", "text"}
+PICTURE = {"svg", "title", "desc", "style", "g", "rect", "path", "circle", "text"}
 
 
 class Page(HTMLParser):

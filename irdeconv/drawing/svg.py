@@ -20,7 +20,7 @@ _CORNER = 8  # what is cut off a deconvolution's corners
 _SIGN = 7  # radius of the sign of a change
 _HEADING = 15  # size of the letters
 _HEADING_LINE = 22
-_LEAST = 24  # em of a heading that are shown above a narrow scene
+_LEAST = 52  # em of a heading that are shown above a narrow scene
 _BETWEEN = 32  # between two scenes
 _HEAD = (4, 8)  # half the width and the length of an arrow's head
 

@@ -21,7 +21,7 @@ from irdeconv.plural import count
 LINE_WIDTH = 18.6  # em: 30 characters
 FACT_WIDTH = 22.3  # em of a smaller font
 WEIGHTY = 64  # elements; more than axes and the like have
-LARGEST_FLAT = 400  # boxes; a picture of more shows groups
+LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of more groups
 CONSTANTS = 4  # that have a line each
 
 _PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
@@ -59,20 +59,26 @@ def picture(
     lowered: Graph | None = None,
     *,
     constants: bool = False,
-) -> str:
+    most: int | None = None,
+) -> str | None:
     """Return a graph as SVG, beside it what it was lowered to.
 
-    Groups of a large graph are closed, and a line says so.
+    Groups of a large graph are closed, and a line says so. None where even then a side has more
+    than `most` boxes.
     """
+    title, text = graph.info.name, _described(graph)
     if lowered is None:
         panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
-        return svg(panels, graph.info.name, _described(graph))
-    found = difference(graph, lowered)
-    before = drawing(graph, rows, changes=found.before, constants=constants)
-    after = drawing(lowered, changes=found.after, constants=constants)
-    panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
-    text = f"Before: {_described(graph)} After lowering: {_described(lowered)}"
-    return svg(panels, f"{graph.info.name}, before and after lowering", text)
+    else:
+        found = difference(graph, lowered)
+        before = drawing(graph, rows, changes=found.before, constants=constants)
+        after = drawing(lowered, changes=found.after, constants=constants)
+        panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
+        title = f"{title}, before and after lowering"
+        text = f"Before: {text} After lowering: {_described(lowered)}"
+    if most is not None and max(len(p.scene.boxes) for p in panels) > most:
+        return None
+    return svg(panels, title, text)
 
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:

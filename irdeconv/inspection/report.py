@@ -10,7 +10,7 @@ from irdeconv.graph import Graph
 from irdeconv.inspection.deconvolutions import deconvolutions
 from irdeconv.inspection.document import document, to_json
 from irdeconv.inspection.dot import dot
-from irdeconv.inspection.drawn import picture
+from irdeconv.inspection.drawn import LARGEST_FLAT, picture
 from irdeconv.inspection.facts import Facts
 from irdeconv.inspection.layers import layers
 from irdeconv.inspection.listing import Listing, comment
@@ -146,11 +146,14 @@ class Inspection(Facts):
         Constants stand in the boxes of their readers; with `constants` they have boxes. Needs no
         Graphviz and no browser. Groups of a large graph are closed.
         """
-        lowered = None if self.lowered is None else self.lowered.graph
-        return picture(self.graph, self.layers, lowered, constants=constants)
+        return self._picture(constants, None) or ""
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+    def _repr_svg_(self) -> str | None:
+        return self._picture(False, LARGEST_FLAT)
+
+    def _picture(self, constants: bool, most: int | None) -> str | None:
+        lowered = None if self.lowered is None else self.lowered.graph
+        return picture(self.graph, self.layers, lowered, constants=constants, most=most)
 
 
 def ratio(a: int | None, b: int | None) -> str:

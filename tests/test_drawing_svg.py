@@ -1,0 +1,127 @@
+"""Pictures: valid XML that loads nothing, whatever the names are, with shapes for all kinds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lxml import etree
+
+import irdeconv as ird
+from irdeconv.drawing.palette import style
+from irdeconv.drawing.svg import PREFIX, tree
+from irdeconv.graph import Graph, Info, Value
+from irdeconv.inspection.drawn import LARGEST_FLAT
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.movement import Concat
+from support.large_graphs import chain
+from support.layers import constant, parameter, result
+
+HEAD = Path("ir_samples/openvino/segmentation_head.xml")
+HOSTILE = "</title><script>alert(1)</script> \"'& ]]>\x00\x1b\ud800\uffff\u202e\n--><![CDATA["
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(text: str) -> etree._Element:
+    return etree.fromstring(text.encode(), etree.XMLParser(resolve_entities=False))
+
+
+def hostile() -> Graph:
+    g = Graph(Info(HOSTILE))
+    x = parameter(g, (1, 2), np.float32, HOSTILE)
+    c = constant(g, np.ones((1, 2), np.float32), HOSTILE + "c")
+    y = Value(g.add(Concat(axis=0), [x, c], name=HOSTILE * 50).id)
+    result(g, y, HOSTILE)
+    return ird.infer(g)
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_a_picture_is_xml_that_loads_and_runs_nothing(lowered: bool) -> None:
+    for graph in (hostile(), ird.infer(HEAD)):
+        text = ird.inspect(graph, ird.lower(graph) if lowered else None).to_svg()
+        root = parsed(text)
+        tags = {str(e.tag).removeprefix(SVG) for e in root.iter()}
+        assert tags <= {"svg", "title", "desc", "style", "g", "rect", "path", "circle", "text"}
+        names = {name for e in root.iter() for name in e.attrib}
+        assert not any(name.startswith("on") or "href" in name for name in names)
+        assert "url(" not in text
+        assert "@import" not in text
+        assert root.get("role") == "img"
+        assert [e.tag for e in root[:2]] == [SVG + "title", SVG + "desc"]
+
+
+def test_what_a_picture_says() -> None:
+    graph = ird.infer(HEAD)
+    root = parsed(ird.inspect(graph).to_svg())
+    texts = [e.text for e in root.iter(SVG + "text")]
+    assert {"image", "ConvolutionBackpropData", "up1", "filter f32[16,8,4,4]"} <= set(texts)
+    assert {"strides 2,2", "pads 1,1", "f32[1,3,32,32]"} <= set(texts)
+    assert "Const" not in texts
+    titles = [e.text for e in root.iter(SVG + "title")]
+    assert {n.name for n in graph.nodes() if n.type != "Const"} <= set(titles)
+    assert root.findtext(SVG + "desc") == (
+        "A graph of 19 layers, 2 deconvolutions among them, from image to mask."
+    )
+    whole = parsed(ird.inspect(graph).to_svg(constants=True))
+    assert "Const" in [e.text for e in whole.iter(SVG + "text")]
+
+
+def test_changes_have_signs_and_borders() -> None:
+    graph = ird.infer(HEAD)
+    text = ird.inspect(graph, ird.lower(graph)).to_svg()
+    # Two deconvolutions on either side; ZeroInsertion and Pad for each.
+    assert text.count(f'class="{PREFIX}tilde"') == 4
+    assert text.count(f'class="{PREFIX}plus"') == 4
+    assert re.search(rf"\.{PREFIX}rewritten{{[^}}]*dasharray", text)
+
+
+def test_colours_have_contrast_in_both_modes() -> None:
+    light, dark = style("").split("@media (prefers-color-scheme:dark)")
+    for sheet in (light, dark):
+        fill = dict(re.findall(r"^\.(\w+){fill:(#\w+)", sheet, re.M))
+        boxes = ("layer", "deconvolution", "input", "constant", "body", "group")
+        for text in ("type", "name", "fact"):
+            assert all(contrast(fill[text], fill[box]) >= 4.5 for box in boxes)
+        assert contrast(fill["label"], fill["page"]) >= 4.5
+
+
+def contrast(a: str, b: str) -> float:
+    """The ratio of WCAG 2: (lighter + 0.05) / (darker + 0.05) of relative luminances."""
+    low, high = sorted(map(luminance, (a, b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_what_links_share_is_drawn_once() -> None:
+    short = [(5, 0), (5, 10), (40, 30), (40, 50)]
+    long = [(5, 0), (5, 10), (40, 30), (40, 90)]
+    assert tree([short, long]) == "M5,0V10C5,20,40,20,40,30V50M40,50V90"
+
+
+def test_a_large_graph_shows_groups_and_says_so() -> None:
+    picture = ird.inspect(chain(LARGEST_FLAT * 2)).to_svg()
+    texts = [str(e.text) for e in parsed(picture).iter(SVG + "text")]
+    assert "802 layers in groups; --format html opens them" in texts
+    assert len(picture) < 100_000
+
+
+def test_a_notebook_has_the_picture_unless_it_is_too_large() -> None:
+    graph = ird.infer(HEAD)
+    picture = graph._repr_svg_()
+    assert picture == ird.inspect(graph)._repr_svg_()
+    assert picture is not None
+    assert picture in graph._repr_html_()
+    wide = Graph(Info("wide"))
+    x = parameter(wide, (1, 2), np.float32, "x")
+    for i in range(LARGEST_FLAT):
+        result(wide, Value(wide.add(ReLU(), [x], name=f"relu{i}").id), f"y{i}")
+    assert wide._repr_svg_() is None
+    assert "<table>" in wide._repr_html_()
+    assert "<svg" not in wide._repr_html_()
