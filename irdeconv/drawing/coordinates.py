@@ -16,7 +16,7 @@ from irdeconv.drawing.layers import Layers
 
 BOX_GAP = 28
 PASSING_GAP = 14
-_ROUNDS = 2
+_NEARINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _draw_near(x: list[float], layers: Layers, extents: Extents) -> None:
         for a, b in pairwise(row):
             before[b], after[a] = a, b
     chains = sorted((c for c in layers.chains if c), key=len)
-    for chain in chains * _ROUNDS:
+    for chain in chains * _NEARINGS:
         inside = set(chain)
         near = {w for v in chain for w in (*layers.up[v], *layers.down[v])} - inside
         ends = sorted(x[w] for w in near)
