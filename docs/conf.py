@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import SkipNode
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util.logging import getLogger
@@ -34,7 +35,6 @@ nitpicky = True
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4  # the anchors that code hosts give to headings
-suppress_warnings: list[str] = []
 highlight_language = "none"
 
 html_theme = "furo"
@@ -43,6 +43,8 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
 html_math_renderer = "mathml"
+html_show_search_summary = False  # it is fetched, which browsers refuse for files
+smartquotes = False  # what is quoted are texts of files and commands
 
 _SECTION = re.compile(r"^## (.+)\n(?P<body>(?:(?!## ).*\n?)*)", re.M)
 _LINK = re.compile(r"^- \[([^]]*)\]\(([^)#]+)\.md\)", re.M)
@@ -77,20 +79,18 @@ def mathml(node: Any, *, block: bool) -> str:
 def inline_math(self: Any, node: Any) -> None:
     """Write a formula within a line."""
     self.body.append(mathml(node, block=False))
+    raise SkipNode
 
 
 def block_math(self: Any, node: Any) -> None:
     """Write a formula on lines of its own."""
     self.body.append(f'<div class="math">{mathml(node, block=True)}</div>')
-
-
-def nothing(self: Any, node: Any) -> None:
-    """Close a formula, of which nothing is left to be written."""
+    raise SkipNode
 
 
 def setup(app: Any) -> None:
     """Register what is defined here."""
     app.connect("source-read", add_contents)
     app.add_html_math_renderer(
-        "mathml", inline_renderers=(inline_math, nothing), block_renderers=(block_math, nothing)
+        "mathml", inline_renderers=(inline_math, None), block_renderers=(block_math, None)
     )

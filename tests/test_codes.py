@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
+import sys
 import textwrap
 from pathlib import Path
 
@@ -155,3 +157,19 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
     assert f"{limits.edges:,}" in code_page("E601").why
     assert f"{limits.depth} levels" in code_page("E603").why
     assert f"{limits.xml_bytes // 2**30} GiB" in code_page("E600").why
+
+
+@pytest.mark.parametrize(("terminal", "arguments"), [(True, []), (True, ["-q"]), (False, [])])
+def test_validate_points_to_the_codes_at_a_terminal(
+    terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = code_page("E213")
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["validate", "model.xml", *arguments]) == 1
+    assert ("irdeconv codes E213 explains" in err.getvalue()) == (terminal and not arguments)
+    assert "irdeconv codes" not in out.getvalue()

@@ -26,7 +26,8 @@ PAGES = [
     if CONSOLE.search(p.read_text("utf-8"))
 ]
 # A marked example has a test of its own: test_extension.py, and below.
-PYTHON = re.compile(r"(?<! -->\n)^```python\n(.*?)^```$", re.M | re.S)
+# A block of text right behind the code is what it prints.
+PYTHON = re.compile(r"(?<! -->\n)^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.M | re.S)
 EXAMPLE = re.compile(r"<!-- example: (\w+) -->\n```python\n(.*?)^```$", re.M | re.S)
 CODED = [
     str(p.relative_to(ROOT))
@@ -121,8 +122,10 @@ def test_the_python_code_runs(
     printed(page, tmp_path)  # code may use the files that the commands above it write
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
-    for code in PYTHON.findall(page.read_text("utf-8")):
+    for code, output in PYTHON.findall(page.read_text("utf-8")):
+        capsys.readouterr()
         exec(compile(code, name, "exec"), scope)
+        assert not output or capsys.readouterr().out == output
 
 
 @pytest.mark.oracles

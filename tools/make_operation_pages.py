@@ -31,13 +31,15 @@ operation's attributes, inputs and rules. `irdeconv inspect --operations` prints
   unchanged. Running it is refused.
 
 Element types are those of the data: the input of that name, or the first. An operation has a row
-for each run of opsets with the same attributes, inputs and rules. Optional inputs are bracketed.
-How far the results agree with a live OpenVINO: `python tools/conformance_openvino.py`; where
-they do not: [disagreements.md](disagreements.md).
+for each run of opsets with the same attributes, inputs and rules. How far the results
+agree with a live OpenVINO: `python tools/conformance_openvino.py`; where they do not:
+[disagreements.md](disagreements.md).
 
 """
+TABLE = "| operation | opsets | irdeconv | element types |\n|---|---|---|---|\n"
 INTRODUCTION = """Letters stand for sizes: N batch, C channels, I and O the spatial sizes of input
 and output, K the kernel. `[{family}/Name-1]` names the section of OpenVINO's specification.
+Optional inputs are bracketed, `...` stands for any number of them.
 [All operations](../operations.md)
 """
 TITLES = {
@@ -70,13 +72,8 @@ def pages() -> dict[Path, str]:
     families: dict[str, list[OperationSupport]] = {}
     for row in found.rows:
         families.setdefault(_family(row), []).append(row)
-    table = re.sub(
-        r"^\| (\w+) \| ([^|]+) \|",
-        lambda m: f"| {_link(found.rows, m[1])} | {m[2]} |",
-        found.to_markdown(),
-        flags=re.M,
-    )
-    out = {DOCS / "operations.md": f"{MARK}{HEAD}{found.summary}.\n\n{table}"}
+    table = "".join(_row(row) for row in found.rows)
+    out = {DOCS / "operations.md": f"{MARK}{HEAD}{found.summary}.\n\n{TABLE}{table}"}
     for family, rows in sorted(families.items()):
         out[DOCS / "operations" / f"{family}.md"] = _page(family, rows)
     return out
@@ -93,9 +90,11 @@ def _class(row: OperationSupport) -> type[Op] | None:
     return lookup(row.type, f"opset{row.opsets[0]}")
 
 
-def _link(rows: tuple[OperationSupport, ...], type: str) -> str:
-    found = [row for row in rows if row.type == type]
-    return f"[{type}](operations/{_family(found[0])}.md#{type.lower()})" if found else type
+def _row(row: OperationSupport) -> str:
+    """Return a row of the table of all operations, linked to the section of its type."""
+    name = f"[{row.type}](operations/{_family(row)}.md#{row.type.lower()})"
+    state = f"{row.state}: {row.reason}" if row.reason else row.state
+    return f"| {name} | {runs(row.opsets)} | {state} | {row.element_types} |\n"
 
 
 def _page(family: str, rows: list[OperationSupport]) -> str:

@@ -96,11 +96,6 @@ class Operations:
         rows = [asdict(r) for r in self.rows]
         return json.dumps({"schema": "irdeconv/operations/1", "operations": rows}, indent=1) + "\n"
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        lines = [HEAD, ["---"] * len(HEAD), *self._cells()]
-        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (r.type, runs(r.opsets), r.state, r.element_types, r.inputs, r.reason)
