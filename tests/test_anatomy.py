@@ -17,6 +17,7 @@ from irdeconv.cli.main import main
 from irdeconv.drawing.anatomy import POSITIONS, STAMPS, AxisAnatomy, CellRow, shortened
 from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
 from irdeconv.drawing.anatomy_svg import AxisPicture, LayerPicture, svg
+from irdeconv.explanation.picture import picture
 from support import oracle
 
 SAMPLES = Path(__file__).resolve().parent.parent / "ir_samples"
@@ -263,3 +264,9 @@ def test_the_command_writes_a_file(tmp_path: Path, capsys: Any) -> None:
         capsys.readouterr()
         assert main(["explain", sample, "--format", format]) == 0
         assert capsys.readouterr().out == other.read_text("utf-8")
+
+
+def test_letters_of_an_axis_without_inputs_count_their_zeros() -> None:
+    """S*I zeros are there and not S(I-1)+1, so four padded zeros are 3 and 1, not 3 and 2."""
+    lines = picture(0, 1, 2, 1, -3, -2)
+    assert lines[1] == "window   0   0   0   0   . inserted zero, 0 padded (3 | 1)"

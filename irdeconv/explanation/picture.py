@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from irdeconv.drawing.anatomy import AxisAnatomy, AxisCell
+from irdeconv.drawing.anatomy_overlap import OverlapAxis
 from irdeconv.wrapping import WIDTH
 
 INDENT = 2  # columns in front of every line, where the drawing is shown
@@ -21,9 +23,12 @@ def picture(
     not even these fit, only the phases are left.
     """
     drawn = _drawn(size, kernel, stride, dilation, begin + end)
-    axis = AxisDrawing(drawn, kernel, stride, dilation, begin, end)
-    lines = [*axis.cells(), *axis.rows()] if axis.fits else ["(too wide to be drawn)"]
-    if axis.fits and drawn != size:
+    axis = AxisAnatomy(
+        size=drawn, kernel=kernel, stride=stride, dilation=dilation, begin=begin, end=end
+    )
+    drawing = AxisDrawing(axis)
+    lines = [*drawing.cells(), *drawing.rows()] if drawing.fits else ["(too wide to be drawn)"]
+    if drawing.fits and drawn != size:
         lines.insert(0, f"drawn with {drawn} of {'?' if size is None else size} elements")
     return [
         *lines,
@@ -35,9 +40,10 @@ def phases(
     output: int | None, kernel: int, stride: int, dilation: int, begin: int
 ) -> Iterator[str]:
     """Yield which taps reach each residue of the output modulo the stride."""
+    axis = OverlapAxis(kernel=kernel, stride=stride, dilation=dilation, begin=begin)
     count = stride if output is None else min(stride, output)
     for residue in range(min(count, PHASES)):
-        taps = [k for k in range(kernel) if (residue + begin - k * dilation) % stride == 0]
+        taps = axis.taps(residue)
         shown = ", ".join(f"y{residue + i * stride}" for i in range(3))
         more = ", ..."
         if output is not None:
@@ -59,41 +65,30 @@ def _drawn(size: int | None, kernel: int, stride: int, dilation: int, cut: int) 
 
 
 class AxisDrawing:
-    """The signal with inserted zeros and its window, in positions of the uncropped zeros."""
+    """The signal with inserted zeros and its window, in positions of the uncropped scatter."""
 
-    def __init__(
-        self, size: int, kernel: int, stride: int, dilation: int, begin: int, end: int
-    ) -> None:
-        self.size, self.kernel, self.stride, self.dilation = size, kernel, stride, dilation
-        self.reach = dilation * (kernel - 1)
-        self.length = stride * (size - 1) + 1
-        self.output = max(self.length + self.reach - begin - end, 0)
-        # The window of the stride-1 convolution: from `first`, output + reach positions.
-        self.first = begin - self.reach
-        self.last = self.first + self.output + self.reach
-        self.low, self.high = min(self.first, 0), max(self.last, self.length)
-        names = [f"x{size - 1}", f"w{kernel - 1}", f"y{self.output - 1}"]
+    def __init__(self, axis: AxisAnatomy) -> None:
+        self.axis, self.window = axis, axis.window
+        self.low, self.high = min(self.window.start, 0), max(self.window.stop, axis.length)
+        names = [f"x{axis.size - 1}", f"w{axis.kernel - 1}", f"y{axis.output - 1}"]
         self.cell = max(map(len, names)) + 1
 
     @property
     def fits(self) -> bool:
         """Whether the drawing is narrow enough and shows something."""
-        return self.output > 0 and 11 + self.cell * (self.high - self.low) <= WIDTH - INDENT
+        wide = 11 + self.cell * (self.high - self.low)
+        return self.axis.output > 0 and wide <= WIDTH - INDENT
 
     def _line(self, label: str, cells: dict[int, str]) -> str:
         row = (cells.get(p, "").ljust(self.cell) for p in range(self.low, self.high))
         return f"{label:<9}{''.join(row)}".rstrip()
 
-    def _signal(self, p: int) -> str:
-        if not 0 <= p < self.length:
-            return "0"
-        return f"x{p // self.stride}" if p % self.stride == 0 else "."
-
     def cells(self) -> Iterator[str]:
         """Yield the data with its zeros, and what pads and crops make of it."""
-        yield self._line("data", {p: self._signal(p) for p in range(self.length)})
-        window = {p: self._signal(p) for p in range(self.first, self.last)}
-        cut = sum(p not in window for p in range(self.length))
+        data, padded, *_ = self.axis.convolution()
+        yield self._line("data", {c.at: _letter(c) for c in data.cells})
+        window = {c.at: _letter(c) for c in padded.cells if c.kind != "cut"}
+        cut = len(padded.cells) - len(window)
         line, words = self._line("window", window), self._window_words(cut)
         if len(line) + 3 + len(words) <= WIDTH - INDENT:
             yield f"{line}   {words}"
@@ -101,8 +96,8 @@ class AxisDrawing:
             yield from (line, f"{'':<9}{words}")
 
     def _window_words(self, cut: int) -> str:
-        before, after = -self.first, self.last - self.length
-        words = [". inserted zero"] if self.stride > 1 else []
+        before, after = -self.window.start, self.window.stop - self.axis.length
+        words = [". inserted zero"] if self.axis.stride > 1 else []
         if before > 0 or after > 0:
             words.append(f"0 padded ({max(before, 0)} | {max(after, 0)})")
         if cut:
@@ -114,23 +109,23 @@ class AxisDrawing:
 
         The sums are left out where a line does not hold them.
         """
-        shown = self.output if self.output <= ROWS else ROWS - 2
-        rows = [self._row(o) for o in (*range(shown), self.output - 1)]
+        outputs = self.axis.output
+        shown = outputs if outputs <= ROWS else ROWS - 2
+        rows = [self._row(o) for o in (*range(shown), outputs - 1)]
         if any(len(line) + len(sum_) > WIDTH - INDENT for line, sum_ in rows):
             rows = [(line.rstrip(), "") for line, _ in rows]
         *first, last = map("".join, rows)
         yield from first
-        if shown < self.output:
-            yield f"... {self.output - shown - 1} more"
+        if shown < outputs:
+            yield f"... {outputs - shown - 1} more"
             yield last
 
     def _row(self, o: int) -> tuple[str, str]:
-        cells, terms = {}, []
-        for k in reversed(range(self.kernel)):
-            p = self.first + o + self.reach - k * self.dilation
-            signal = self._signal(p)
-            cells[p] = f"w{k}" if signal.startswith("x") else "-"
-            if signal.startswith("x"):
-                terms.append(f"{signal}*w{k}")
+        cells = {c.at: _letter(c) for c in self.axis.over(o).cells}
+        terms = [f"x{i}*w{k}" for i, k in self.axis.terms(o)]
         line = self._line(f"y{o}", cells).ljust(9 + self.cell * (self.high - self.low))
         return line, f"  = {' + '.join(terms) or 0}"
+
+
+def _letter(cell: AxisCell) -> str:
+    return {"inserted": ".", "idle": "-"}.get(cell.kind, cell.text)
