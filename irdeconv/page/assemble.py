@@ -31,7 +31,9 @@ SCRIPTS = (
     "pane.js",
     "pointer.js",
     "minimap.js",
+    "ramp.js",
     "overlays.js",
+    "legend.js",
     "anatomy.js",
     "anatomy_view.js",
     "details.js",
@@ -44,7 +46,7 @@ SCRIPTS = (
     "keys.js",
     "main.js",
 )
-STYLES = ("page.css", "details.css")
+STYLES = ("page.css", "details.css", "overlays.css")
 
 _POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; "

@@ -8,6 +8,7 @@ from typing import Any
 
 from irdeconv import __version__
 from irdeconv.page.assemble import html
+from irdeconv.page.overlays import FACTS, Overlay
 
 PAGE_SCHEMA = "irdeconv/page/1"
 
@@ -57,17 +58,19 @@ class ChangeContent:
 class PageContent:
     """A page: graphs, what changed between them, and what is known of their layers by node key.
 
-    `overlays` paint a number of each layer on the graph, `details` say what a layer computes,
-    `values` what flowed through it in a run. `notes` are sentences about the whole.
+    `overlays` paint a number of each layer on the graph, beside those that every page has;
+    `details` say what a layer computes, `values` what flowed through it in a run. `notes` are
+    sentences about the whole, `headline` the one that stands at the top.
     """
 
     title: str
     graphs: tuple[GraphContent, ...]
     changes: tuple[ChangeContent, ...] = ()
-    overlays: tuple[Mapping[str, Any], ...] = ()
+    overlays: tuple[Overlay, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    headline: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, as the page's script reads it."""
@@ -77,10 +80,11 @@ class PageContent:
             "version": __version__,
             "graphs": [g.to_dict() for g in self.graphs],
             "changes": [c.to_dict() for c in self.changes],
-            "overlays": [dict(o) for o in self.overlays],
+            "overlays": [o.to_dict() for o in (*self.overlays, *FACTS)],
             "details": dict(self.details),
             "values": dict(self.values),
             "notes": list(self.notes),
+            "headline": self.headline,
         }
 
     def to_html(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from irdeconv.graph import Graph
 from irdeconv.inspection.layers import LayerFacts
 from irdeconv.ops.bodies import bodies_of
+from irdeconv.page.overlays import memory
 
 
 def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         "place": _place(facts),
         "macs": facts.macs,
         "bytes": facts.bytes,
+        "memory": memory(facts),
         "parameters": facts.parameters,
         "deconvolution": facts.deconvolution,
         "constant": facts.constant,
@@ -29,9 +31,10 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         "bodies": [body.tag for body in bodies_of(graph.node(facts.id))],
         "change": "" if kind == "same" else kind,
     }
-    content |= {key: value for key, value in more.items() if value or key == "macs"}
-    if facts.macs == 0:
-        del content["macs"]
+    content |= {key: value for key, value in more.items() if value or key in ("macs", "memory")}
+    for key in ("macs", "memory"):  # None is unknown, 0 is usual
+        if content[key] == 0:
+            del content[key]
     return content if number is None else {**content, "number": number}
 
 

@@ -29,7 +29,11 @@ function drawView(painter, view, look) {
   if (look.zoom < SHAPES_FROM) drawFar(painter, boxes, look);
   else for (const box of boxes) drawBox(painter, box, look);
   drawMarks(painter, view, look);
-  if (look.zoom >= SHAPES_FROM) for (const box of boxes) drawBadge(painter, box, look.palette);
+  if (look.zoom < SHAPES_FROM) return;
+  for (const box of boxes) {
+    drawBadge(painter, box, look.palette);
+    drawNumber(painter, box, look);
+  }
 }
 
 function inside(box, [left, top, right, bottom]) {

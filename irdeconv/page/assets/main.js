@@ -2,11 +2,12 @@
 
 function writeBar() {
   document.getElementById("title").textContent = visible(page.data.title);
-  const sides = [...page.graphs.values()].filter((graph) => !graph.parent);
+  const sides = roots();
   const layers = sides.map((graph) => grouped(sums(graph).layers)).join(" → ");
   const changes = page.data.changes.length;
   const changed = sides.length > 1 ? `, ${changes} ${changes === 1 ? "change" : "changes"}` : "";
-  document.getElementById("summary").textContent = `${layers} layers${changed}`;
+  const headline = page.data.headline ? `; ${visible(page.data.headline)}` : "";
+  document.getElementById("summary").textContent = `${layers} layers${changed}${headline}`;
   const tools = document.getElementById("tools");
   if (changes) {
     tools.append(
@@ -106,7 +107,7 @@ watchSeparators();
 watchAddress();
 watchKeys();
 page.onSelect(announceSelection);
-const start = keyOfHash() ?? (page.data.changes.length ? startOf(page.data.changes[0]) : null);
+const start = keyOfHash() ?? firstMarked() ?? (page.data.changes.length ? startOf(page.data.changes[0]) : null);
 if (start) page.select(start, { first: true, always: true });
 page.repaint();
 requestAnimationFrame(() => performance.mark("ready"));

@@ -175,8 +175,7 @@ const panes = {
   open() {
     const parent = make("div", "pane-row");
     document.getElementById("panes").append(parent);
-    const roots = [...page.graphs.values()].filter((graph) => !graph.parent);
-    this.all = roots.map((graph) => new Pane(graph.key, parent));
+    this.all = roots().map((graph) => new Pane(graph.key, parent));
     this.activate(this.all[0]);
     page.onRepaint(() => this.all.forEach((pane) => pane.paint()));
     page.onSelect((key, how) => this.follow(key, how));

@@ -4,6 +4,7 @@ const sidebar = {
   open() {
     this.element = document.getElementById("side");
     page.onSelect((key) => this.show(key));
+    page.onOverlay(() => page.selected === null && this.show(null));
     this.show(null);
   },
 
@@ -23,7 +24,7 @@ const sidebar = {
 
   overview(container) {
     container.append(make("h2", "layer-name", visible(page.data.title)));
-    container.append(totals());
+    container.append(totals(), ...overlayRanking());
     for (const graph of page.graphs.values()) {
       if (!graph.parent) container.append(...typeTable(graph));
     }

@@ -14,7 +14,7 @@ window.addEventListener("unhandledrejection", (event) => reportError(String(even
 
 const USUAL = {
   version: "", place: "", macs: 0, bytes: 0, parameters: 0, deconvolution: false,
-  constant: false, change: "same", number: null,
+  constant: false, memory: 0, change: "same", number: null,
 };
 
 // A layer as the page has it: usual fields are filled in, `key` names it on the whole page.
@@ -91,3 +91,8 @@ const page = (() => {
     onRepaint: (listener) => listeners.repaint.push(listener),
   };
 })();
+
+// The graphs that are no bodies: one, or before and after.
+function roots() {
+  return [...page.graphs.values()].filter((graph) => !graph.parent);
+}

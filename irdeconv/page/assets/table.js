@@ -23,10 +23,11 @@ const table = {
   graph: null,
 
   open() {
-    this.columns = COLUMNS.filter(({ title }) => title !== "change" || page.data.changes.length);
     this.build(document.getElementById("table"));
     page.onSelect((key, how) => this.follow(key, how));
     page.onRepaint(() => this.refresh());
+    page.onOverlay(() => this.showColumns());
+    this.showColumns();
   },
 
   build(section) {
@@ -55,7 +56,6 @@ const table = {
     this.grid.tabIndex = 0;
     this.head = make("div", "grid-row grid-head");
     this.head.setAttribute("role", "row");
-    for (const column of this.columns) this.head.append(this.headCell(column));
     this.body = make("div", "grid-body");
     this.body.setAttribute("role", "rowgroup");
     this.grid.append(this.head, this.body);
@@ -77,6 +77,17 @@ const table = {
     // Of numbers the largest are of interest.
     this.order = { column, down: again ? !this.order.down : Boolean(column.number) && column.title !== "id" };
     this.fill();
+  },
+
+  // The columns of a page, and that of the number that colours the layers.
+  showColumns() {
+    const own = COLUMNS.filter(({ title }) => title !== "change" || page.data.changes.length);
+    const more = overlayColumn();
+    this.columns = more ? [...own, more] : own;
+    this.head.replaceChildren(...this.columns.map((column) => this.headCell(column)));
+    const kept = this.columns.find(({ title }) => title === this.order.column.title);
+    this.order = kept ? { ...this.order, column: kept } : { column: COLUMNS[0], down: false };
+    if (this.graph) this.fill();
   },
 
   // Another graph is shown: so is its table.

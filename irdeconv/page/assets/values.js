@@ -2,5 +2,5 @@
 
 // Adds the values of a layer to a container; nothing where there are none.
 function showValues(container, key) {
-  if (!Object.hasOwn(page.data.values, key)) return;
+  overlayNotes(container, key);
 }
