@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.cli.main import main
+from irdeconv.cli.main import VERBS, main, verb_parser
+from irdeconv.cli.usage import option_names
 from irdeconv.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
 from irdeconv.codes import CODES
 from irdeconv.errors import IrdeconvError
@@ -90,7 +91,7 @@ def test_every_code_is_explained_and_nothing_else_is() -> None:
     assert {c for c in CODES if not code_page(c).steps} == WITHOUT_EXAMPLE
     for page in map(code_page, CODES):
         assert page.why.endswith(".")
-        assert page.mend
+        assert page.fix
         assert page.steps or page.when
 
 
@@ -111,7 +112,9 @@ def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> 
     assert command("codes", "e302") == 0
     out = capsys.readouterr().out
     page = code_page("E302")
-    assert out.startswith(f"E302: {CODES['E302'].title}\n\n{page.why}\n\nTo mend it: {page.mend}\n")
+    assert out.startswith(
+        f"E302: {CODES['E302'].title}\n\n{page.why}\n\nHow to fix it: {page.fix}\n"
+    )
     assert textwrap.indent(page.files["model.xml"], "    ") in out
     assert "    $ irdeconv validate model.xml\n" in out
     assert "error[E302]" in out
@@ -173,3 +176,12 @@ def test_validate_points_to_the_codes_at_a_terminal(
     assert main(["validate", "model.xml", *arguments]) == 1
     assert ("irdeconv codes E213 explains" in err.getvalue()) == (terminal and not arguments)
     assert "irdeconv codes" not in out.getvalue()
+
+
+def test_options_in_the_texts_exist() -> None:
+    known = {option for verb in VERBS for option in option_names(verb_parser(verb))}
+    for page in map(code_page, CODES):
+        named = re.findall(r"(?<![\w-])--[a-z][a-z-]*", f"{page.why} {page.fix}")
+        assert set(named) <= known, page.code
+        for line in re.findall(r"`irdeconv ([a-z-]+)[ `]", f"{page.why} {page.fix}"):
+            assert line in (*VERBS, "help"), page.code

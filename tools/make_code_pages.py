@@ -45,7 +45,7 @@ def _listed(group: str) -> str:
 def _section(page: CodePage) -> str:
     """Return the section of a code: meaning, reason, remedy, example."""
     parts = [f"## {page.code}", f"**{_sentence(page.title)}**", _linked(page.why)]
-    parts.append(f"**How to mend it:** {_linked(page.mend)}")
+    parts.append(f"**How to fix it:** {_linked(page.fix)}")
     if page.when:
         parts.append(f"**When it appears:** {page.when}")
     for name, body in page.files.items():

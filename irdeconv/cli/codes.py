@@ -1,4 +1,4 @@
-"""Explain diagnostic codes: what one means, why it is reported, how to mend it, an example.
+"""Explain diagnostic codes: what one means, why it is reported, how to fix it, an example.
 
 Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
 those of inference, W all warnings.
@@ -92,7 +92,7 @@ def _text(page: CodePage, console: Console, gap: str) -> None:
 
     console.text(gap, (page.code, "bold"), f": {page.title}\n")
     console.text(wrap(page.why, console.width, 0) + "\n")
-    console.text(wrap(f"To mend it: {page.mend}", console.width, 0))
+    console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
     if page.when:
         console.text("\n" + wrap(f"When it appears: {page.when}", console.width, 0))
     for name, body in page.files.items():
@@ -121,7 +121,7 @@ def _json(page: CodePage) -> dict[str, Any]:
         "severity": severity_of(page.code),
         "title": page.title,
         "why": page.why,
-        "mend": page.mend,
+        "fix": page.fix,
         "when": page.when,
         "files": page.files,
         "steps": steps,

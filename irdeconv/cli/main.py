@@ -39,7 +39,7 @@ VERBS = {
     "rename": "give layers, inputs, outputs and other tensors new names",
     "suite": "make test vectors for hardware and compilers, and judge the results",
     "simplify": "fold constants, and drop layers that change nothing or that no output needs",
-    "codes": "explain diagnostic codes, each with an example and how to mend it",
+    "codes": "explain diagnostic codes, each with an example and how to fix it",
     "demo": "enlarge a picture with a lowered network; check the packaged sample models",
     "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
     "doctor": "show versions, and what this installation can do",

@@ -1,7 +1,7 @@
-"""What stands behind a diagnostic code: why it is reported, how to mend it, an example.
+"""What stands behind a diagnostic code: why it is reported, how to fix it, an example.
 
 `codes.CODES` has the titles. Beside this module lies a text for each code: why it is reported,
-then sections that each begin with `--- name`. `mend` says what helps. The files of the example
+then sections that each begin with `--- name`. `fix` says what helps. The files of the example
 follow (`model.bin f32` holds the numbers of a weights file), then what provokes the code, with what
 it prints: commands (`--- $ irdeconv ...`), or a program (`python`) and what it `raises`. Where no
 file can provoke a code, `when` says what does. `pytest --update` rewrites what is printed.
@@ -52,7 +52,7 @@ class CodePage:
     code: str
     title: str
     why: str
-    mend: str
+    fix: str
     files: dict[str, str]
     steps: tuple[ExampleStep, ...]
     when: str | None
@@ -63,7 +63,7 @@ def code_page(code: str) -> CodePage:
     title = CODES[code].title
     why, *parts = re.split(r"^--- ", path_of(code).read_text("utf-8"), flags=re.M)
     sections = {name: body for name, _, body in (p.partition("\n") for p in parts)}
-    mend, when = sections.pop("mend"), sections.pop("when", None)
+    fix, when = sections.pop("fix"), sections.pop("when", None)
     commands = [name for name in sections if name.startswith("$ ")]
     steps = [ExampleStep(name[2:], sections.pop(name)) for name in commands]
     if "python" in sections:
@@ -72,7 +72,7 @@ def code_page(code: str) -> CodePage:
         code=code,
         title=title,
         why=_joined(why),
-        mend=_joined(mend),
+        fix=_joined(fix),
         files=sections,
         steps=tuple(steps),
         when=None if when is None else _joined(when),
