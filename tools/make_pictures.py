@@ -26,6 +26,7 @@ IMAGES = ROOT / "docs/images"
 MODEL = "ir_samples/openvino/segmentation_head.xml"  # in the checkout, so that no path is shown
 LAYER = "up1"
 SIZE = {"width": 1200, "height": 720}
+KEYS = ("t", "c")  # fold the table, so that the graphs get its room; centre the selected layer
 
 
 def drawing() -> str:
@@ -42,6 +43,9 @@ def take_screenshot(path: Path) -> None:
         tab = browser.new_page(viewport=SIZE)
         tab.goto(file.as_uri())
         tab.wait_for_timeout(1500)
+        for key in KEYS:
+            tab.keyboard.press(key)
+        tab.wait_for_timeout(500)
         tab.screenshot(path=path)
 
 
