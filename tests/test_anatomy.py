@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.drawing.anatomy import POSITIONS, STAMPS, AxisAnatomy, CellRow, shortened
 from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
+from irdeconv.drawing.anatomy_style import picture_style
 from irdeconv.drawing.anatomy_svg import AxisPicture, LayerPicture, svg
 from irdeconv.explanation.picture import picture
 from support import oracle
@@ -270,3 +272,22 @@ def test_letters_of_an_axis_without_inputs_count_their_zeros() -> None:
     """S*I zeros are there and not S(I-1)+1, so four padded zeros are 3 and 1, not 3 and 2."""
     lines = picture(0, 1, 2, 1, -3, -2)
     assert lines[1] == "window   0   0   0   0   . inserted zero, 0 padded (3 | 1)"
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_texts_are_readable_on_every_cell(dark: bool) -> None:
+    """WCAG 2 asks for a contrast of 4.5 : 1."""
+    light, _, rest = picture_style().partition("@media")
+    rules = dict(re.findall(r"\.anatomy (\S+) \{[^}]*?fill: (#\w+)", rest if dark else light))
+    ink = rules.pop("text")
+    assert len(rules) > 14
+    for kind, colour in rules.items():
+        if kind != ".soft":
+            high, low = sorted((luminance(ink), luminance(colour)), reverse=True)
+            assert (high + 0.05) / (low + 0.05) >= 4.5, kind
