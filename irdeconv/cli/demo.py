@@ -39,8 +39,8 @@ def configure(parser: OptionParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="the picture to enlarge: PNG, JPEG or any other format that Pillow reads; with "
-        "--samples an input of theirs, NAME=VALUE as in run",
+        help="the picture to enlarge: PNG, JPEG, WebP, GIF, TIFF, BMP or PPM; with --samples an "
+        "input of theirs, NAME=VALUE as in run",
     )
     parser.add_argument(
         "-o",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
 
+# Others are left out: to read an EPS Pillow runs a program.
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
 BRIGHTEST = {"L": 255, "I;16": 65535, "RGB": 255, "RGBA": 255}  # the brightest value, by mode
 GREY_MODES = ("1", "L", "I;16")
 DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
@@ -45,7 +47,7 @@ def opened(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 if most is not None and image.width * image.height > most:
                     raise _too_large(path, image.size, most)
                 yield image
