@@ -14,7 +14,7 @@ READY = $(VENV)/.ready
 PYTEST = $(PY) -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL = help
-.PHONY: help dev hooks check format quick test slow golden pages docs bench ci clean
+.PHONY: help dev hooks check format quick test slow browser golden pages docs bench ci clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -23,7 +23,7 @@ dev: $(READY)  ## set up .venv: the checkout, editable, with all that tests and 
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet -e '.[test,oracles,dev,docs]'
+	$(PY) -m pip install --quiet -e '.[test,oracles,browser,dev,docs]'
 	@touch $@
 
 hooks: $(READY)  ## let git run the checks before each commit
@@ -46,6 +46,9 @@ test: $(READY)  ## all tests but the full sweeps, some 7 minutes on 2 cores
 
 slow: $(READY)  ## the full sweeps
 	$(PYTEST) -m slow
+
+browser: $(READY)  ## the graph page in a headless Chromium
+	$(PY) -m pytest -m browser tests/test_page*_browser.py
 
 golden: pages  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update

@@ -51,7 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the quick tests; with --update keep those that have expected outputs."""
     for item in items:
-        if not any(item.get_closest_marker(name) for name in ("slow", "thorough", "oracles")):
+        if not any(
+            item.get_closest_marker(name) for name in ("slow", "thorough", "oracles", "browser")
+        ):
             item.add_marker("quick")
     if config.getoption("--update"):
         others = [i for i in items if "update" not in getattr(i, "fixturenames", ())]

@@ -56,7 +56,7 @@ def test_the_checks_are_the_same_everywhere() -> None:
 def test_setting_up_installs_what_tests_and_checks_need() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     (installed,) = re.findall(r"pip install --quiet -e '\.\[([\w,]+)\]'", recipe("$(READY)"))
-    assert set(installed.split(",")) == {"test", "oracles", "dev", "docs"} <= set(extras)
+    assert set(installed.split(",")) == {"test", "oracles", "browser", "dev", "docs"} <= set(extras)
     assert f"-e '.[{installed}]'" in text("CONTRIBUTING.md")
     assert any(r.startswith("pre-commit") for r in extras["dev"])
 

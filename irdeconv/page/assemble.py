@@ -26,6 +26,7 @@ SCRIPTS = (
     "theme.js",
     "painters.js",
     "scene.js",
+    "groups.js",
     "draw.js",
     "camera.js",
     "pane.js",
@@ -46,7 +47,7 @@ SCRIPTS = (
     "keys.js",
     "main.js",
 )
-STYLES = ("page.css", "details.css", "overlays.css")
+STYLES = ("page.css", "details.css", "overlays.css", "sheet.css")
 
 _POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; "

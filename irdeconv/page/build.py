@@ -28,10 +28,10 @@ def graph_page(
 
     `report` says which form each deconvolution took, `certificates` what is proved of it.
     """
-    title = before.info.name
+    title, file = before.info.name, before.info.file
     if after is None:
         graphs = tuple(_graphs(before, "graph", title, None))
-        return PageContent(title, graphs, details=details_of({"graph": before}))
+        return PageContent(title, graphs, details=details_of({"graph": before}), file=file)
     known = _Stated(report, certificates)
     found = difference(before, after)
     changes = tuple(_changes("before", "after", before, after, found, known))
@@ -43,7 +43,7 @@ def graph_page(
     )
     notes = () if certificates is None else tuple(certificates.remarks)
     details = details_of({"before": before, "after": after}, report, kinds)
-    return PageContent(title, graphs, changes, details=details, notes=notes)
+    return PageContent(title, graphs, changes, details=details, notes=notes, file=file)
 
 
 @dataclass

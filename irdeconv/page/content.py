@@ -60,7 +60,8 @@ class PageContent:
 
     `overlays` paint a number of each layer on the graph, beside those that every page has;
     `details` say what a layer computes, `values` what flowed through it in a run. `notes` are
-    sentences about the whole, `headline` the one that stands at the top.
+    sentences about the whole, `headline` the one that stands at the top. `file` is where the model
+    was read from.
     """
 
     title: str
@@ -71,12 +72,14 @@ class PageContent:
     values: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     headline: str = ""
+    file: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, as the page's script reads it."""
         return {
             "schema": PAGE_SCHEMA,
             "title": self.title,
+            "file": self.file,
             "version": __version__,
             "graphs": [g.to_dict() for g in self.graphs],
             "changes": [c.to_dict() for c in self.changes],

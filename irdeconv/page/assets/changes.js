@@ -65,12 +65,16 @@ function changeNote(container, key) {
   note.append(make("h3", "", number));
   for (const [title, keys] of [["Before", change.before], ["After", change.after]]) {
     const line = make("p", "", `${title}: `);
-    const shown = keys.filter((other) => page.node(other).type !== "Const");
-    shown.forEach((other, at) => {
-      if (at) line.append(", ");
-      line.append(layerLink(other, visible(page.node(other).type)));
+    const byType = new Map();
+    for (const other of keys) {
+      const { type } = page.node(other);
+      if (type !== "Const") byType.set(type, [...(byType.get(type) ?? []), other]);
+    }
+    [...byType].forEach(([type, [first, ...rest]], at) => {
+      const times = rest.length ? ` \u00d7 ${rest.length + 1}` : "";
+      line.append(at ? ", " : "", layerLink(first, visible(type) + times));
     });
-    if (shown.length) note.append(line);
+    if (byType.size) note.append(line);
   }
   if (change.form) note.append(make("p", "", `Form: ${change.form}`));
   if (change.reason) note.append(make("p", "", visible(change.reason)));

@@ -2,7 +2,7 @@
 // `look` says what is painted how: palette, zoom, the visible rectangle, selected and near layers.
 
 const TEXT_FROM = 0.5; // zoom at which text is large enough to be read
-const SHAPES_FROM = 0.22; // below it boxes are plain and links are thin
+const SHAPES_FROM = 0.22; // below it there are no arrows, badges or round corners
 
 const CATEGORIES = [
   ["convolution", /Convolution|MatMul|LSTM|GRU|RNN|Attention|FullyConnected/],
@@ -25,10 +25,11 @@ function categoryOf(type) {
 function drawView(painter, view, look) {
   const boxes = view.boxes.filter((box) => inside(box, look.visible));
   for (const frame of view.frames) if (inside(frame, look.visible)) drawFrame(painter, frame, look);
+  drawHalos(painter, look);
   drawLinks(painter, view, look);
-  if (look.zoom < SHAPES_FROM) drawFar(painter, boxes, look);
+  if (look.zoom < TEXT_FROM) drawFar(painter, boxes, look);
   else for (const box of boxes) drawBox(painter, box, look);
-  drawMarks(painter, view, look);
+  drawMarks(painter, look);
   if (look.zoom < SHAPES_FROM) return;
   for (const box of boxes) {
     drawBadge(painter, box, look.palette);
@@ -40,11 +41,11 @@ function inside(box, [left, top, right, bottom]) {
   return box.x <= right && box.y <= bottom && box.x + box.width >= left && box.y + box.height >= top;
 }
 
-// Few strokes for many boxes: all of one colour at once would lose the order, which far away
-// nobody sees.
+// Without text a box is its colour, and few strokes do for many boxes.
 function drawFar(painter, boxes, look) {
+  const radius = look.zoom < SHAPES_FROM ? 0 : 6;
   for (const box of boxes) {
-    painter.box(box.x, box.y, box.width, box.height, 0, { fill: farColour(box, look) });
+    painter.box(box.x, box.y, box.width, box.height, radius, { fill: farColour(box, look) });
   }
 }
 
@@ -53,7 +54,7 @@ function farColour(box, look) {
   if (painted) return painted;
   if (box.change !== "same") return look.palette[box.change];
   if (box.kind === "deconvolution") return look.palette.deconvolution;
-  return box.key === null ? look.palette.line : look.palette[stripeOf(box, look)];
+  return box.key === null ? look.palette.edge : look.palette[stripeOf(box)];
 }
 
 function stripeOf(box) {
@@ -117,7 +118,7 @@ function drawBox(painter, box, look) {
   if (box.scene) painter.box(box.x + 4, box.y + 4, box.width, box.height, 5, { fill, stroke });
   painter.box(box.x, box.y, box.width, box.height, radius, { fill, stroke, ...BORDERS[box.change] });
   if (radius === 5) drawStripe(painter, box, look);
-  if (look.zoom >= TEXT_FROM) drawText(painter, box, look, painted);
+  drawText(painter, box, look, painted);
 }
 
 function fillOf(box, palette) {
@@ -160,21 +161,20 @@ function drawBadge(painter, box, palette) {
   if (box.change === "added") painter.box(x - 1, y - 4, 2, 8, 0, { fill: ink });
 }
 
-// Outlines above everything: what a search found, what belongs together, what is selected.
-function drawMarks(painter, view, look) {
-  const thick = Math.max(2.5, 2 / look.zoom);
-  const outline = (box, stroke, gap, dash = []) => painter.box(
-    box.x - gap, box.y - gap, box.width + 2 * gap, box.height + 2 * gap, 7,
-    { stroke, width: thick, dash },
-  );
-  for (const key of look.hits) markBox(view, key, (box) => outline(box, look.palette.hit, 3));
-  for (const key of look.related) {
-    markBox(view, key, (box) => outline(box, look.palette.rewritten, 5));
-  }
-  if (look.selected) markBox(view, look.selected, (box) => outline(box, look.palette.accent, 4));
+function around(painter, box, gap, style) {
+  painter.box(box.x - gap, box.y - gap, box.width + 2 * gap, box.height + 2 * gap, 5 + gap, style);
 }
 
-function markBox(view, key, mark) {
-  const box = placeOf(view, key);
-  if (box) mark(box);
+// What belongs to the selected layer has a halo, also far away.
+function drawHalos(painter, look) {
+  const gap = Math.max(7, 3 / look.zoom);
+  for (const box of look.related) around(painter, box, gap, { fill: look.palette.related });
+}
+
+// Outlines above everything: what a search found, what is selected.
+function drawMarks(painter, look) {
+  const width = Math.max(2.5, 2 / look.zoom);
+  const gap = width / 2 + 0.5;
+  for (const box of look.hits) around(painter, box, gap, { stroke: look.palette.hit, width });
+  if (look.selected) around(painter, look.selected, gap, { stroke: look.palette.accent, width });
 }

@@ -1,14 +1,18 @@
 // The graph as an SVG file, and the page on paper: the same drawing, by the other painter.
 
-function svgOf(view, font, palette, title) {
+// `area` is the part of the plane, as [left, top, width, height]; only what is seen in it is written.
+function svgOf(view, font, palette, title, area = [0, 0, view.width, view.height], scale = 1) {
   const painter = new SvgPainter();
-  const visible = [-Infinity, -Infinity, Infinity, Infinity];
+  const [left, top, width, height] = area;
   drawView(painter, view, {
-    palette, visible, font, zoom: 1, selected: null, hits: [], related: [],
-    colour: overlayColour, isNear: () => false,
+    palette, font, visible: [left, top, left + width, top + height],
+    zoom: 1, selected: null, hits: [], related: [], colour: overlayColour, isNear: () => false,
   });
-  return painter.document(view.width, view.height, palette.ground, title);
+  return painter.document(area, scale, palette.ground, title);
 }
+
+const SHEET = [690, 820]; // pixels of a sheet of paper that a picture may take
+const SHEET_SCALE = 0.5; // at which text can still be read on paper
 
 // Saves the picture of the active pane's graph, as it is opened and coloured there.
 function downloadSvg() {
@@ -27,13 +31,7 @@ function downloadSvg() {
 function writeSheet() {
   const sheet = document.getElementById("print");
   const parts = [make("h1", "", visible(page.data.title)), totals()];
-  for (const pane of panes.all) {
-    const svg = svgOf(pane.view, pane.state.scenes.font, theme.palette("light"), pane.graph.title);
-    const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-    const figure = make("figure");
-    figure.append(make("figcaption", "", pane.graph.title), document.importNode(picture, true));
-    parts.push(figure);
-  }
+  parts.push(...panes.all.map(sheetFigure));
   if (page.selected) {
     const details = make("section", "side-content");
     changeNote(details, page.selected);
@@ -42,6 +40,23 @@ function writeSheet() {
   }
   parts.push(...panes.all.map((pane) => sheetTable(pane.graph)));
   sheet.replaceChildren(...parts);
+}
+
+// A long graph is cut into strips that stand beside one another, so that its text can be read.
+function sheetFigure({ view, state, graph }) {
+  const [wide, high] = SHEET;
+  const whole = Math.min(1, wide / view.width, high / view.height);
+  const scale = Math.max(whole, Math.min(SHEET_SCALE, wide / view.width));
+  const figure = make("figure");
+  figure.append(make("figcaption", "", graph.title));
+  const step = high / scale;
+  for (let top = 0; top < view.height; top += step) {
+    const area = [0, top, view.width, Math.min(step, view.height - top)];
+    const svg = svgOf(view, state.scenes.font, theme.palette("light"), graph.title, area, scale);
+    const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+    figure.append(document.importNode(picture, true));
+  }
+  return figure;
 }
 
 function sheetTable(graph) {
@@ -54,7 +69,10 @@ function sheetTable(graph) {
   for (const node of graph.nodes.values()) {
     if (node.constant) continue;
     const row = body.insertRow();
-    for (const column of columns) row.append(make("td", column.number ? "number" : "", shortened(column.text(node), 200)));
+    for (const column of columns) {
+      const look = `col-${column.title} ${column.number ? "number" : ""}`;
+      row.append(make("td", look, shortened(column.text(node), 200)));
+    }
   }
   return sheet;
 }

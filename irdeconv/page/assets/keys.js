@@ -19,7 +19,7 @@ const KEYS = [
   ["Open", [
     ["Enter", "open or close a group, go into a body"],
     ["Backspace", "leave a body, close the group around"],
-    ["e E", "open or close all groups"],
+    ["e E", "show all layers, or groups that are closed"],
   ]],
   ["Page", [
     ["/", "search: words, type:Pad, name:up1, shape:1,64, attr:strides=2, change:added, id:12"],
@@ -61,8 +61,10 @@ const ACTIONS = new Map(Object.entries({
   "n": () => stepChange(1),
   "p": () => stepChange(-1),
   "o": () => page.select(page.selected && (counterpart(page.selected) ?? page.selected)),
-  "Enter": () => enter(panes.active, page.selected && placeOf(panes.active.view, page.selected)),
-  "Backspace": () => panes.active.leave(),
+  "Enter": () => enter(panes.active, panes.active.group ?? panes.active.place(page.selected)),
+  "Backspace": () => panes.active.closeAround() || panes.active.leave(),
+  "e": () => panes.setFlat(true),
+  "E": () => panes.setFlat(false),
   "/": () => search.query.select(),
   "t": () => toggleFolded("no-table"),
   "i": () => toggleFolded("no-side"),
@@ -91,27 +93,36 @@ function zoomBy(factor) {
 function walk(way) {
   const { view } = panes.active;
   const boxes = view.boxes.filter((box) => box.key !== null).sort((a, b) => a.y - b.y || a.x - b.x);
-  const here = page.selected ? placeOf(view, page.selected) : null;
-  const found = here && way !== "first" && way !== "last"
-    ? stepFrom(view, boxes, here, way) : boxes.at(way === "last" ? -1 : 0);
-  if (found) page.select(found.key);
+  const here = panes.active.place(page.selected);
+  const ends = { first: boxes.at(0)?.key, last: boxes.at(-1)?.key };
+  const found = here && !Object.hasOwn(ends, way) ? stepFrom(boxes, here, way) : ends[way] ?? ends.first;
+  if (found) page.select(found);
   else announce("Nothing there.");
 }
 
-function stepFrom(view, boxes, here, way) {
+function stepFrom(boxes, here, way) {
   if (way === "left" || way === "right") {
     const row = boxes.filter((box) => Math.abs(box.y - here.y) < here.height && box !== here);
     const side = row.filter((box) => (way === "right" ? box.x > here.x : box.x < here.x));
-    return side.sort((a, b) => Math.abs(a.x - here.x) - Math.abs(b.x - here.x))[0];
+    return side.sort((a, b) => Math.abs(a.x - here.x) - Math.abs(b.x - here.x))[0]?.key;
   }
-  const at = view.boxes.indexOf(here);
-  const [from, to] = way === "down" ? ["source", "target"] : ["target", "source"];
-  return view.links.filter((link) => link[from] === at)
-    .map((link) => view.boxes[link[to]]).find((box) => box.key !== null);
+  const node = page.node(page.selected);
+  const ids = way === "down" ? node.users.map(([id]) => id) : node.inputs.map(([id]) => id);
+  const near = ids.map((id) => page.node(`${node.graph}/${id}`)).filter(Boolean);
+  return (near.find((other) => !other.constant) ?? near[0])?.key;
 }
 
+// Hides or shows a part of the page; its button says which it is.
 function toggleFolded(name) {
-  document.getElementById("main").classList.toggle(name);
+  const hidden = document.getElementById("main").classList.toggle(name);
+  document.querySelector(`[data-part="${name}"]`).setAttribute("aria-pressed", String(!hidden));
+}
+
+function partButton(label, title, name) {
+  const made = button(label, title, () => toggleFolded(name));
+  made.dataset.part = name;
+  made.setAttribute("aria-pressed", "true");
+  return made;
 }
 
 function toggleHelp() {

@@ -16,8 +16,8 @@ function writeBar() {
     );
   }
   tools.append(
-    button("Table", "Show or hide the table (t)", () => toggleFolded("no-table")),
-    button("Details", "Show or hide the details (i)", () => toggleFolded("no-side")),
+    partButton("Table", "Show or hide the table (t)", "no-table"),
+    partButton("Details", "Show or hide the details (i)", "no-side"),
     button("SVG", "Save the graph as SVG (s)", downloadSvg),
     button("◐", "Light or dark (d)", theme.toggle),
     button("?", "Keys (?)", toggleHelp),

@@ -111,10 +111,12 @@ class SvgPainter {
     this.parts.push(`<text ${place} ${look} xml:space="preserve">${xml(text)}</text>`);
   }
 
-  document(width, height, ground, title) {
-    const size = `width="${round(width)}" height="${round(height)}"`;
-    const head = `<svg xmlns="http://www.w3.org/2000/svg" ${size} viewBox="0 0 ${round(width)} ${round(height)}">`;
-    const back = `<rect width="100%" height="100%" fill="${xml(ground)}"/>`;
+  document([left, top, width, height], scale, ground, title) {
+    const size = `width="${round(width * scale)}" height="${round(height * scale)}"`;
+    const box = [left, top, width, height].map(round).join(" ");
+    const head = `<svg xmlns="http://www.w3.org/2000/svg" ${size} viewBox="${box}">`;
+    const place = `x="${round(left)}" y="${round(top)}" width="${round(width)}" height="${round(height)}"`;
+    const back = `<rect ${place} fill="${xml(ground)}"/>`;
     return [head, `<title>${xml(title)}</title>`, back, ...this.parts, "</svg>\n"].join("\n");
   }
 }

@@ -1,6 +1,7 @@
 // A pane: one graph on a canvas, or a body in it.
 
 const FIRST_ZOOM = 0.8; // of a graph that does not fit as a whole
+const MOST_BOXES = 300; // a graph with more of them is first shown by its groups
 
 class Pane {
   constructor(rootKey, parent) {
@@ -35,7 +36,7 @@ class Pane {
     const state = this.states.get(key);
     if (this.graph) this.states.get(this.graph.key).camera = { ...this.camera };
     this.graph = page.graphs.get(key);
-    if (!state) this.states.set(key, { scenes: readScenes(this.graph), open: new Set(), camera: null });
+    if (!state) this.states.set(key, newState(this.graph));
     this.relayout();
     if (state?.camera) {
       const { x, y, zoom } = state.camera;
@@ -52,7 +53,7 @@ class Pane {
   }
 
   relayout() {
-    this.view = viewOf(this.state.scenes, this.state.open);
+    this.view = viewOf(this.state.scenes, this.state);
     this.minimap?.forget();
     page.repaint();
   }
@@ -78,6 +79,12 @@ class Pane {
     this.head.append(make("span", "quiet", `${grouped(count)} layers`));
     this.tools = make("span", "pane-tools");
     this.head.append(this.tools);
+    if (this.state.scenes.flat) {
+      this.tools.append(
+        button("Groups", "Show groups, all closed (E)", () => panes.setFlat(false)),
+        button("All layers", "Show all layers without groups (e)", () => panes.setFlat(true)),
+      );
+    }
     this.tools.append(
       button("\u2212", "Zoom out (-)", () => { this.camera.zoomBy(1 / 1.3); page.repaint(); }),
       button("+", "Zoom in (+)", () => { this.camera.zoomBy(1.3); page.repaint(); }),
@@ -121,19 +128,24 @@ class Pane {
   }
 
   look(palette, visible, zoom) {
-    const selected = page.selected;
-    const node = page.node(selected);
-    const id = node && node.graph === this.graph.key ? node.id : null;
-    const box = node && id !== null ? placeOf(this.view, selected) : null;
-    const at = box ? this.view.boxes.indexOf(box) : -1;
+    const boxes = (keys) => new Set(keys.map((key) => this.place(key)).filter(Boolean));
+    const node = page.node(page.selected);
+    const here = node?.graph === this.graph.key ? node.id : null;
+    const selected = this.group ?? (node ? this.place(node.key) : null);
     return {
       palette, visible, zoom, selected,
       font: this.state.scenes.font,
-      hits: search.shown,
-      related: relatedKeys(selected),
+      hits: boxes(search.shown),
+      related: boxes(relatedKeys(page.selected)),
       colour: overlayColour,
-      isNear: (link) => at >= 0 && (link.source === at || link.target === at),
+      isNear: (link) => here !== null && (link.node === here || link.target === selected),
     };
+  }
+
+  // The box that stands for a layer, if it is one of this graph.
+  place(key) {
+    const node = page.node(key);
+    return node?.graph === this.graph.key ? placeOf(this.view, this.state.ways, key) : null;
   }
 
   boxAt(x, y) {
@@ -147,8 +159,58 @@ class Pane {
     const node = page.node(key);
     if (!node || !this.holds(node.graph)) return;
     if (this.graph.key !== node.graph) this.show(node.graph);
-    const box = placeOf(this.view, key);
+    const way = this.state.flat ? [] : this.state.ways.get(drawnKey(this.state.ways, this.view, key)) ?? [];
+    if (way.some((scene) => !this.state.open.has(scene))) this.setOpen([...this.state.open, ...way]);
+    const box = this.place(key);
     if (box) this.camera.show(box, always);
+  }
+
+  // Opens these groups and closes all others; `anchor` is a box or frame that stays where it is.
+  setOpen(scenes, anchor = null) {
+    this.state.flat = false;
+    this.state.open = new Set(scenes);
+    this.group = null;
+    this.relayout();
+    const now = anchor && [...this.view.boxes, ...this.view.frames].find((box) => box.scene === anchor.scene);
+    if (!now) return;
+    this.camera.stop();
+    this.camera.x += now.x + now.width / 2 - anchor.x - anchor.width / 2;
+    this.camera.y += now.y - anchor.y;
+  }
+
+  toggleGroup(box) {
+    const { open } = this.state;
+    const rest = [...open].filter((scene) => scene !== box.scene);
+    announce(`${open.has(box.scene) ? "Closed" : "Opened"} ${visible(this.state.scenes.scenes[box.scene].title)}`);
+    this.setOpen(open.has(box.scene) ? rest : [...open, box.scene], box);
+  }
+
+  // All layers without groups, or all groups closed.
+  setFlat(flat) {
+    if (!this.state.scenes.flat) return undefined;
+    this.state.flat = flat;
+    this.state.open = new Set();
+    this.group = null;
+    this.relayout();
+    this.writeHead();
+    if (page.node(page.selected)?.graph !== this.graph.key) return this.begin();
+    const box = this.place(page.selected);
+    return box ? this.camera.show(box, true) : this.begin();
+  }
+
+  // Closes the group around the selected layer.
+  closeAround() {
+    const way = this.state.ways.get(page.selected) ?? [];
+    const scene = way.findLast((number) => this.state.open.has(number));
+    const frame = this.view.frames.find((box) => box.scene === scene);
+    if (frame) this.toggleGroup(frame);
+    return Boolean(frame);
+  }
+
+  frameAt(x, y) {
+    const [planeX, planeY] = this.camera.toPlane(x, y);
+    return this.view.frames.findLast((frame) => planeX >= frame.x && planeX <= frame.x + frame.width
+      && planeY >= frame.y && planeY <= frame.y + frame.height) ?? null;
   }
 
   holds(graphKey) {
@@ -162,10 +224,11 @@ function ancestors(graphKey) {
   return parent ? [...ancestors(page.node(parent).graph), parent] : [];
 }
 
-// What is drawn of scenes with some groups open.
-function viewOf(scenes, open) {
-  const scene = scenes.scenes[scenes.flat];
-  return new View(scene.width, scene.height, scene.boxes, scene.links);
+// A graph as a reader first sees it: large ones by their groups.
+function newState(graph) {
+  const scenes = readScenes(graph);
+  const count = scenes.scenes[scenes.flat].boxes.length;
+  return { scenes, ways: waysOf(scenes), flat: count <= MOST_BOXES, open: new Set(), camera: null };
 }
 
 const panes = {
@@ -179,6 +242,13 @@ const panes = {
     this.activate(this.all[0]);
     page.onRepaint(() => this.all.forEach((pane) => pane.paint()));
     page.onSelect((key, how) => this.follow(key, how));
+  },
+
+  // Both sides show the same, or nobody could compare them.
+  setFlat(flat) {
+    const grouped = this.all.filter((pane) => pane.state.scenes.flat);
+    for (const pane of grouped) pane.setFlat(flat);
+    announce(grouped.length ? `${flat ? "All layers" : "Groups"} shown` : "This graph has no groups.");
   },
 
   activate(pane) {

@@ -34,7 +34,10 @@ function watchPointer(pane) {
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("dblclick", (event) => enter(pane, pane.boxAt(event.offsetX, event.offsetY)));
+  canvas.addEventListener("dblclick", (event) => {
+    const at = [event.offsetX, event.offsetY];
+    enter(pane, pane.boxAt(...at) ?? pane.frameAt(...at));
+  });
   canvas.addEventListener("wheel", (event) => wheel(camera, event), { passive: false });
 }
 
@@ -70,12 +73,18 @@ function wheel(camera, event) {
 function click(pane, event) {
   panes.activate(pane);
   const box = pane.boxAt(event.offsetX, event.offsetY);
-  if (!box || box.key) page.select(box ? box.key : null, { quiet: true });
+  pane.group = box?.scene ? box : null;
+  page.select(box?.key ?? null, { quiet: true });
+  if (pane.group) announce(`Group ${box.lines.map((line) => visible(line.text)).join(", ")}. Enter opens it.`);
+  const frame = box ? null : pane.frameAt(event.offsetX, event.offsetY);
+  const [, y] = pane.camera.toPlane(event.offsetX, event.offsetY);
+  if (frame && y < frame.y + HEADER) pane.toggleGroup(frame);
 }
 
-// Goes into the body of a loop or branch.
+// Opens or closes a group, or goes into the body of a loop or branch.
 function enter(pane, box) {
-  if (!box?.key) return;
+  if (box?.scene) return pane.toggleGroup(box);
+  if (!box?.key) return undefined;
   const [tag] = page.node(box.key).bodies;
-  if (tag) pane.show(`${box.key}/${tag}`);
+  return tag ? pane.show(`${box.key}/${tag}`) : undefined;
 }

@@ -40,12 +40,13 @@ function readLinks(scene) {
   }));
 }
 
-// What a pane draws: boxes and links in one plane, the frames of open groups, and where a layer is.
+// What a pane draws: boxes and links in one plane, the frames of open groups, and where a layer or
+// a closed group is.
 class View {
-  constructor(width, height, boxes, links, frames = []) {
+  constructor(width, height, { boxes, links, frames }) {
     Object.assign(this, { width, height, boxes, links, frames });
     this.places = new Map(boxes.filter((box) => box.key !== null).map((box) => [box.key, box]));
-    for (const link of links) link.bounds = boundsOf(link.points);
+    this.groups = new Map(boxes.filter((box) => box.scene).map((box) => [box.scene, box]));
   }
 }
 
@@ -60,20 +61,32 @@ function boundsOf(points) {
   return bounds;
 }
 
-// The box in which a layer is seen: its own, or that of the first reader of a folded constant.
-function placeOf(view, key) {
-  const own = view.places.get(key);
-  if (own) return own;
-  const node = page.node(key);
+// The box in which a layer is seen: its own, that of the closed group around it, or that of the
+// first reader of a folded constant.
+function placeOf(view, ways, key) {
   const seen = new Set();
-  const todo = node ? [node] : [];
+  const todo = [key];
   while (todo.length) {
     const next = todo.pop();
-    if (seen.has(next.key)) continue;
-    seen.add(next.key);
-    const box = view.places.get(next.key);
+    if (seen.has(next)) continue;
+    seen.add(next);
+    const box = view.places.get(next) ?? closedAround(view, ways.get(next));
     if (box) return box;
-    if (next.constant) todo.push(...next.users.map(([id]) => page.node(`${next.graph}/${id}`)));
+    const node = page.node(next);
+    if (node?.constant) todo.push(...node.users.map(([id]) => `${node.graph}/${id}`));
   }
   return null;
+}
+
+function closedAround(view, way = []) {
+  return view.groups.get(way.find((scene) => view.groups.has(scene)));
+}
+
+// The layer whose box stands for another: a folded constant stands in its reader.
+function drawnKey(ways, view, key) {
+  const node = page.node(key);
+  const shown = view.places.has(key) || ways.has(key);
+  if (shown || !node?.constant || !node.users.length) return key;
+  const [[reader]] = node.users;
+  return drawnKey(ways, view, `${node.graph}/${reader}`);
 }

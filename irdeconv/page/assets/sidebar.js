@@ -13,6 +13,7 @@ const sidebar = {
     const node = page.node(key);
     if (node) {
       changeNote(content, key);
+      bodyButtons(content, node);
       showDetails(content, key);
       showValues(content, key);
     } else {
@@ -24,15 +25,27 @@ const sidebar = {
 
   overview(container) {
     container.append(make("h2", "layer-name", visible(page.data.title)));
+    if (page.data.file) container.append(make("p", "quiet wrapped", visible(page.data.file)));
     container.append(totals(), ...overlayRanking());
-    for (const graph of page.graphs.values()) {
-      if (!graph.parent) container.append(...typeTable(graph));
-    }
-    for (const note of page.data.notes) container.append(make("p", "quiet", visible(note)));
+    for (const note of page.data.notes) container.append(make("p", "quiet note", visible(note)));
     if (page.data.changes.length) container.append(...changeList());
+    container.append(...typeTable());
     container.append(make("p", "quiet foot", `Made by irdeconv ${page.data.version}. Press ? for all keys.`));
   },
 };
+
+// A loop has a body, a branch has two.
+function bodyButtons(container, node) {
+  const go = (tag) => {
+    const pane = panes.all.find((each) => each.holds(node.graph));
+    panes.activate(pane);
+    pane.show(`${node.key}/${tag}`);
+    pane.canvas.focus();
+  };
+  const line = make("p", "buttons");
+  for (const tag of node.bodies) line.append(button(tag, `Go into ${tag}`, () => go(tag)));
+  if (node.bodies.length) container.append(line);
+}
 
 function sums(graph) {
   const nodes = [...graph.nodes.values()];
@@ -50,7 +63,7 @@ function sums(graph) {
 
 // A table of sums, a column for each graph.
 function totals() {
-  const graphs = [...page.graphs.values()].filter((graph) => !graph.parent);
+  const graphs = roots();
   const each = graphs.map(sums);
   const table = make("table", "totals");
   const head = table.createTHead().insertRow();
@@ -74,20 +87,41 @@ function totals() {
 
 const MOST_TYPES = 12;
 
-function typeTable(graph) {
-  const counts = new Map();
-  for (const node of graph.nodes.values()) {
-    if (!node.constant) counts.set(node.type, (counts.get(node.type) ?? 0) + 1);
-  }
-  const sorted = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
-  const list = make("ul", "types");
-  for (const [type, count] of sorted.slice(0, MOST_TYPES)) {
-    const item = make("li");
-    const find = button(visible(type), `Find layers of the type ${visible(type)}`, () => search.ask(`type:=${type}`));
-    item.append(find, make("span", "number", grouped(count)));
-    list.append(item);
-  }
-  const more = sorted.length - MOST_TYPES;
-  const title = page.graphs.size > 1 ? `Operations ${graph.title}` : "Operations";
-  return [make("h3", "", title), list, ...(more > 0 ? [make("p", "quiet", `and ${more} more types`)] : [])];
+// How many layers of each type there are, a column for each graph; a click finds them.
+function typeTable() {
+  const graphs = roots();
+  const counts = graphs.map((graph) => {
+    const found = new Map();
+    for (const { constant, type } of graph.nodes.values()) {
+      if (!constant) found.set(type, (found.get(type) ?? 0) + 1);
+    }
+    return found;
+  });
+  const most = (type) => Math.max(...counts.map((found) => found.get(type) ?? 0));
+  const types = [...new Set(counts.flatMap((found) => [...found.keys()]))];
+  types.sort((a, b) => most(b) - most(a) || (a < b ? -1 : 1));
+  const table = make("table", "totals");
+  const fill = (few) => {
+    const body = make("tbody");
+    for (const type of types.slice(0, few)) body.append(typeRow(type, counts));
+    table.replaceChildren(body);
+  };
+  fill(MOST_TYPES);
+  const more = types.length - MOST_TYPES;
+  const rest = button(`${more} more types`, "Show all types", () => { fill(types.length); rest.remove(); }, "plain");
+  return [make("h3", "", "Operations"), table, ...(more > 0 ? [rest] : [])];
+}
+
+function typeRow(type, counts) {
+  const row = make("tr");
+  const title = make("th");
+  const shown = visible(type);
+  title.append(button(shown, `Find layers of the type ${shown}`, () => search.ask(`type:=${type}`), "plain"));
+  const numbers = counts.map((found) => {
+    const count = found.get(type) ?? 0;
+    const differs = counts.some((other) => (other.get(type) ?? 0) !== count);
+    return make("td", differs ? "number differs" : "number", count ? grouped(count) : "–");
+  });
+  row.append(title, ...numbers);
+  return row;
 }

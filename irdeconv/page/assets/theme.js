@@ -1,7 +1,7 @@
 // Light and dark. The colours stand in page.css as variables; canvases and SVG read them here.
 
 const COLOURS = [
-  "ground", "surface", "raised", "text", "quiet", "line", "edge", "accent", "hit", "group",
+  "ground", "surface", "raised", "text", "quiet", "line", "edge", "accent", "hit", "related", "group",
   "added", "rewritten", "removed", "deconvolution", "ending", "convolution", "arithmetic",
   "pooling", "movement", "control", "other",
 ];
