@@ -17,7 +17,8 @@ from irdeconv.cli.main import main
 from irdeconv.dialects.openvino import ConvolutionBackpropData
 from irdeconv.graph import Graph, Value
 from irdeconv.inspection.changes import difference
-from irdeconv.page.assemble import SCRIPTS, STYLES, json_text, packed
+from irdeconv.page.assemble import SCRIPTS, STYLES, json_text
+from irdeconv.page.packed import packed
 from support.layers import constant, parameter, result
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -106,10 +107,24 @@ def test_data_has_nothing_that_ends_a_script() -> None:
     assert json.loads(text) == {"a": "</script><!--\u2028\u2029&"}
 
 
-def test_layers_that_stay_are_written_once() -> None:
-    graph = {"key": "before", "nodes": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]}
-    other = {"key": "after", "nodes": [{"id": 1, "name": "a"}, {"id": 2, "name": "c"}]}
-    assert packed({"graphs": [graph, other]})["graphs"][1]["nodes"] == [1, {"id": 2, "name": "c"}]
+def test_what_is_said_again_is_written_once() -> None:
+    scene = {
+        "boxes": {"lines": [["A"], ["A"]], "x": [3, 3], "y": [7, 7]},
+        "links": {"points": [[1, 2, 1, 9], [1, 2, 5, 5]], "node": [0, 1]},
+    }
+    one, two = {"id": 1, "name": "a", "type": "A"}, {"id": 2, "name": "b", "type": "A"}
+    before = {"key": "before", "nodes": [one, two], "scene": {"scenes": [scene]}}
+    after = {"key": "after", "nodes": [one, {**two, "name": "c"}], "scene": {"scenes": []}}
+    data = packed({"graphs": [before, after]})
+    assert data["shared"] == [["A", None, None], ["A"], [0, 7], [4, 3]]
+    assert data["graphs"][1]["nodes"] == [1, {"id": 2, "name": "c", "op": 0}]
+    assert data["graphs"][0]["scene"]["scenes"] == [
+        {
+            "boxes": {"lines": 1, "x": [3, 3], "y": 7},
+            "links": {"x": [1, 1], "y": 2, "steps": [2, 3], "node": [0, 1]},
+        }
+    ]
+    assert before["nodes"] == [one, two]  # what was given stays as it is
 
 
 def test_what_lowering_changes() -> None:

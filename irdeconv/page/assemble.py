@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -18,6 +17,7 @@ from typing import Any
 
 from irdeconv import __version__
 from irdeconv.drawing.anatomy_style import page_style
+from irdeconv.page.packed import packed
 
 # They run in this order, all in one function.
 SCRIPTS = (
@@ -77,17 +77,6 @@ def json_text(data: Any) -> str:
     # A lone surrogate, which some file names contain, has no UTF-8.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
-
-
-def packed(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data with each layer once: one that lowering left alone is its id alone."""
-    written: dict[int, Mapping[str, Any]] = {}
-    for graph in data["graphs"]:
-        if graph["key"] == "before":
-            written = {node["id"]: node for node in graph["nodes"]}
-        elif graph["key"] == "after":
-            graph["nodes"] = [n["id"] if written.get(n["id"]) == n else n for n in graph["nodes"]]
-    return data
 
 
 @cache

@@ -2,8 +2,16 @@
 
 function readScenes(graph) {
   const { scene: drawing } = graph;
-  const scenes = drawing.scenes.map((scene) => readScene(scene, drawing, graph));
+  const scenes = drawing.scenes.map((scene) => readScene(unfolded(scene), drawing, graph));
   return { font: drawing.font, flat: drawing.flat, scenes };
+}
+
+// A column with one value for all is written as that value.
+function unfolded(scene) {
+  const all = (columns, count) => Object.fromEntries(Object.entries(columns).map(([name, column]) => (
+    [name, Array.isArray(column) ? column : new Array(count).fill(column)])));
+  const { boxes, links } = scene;
+  return { ...scene, boxes: all(boxes, boxes.x.length), links: all(links, links.x.length) };
 }
 
 function readScene(scene, drawing, graph) {
@@ -17,7 +25,7 @@ function readScene(scene, drawing, graph) {
     change: drawing.changes[columns.change[at]],
     key: columns.node[at] < 0 ? null : `${graph.key}/${columns.node[at]}`,
     scene: columns.scene[at],
-    lines: columns.lines[at].map((text, line) => ({
+    lines: page.data.shared[columns.lines[at]].map((text, line) => ({
       text,
       style: drawing.styles[Number(columns.styles[at][line])],
       size: drawing.font.sizes[Number(columns.styles[at][line])],
@@ -28,7 +36,7 @@ function readScene(scene, drawing, graph) {
 
 function readLinks(scene) {
   const columns = scene.links;
-  return columns.points.map((points, at) => ({
+  return columns.x.map((x, at) => ({
     source: columns.source[at],
     target: columns.target[at],
     sourcePort: columns.source_port[at],
@@ -36,8 +44,15 @@ function readLinks(scene) {
     node: columns.node[at],
     output: columns.output[at],
     label: scene.labels[columns.label[at]],
-    points,
+    points: walked(x, columns.y[at], page.data.shared[columns.steps[at]]),
   }));
+}
+
+// Points are written as a first one, and the steps from each to the next.
+function walked(x, y, steps) {
+  const points = [x, y, ...steps];
+  for (let at = 2; at < points.length; at += 1) points[at] += points[at - 2];
+  return points;
 }
 
 // What a pane draws: boxes and links in one plane, the frames of open groups, and where a layer or

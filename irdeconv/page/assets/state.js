@@ -13,25 +13,34 @@ window.addEventListener("error", (event) => reportError(event.message));
 window.addEventListener("unhandledrejection", (event) => reportError(String(event.reason)));
 
 const USUAL = {
-  version: "", place: "", macs: 0, bytes: 0, parameters: 0, deconvolution: false,
+  place: "", macs: 0, bytes: 0, parameters: 0, deconvolution: false,
   constant: false, memory: 0, change: "same", number: null,
 };
+
+// What many layers have alike is written once, in a list of the page.
+function unshared(given, shared) {
+  const [type, version, attributes] = shared[given.op];
+  const out = { ...given, type, version: version ?? "", attributes: attributes ?? {} };
+  if (out.outputs !== undefined) out.outputs = shared[out.outputs];
+  if (out.inputs) out.inputs = out.inputs.map(([producer, port, spec]) => [producer, port, shared[spec]]);
+  return out;
+}
 
 // A layer as the page has it: usual fields are filled in, `key` names it on the whole page.
 // `users` has [consumer, its input port, our output port] of every reader.
 function fullNode(graph, given) {
   const lists = { inputs: [], outputs: [], origins: [], tensors: [], bodies: [], users: [] };
-  const node = { ...USUAL, attributes: {}, ...lists, ...given };
+  const node = { ...USUAL, ...lists, ...given };
   node.graph = graph.key;
   node.key = `${graph.key}/${node.id}`;
   return node;
 }
 
-function readGraph(given, before) {
+function readGraph(given, before, shared) {
   const graph = { ...given, nodes: new Map() };
   for (const item of given.nodes) {
     const content = typeof item === "number" ? before.get(item) : item;
-    const node = fullNode(graph, content);
+    const node = fullNode(graph, unshared(content, shared));
     graph.nodes.set(node.id, node);
   }
   for (const node of graph.nodes.values()) {
@@ -43,15 +52,15 @@ function readGraph(given, before) {
 }
 
 // What the file has once stands for both sides: `before` are the plain layers of the first graph.
-function readGraphs(given) {
+function readGraphs({ graphs: given, shared }) {
   const first = given.find((graph) => graph.key === "before");
   const before = new Map((first ? first.nodes : []).map((node) => [node.id, node]));
-  return new Map(given.map((graph) => [graph.key, readGraph(graph, before)]));
+  return new Map(given.map((graph) => [graph.key, readGraph(graph, before, shared)]));
 }
 
 const page = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const graphs = readGraphs(data.graphs);
+  const graphs = readGraphs(data);
   const listeners = { select: [], repaint: [] };
   let selected = null;
 
