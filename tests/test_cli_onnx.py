@@ -37,6 +37,18 @@ def test_lower_and_check_on_the_command_line(
     ird.read(tmp_path / "low.xml")
 
 
+def test_a_page_draws_both_models(tmp_path: Path) -> None:
+    path, page = str(tmp_path / "net.onnx"), tmp_path / "page.html"
+    onnx.save(UP.model(), path)
+    assert main(["lower", path, "--certify", "--report", str(page)]) == 0
+    graphs = ird.read(path), ird.lower_onnx(path).proto
+    changes = ird.graph_page(*graphs).changes
+    assert len(changes) == 1
+    assert len(changes[0].after) > 1
+    assert f'"title":"{changes[0].title}"' in page.read_text("utf-8")
+    assert '"certificate":"proved ' in page.read_text("utf-8")
+
+
 def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,8 @@ function inside(box, [left, top, right, bottom]) {
 function drawFar(painter, boxes, look) {
   const radius = look.zoom < SHAPES_FROM ? 0 : 6;
   for (const box of boxes) {
-    painter.box(box.x, box.y, box.width, box.height, radius, { fill: farColour(box, look) });
+    const fill = look.hits.has(box) ? look.palette.hit : farColour(box, look);
+    painter.box(box.x, box.y, box.width, box.height, radius, { fill });
   }
 }
 
@@ -75,8 +76,9 @@ function drawLinks(painter, view, look) {
   painter.curves(shown.map((link) => link.points), { stroke: look.palette.edge, width });
   painter.curves(near.map((link) => link.points), { stroke: look.palette.accent, width: 2 * width });
   if (look.zoom < SHAPES_FROM) return;
-  for (const link of shown) drawArrow(painter, link, look);
-  if (look.zoom >= TEXT_FROM) for (const link of shown) drawLabel(painter, link, look);
+  for (const link of shown) if (link.ends) drawArrow(painter, link, look);
+  if (look.zoom < TEXT_FROM) return;
+  for (const link of shown) if (link.begins) drawLabel(painter, link, look);
 }
 
 function drawArrow(painter, link, look) {
@@ -175,6 +177,7 @@ function drawHalos(painter, look) {
 function drawMarks(painter, look) {
   const width = Math.max(2.5, 2 / look.zoom);
   const gap = width / 2 + 0.5;
-  for (const box of look.hits) around(painter, box, gap, { stroke: look.palette.hit, width });
+  const hits = look.zoom < TEXT_FROM ? [] : look.hits;
+  for (const box of hits) around(painter, box, gap, { stroke: look.palette.hit, width });
   if (look.selected) around(painter, look.selected, gap, { stroke: look.palette.accent, width });
 }

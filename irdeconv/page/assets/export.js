@@ -6,7 +6,7 @@ function svgOf(view, font, palette, title, area = [0, 0, view.width, view.height
   const [left, top, width, height] = area;
   drawView(painter, view, {
     palette, font, visible: [left, top, left + width, top + height],
-    zoom: 1, selected: null, hits: [], related: [], colour: overlayColour, isNear: () => false,
+    zoom: 1, selected: null, hits: new Set(), related: new Set(), colour: overlayColour, isNear: () => false,
   });
   return painter.document(area, scale, palette.ground, title);
 }

@@ -76,7 +76,10 @@ function placeLink(link, { scene, moveX, moveY }, placed, ports, left, top) {
   tieEnd(points, [0, half], endOf(link, "source", scene, placed, ports));
   tieEnd(points, [last, last - half], endOf(link, "target", scene, placed, ports));
   const [source, target] = [placed[link.source], placed[link.target]];
-  return { ...link, points, source, target, bounds: boundsOf(points) };
+  // Of the pieces of a link through the borders of groups the first has the label, the last the arrow.
+  const [begins, ends] = [[source, link.source], [target, link.target]].map(([box, number]) => (
+    box.kind !== "port" && !ports[number]));
+  return { ...link, points, source, target, begins, ends, bounds: boundsOf(points) };
 }
 
 // Where a link ends: at the port inside an open group, else at the edge of the box as before.

@@ -5,7 +5,8 @@ function writeBar() {
   const sides = roots();
   const layers = sides.map((graph) => grouped(sums(graph).layers)).join(" → ");
   const changes = page.data.changes.length;
-  const changed = sides.length > 1 ? `, ${changes} ${changes === 1 ? "change" : "changes"}` : "";
+  const count = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "nothing changed";
+  const changed = sides.length > 1 ? `, ${count}` : "";
   const headline = page.data.headline ? `; ${visible(page.data.headline)}` : "";
   document.getElementById("summary").textContent = `${layers} layers${changed}${headline}`;
   const tools = document.getElementById("tools");

@@ -70,7 +70,8 @@ class Pane {
 
   writeHead() {
     const { graph } = this;
-    this.head.replaceChildren(make("h2", "", page.graphs.get(this.rootKey).title));
+    const title = roots().length > 1 ? page.graphs.get(this.rootKey).title : "graph";
+    this.head.replaceChildren(make("h2", "", title));
     for (const key of ancestors(graph.key)) {
       const back = button("\u2191 leave the body", "Leave the body (Backspace)", () => this.leave());
       this.head.append(make("span", "crumb", `${shownName(page.node(key))} \u203a ${graph.title}`), back);

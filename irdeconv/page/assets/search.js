@@ -50,7 +50,8 @@ function findLayers(query) {
       if (terms.every((term) => fits(node, term))) out.push(node.key);
     }
   }
-  return out;
+  // Constants come last: who looks for "conv" wants layers.
+  return [...out.filter((key) => !page.node(key).constant), ...out.filter((key) => page.node(key).constant)];
 }
 
 const search = {

@@ -55,6 +55,7 @@ function sums(graph) {
     layers: nodes.filter((node) => !node.constant).length,
     deconvolutions: nodes.filter((node) => node.deconvolution).length,
     parameters: add(constants, "parameters"),
+    constants: constants.length,
     bytes: add(constants, "bytes"),
     macs: add(nodes, "macs"),
     unknown: nodes.filter((node) => node.macs === null).length,
@@ -74,7 +75,7 @@ function totals() {
     ["layers", (s) => grouped(s.layers)],
     ["deconvolutions", (s) => grouped(s.deconvolutions)],
     ["parameters", (s) => scaled(s.parameters)],
-    ["constants", (s) => scaled(s.bytes, "B")],
+    ["constants", (s) => `${grouped(s.constants)}, ${scaled(s.bytes, "B")}`],
     ["MACs", (s) => scaled(s.macs) + (s.unknown ? ` + ${s.unknown} unknown` : "")],
   ];
   const body = table.createTBody();
