@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from irdeconv.benchmark.histogram import Histogram
@@ -13,6 +13,7 @@ from irdeconv.benchmark.measure import Effort, Quantiles, Timing
 from irdeconv.benchmark.parallel import ParallelReport
 from irdeconv.benchmark.saved import SCHEMA, BaselineReport, Ratio, SavedReport, against
 from irdeconv.benchmark.steps import StepReport
+from irdeconv.graph import Graph
 from irdeconv.inspection.table import scaled, table
 from irdeconv.markup import html_text, line
 from irdeconv.plural import count
@@ -63,7 +64,7 @@ class BenchReport:
     `network` are whole runs, whose wall times the `histogram` counts; with several requests these
     are the runs in `parallel`. `throughput` is in runs a second. With one thread shares and rates
     come from processor time, with more from wall time; always from the least one. `baselines` are
-    comparisons with saved reports.
+    comparisons with saved reports. `source` is the model, `executed` the graph that its plan runs.
     """
 
     name: str
@@ -81,6 +82,8 @@ class BenchReport:
     parallel: ParallelReport | None = None
     peers: tuple[PeerReport, ...] = ()
     baselines: tuple[BaselineReport, ...] = ()
+    source: Graph | None = field(default=None, compare=False)
+    executed: Graph | None = field(default=None, compare=False)
 
     @property
     def clock(self) -> str:

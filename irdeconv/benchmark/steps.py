@@ -19,7 +19,8 @@ from irdeconv.runtime.program import VIEW, Step, Values
 class StepReport:
     """One step of a plan.
 
-    `nodes` are the (type, name) of the layers that it covers, producers first. `macs` are the
+    `nodes` are the (type, name) of the layers that it covers, producers first, `ids` their ids
+    in the graph that is executed. `macs` are the
     multiply-accumulates of these layers; where the step takes in a zero-insertion, those with
     inserted zeros do not count. `bytes` are inputs, outputs and constants, each once. Both are None
     where sizes are unknown before running.
@@ -27,6 +28,7 @@ class StepReport:
 
     index: int
     nodes: tuple[tuple[str, str], ...]
+    ids: tuple[int, ...] = ()
     kernel: str
     why: str
     scratch: int
@@ -42,7 +44,7 @@ class StepReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         layers = [{"type": type, "name": name} for type, name in self.nodes]
-        facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "timing")}
+        facts = {k: v for k, v in vars(self).items() if k not in ("nodes", "ids", "timing")}
         return {**facts, "layers": layers, "timing": asdict(self.timing)}
 
     @property
@@ -114,6 +116,7 @@ def report_steps(graph: Graph, steps: list[Step], samples: list[list[Sample]]) -
         StepReport(
             index=index,
             nodes=tuple((n.type, n.name) for n in step.nodes),
+            ids=tuple(n.id for n in step.nodes),
             kernel=step.kernel,
             why=step.why,
             scratch=step.scratch,

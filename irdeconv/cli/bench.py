@@ -16,6 +16,7 @@ from irdeconv.cli.options import (
     OptionParser,
     add_format,
     add_model,
+    add_report,
     add_running,
     execution,
     real,
@@ -47,6 +48,7 @@ def configure(parser: OptionParser) -> None:
         help="exit code 1 where the network surely takes that much longer than in --against "
         "FILE.json: the 95 %% interval of the ratio of medians lies above it",
     )
+    add_report(parser, "the graph that was run, with the time of each layer", force=True)
     parser.add_argument(
         "--histogram", action="store_true", help="show how often a run took how long"
     )
@@ -97,11 +99,13 @@ def _names(text: str) -> tuple[str, ...]:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Measure and report; the exit code tells of times with --fail-above only."""
     import irdeconv as ird
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read
+    from irdeconv.cli.inputs import gather, input_files, specialize
+    from irdeconv.cli.model import inferred, protect_report, read
+    from irdeconv.cli.output import write_text
     from irdeconv.io.atomic import write_file
 
     _check(args)
+    protect_report(args, *input_files([*args.inputs, *args.values]))
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
     peers = sum(not name.endswith(".json") for name in args.against)
@@ -121,6 +125,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.save is not None:
         write_file(Path(args.save), (json.dumps(content, indent=1) + "\n").encode("utf-8"))
         console.log(f"wrote {args.save}")
+    if args.report is not None:
+        write_text(args.report, ird.graph_page(report).to_html(), console)
     if console.wants_json:
         console.json("bench", content)
     else:

@@ -30,6 +30,7 @@ from irdeconv.cli.options import (
     add_format,
     add_inputs,
     add_model,
+    add_report,
     add_shapes,
     add_target,
     real,
@@ -76,20 +77,25 @@ def configure(parser: OptionParser) -> None:
         help="write the first layer that differs here: both sides of it, its inputs and outputs, "
         "and report.json with the commands that show it",
     )
+    add_report(parser, "both graphs, or the one, with the error of each layer", force=True)
     parser.add_argument("--all", action="store_true", help="list layers that agree as well")
     add_format(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Compare; the exit code is 0 where everything agrees."""
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read
+    import irdeconv as ird
+    from irdeconv.cli.inputs import gather, input_files, specialize
+    from irdeconv.cli.model import inferred, protect_report, read
+    from irdeconv.cli.output import write_text
     from irdeconv.errors import misused
 
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     _protect(args)
+    other = (args.other or "").removeprefix(f"{PEER}:")
+    protect_report(args, other, args.other_weights, *input_files(args.inputs))
     graph = inferred(read(args), args.shape)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
@@ -101,6 +107,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.json("compare", content)
     else:
         _text(result, console, everything=args.all)
+    if args.report is not None:
+        write_text(args.report, ird.graph_page(result).to_html(), console)
     if args.reduce is not None and result.first_difference is not None:
         console.log(f"wrote {Path(args.reduce, REPORT)} and the files that it names")
     return 0 if result.passed else 1
@@ -108,12 +116,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace what is read."""
+    from irdeconv.cli.inputs import input_files
     from irdeconv.errors import misused
     from irdeconv.reducing.around import NAMES
 
     if args.reduce is None:
         return
-    arrays = (text.rpartition("@")[2] for text in args.inputs)
+    arrays = input_files(args.inputs)
     sources = (args.file, args.weights, args.other, args.other_weights, *arrays)
     read = {Path(source).resolve() for source in sources if source}
     for name in NAMES:

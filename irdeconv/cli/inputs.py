@@ -272,3 +272,8 @@ def _image(path: str, spec: Spec, name: str) -> Array:
     if spec.dtype is not None and spec.dtype.is_real:
         values = values / np.float32(255)
     return values.reshape((1,) * len(lead) + values.shape)
+
+
+def input_files(items: Iterable[str]) -> list[str]:
+    """Return the files that texts such as x=@file.npy or all.npz name."""
+    return [text.rpartition("@")[2] for text in items]

@@ -217,8 +217,9 @@ def protect_report(args: argparse.Namespace, *more: str | None) -> None:
     if path == "-":
         raise misused("--report -: the page needs a file", "name it, such as page.html")
     protect(path, (args.file, args.weights, *more), force=args.force, option="--report")
-    taken = written(args.output) if args.output else set()
-    taken |= {Path(args.certify).resolve()} if args.certify not in (None, "-") else set()
+    taken = written(args.output) if getattr(args, "output", None) else set()
+    others = [getattr(args, name, None) for name in ("certify", "save")]
+    taken |= {Path(other).resolve() for other in others if other not in (None, "-")}
     if Path(path).resolve() in taken:
         message = f"--report {path} would overwrite what another option writes"
         raise misused(message, "name another file, such as page.html")

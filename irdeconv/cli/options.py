@@ -263,10 +263,13 @@ def add_rewriting(parser: OptionParser, adjective: str, layers: str, *, onnx: bo
     add_format(parser, "ir")
 
 
-def add_report(parser: OptionParser, what: str) -> None:
-    """Add --report; `what` says what the page shows."""
+def add_report(parser: OptionParser, what: str, *, force: bool = False) -> None:
+    """Add --report; `what` says what the page shows. `force` adds --force, which no -o does."""
     help = f"write a page for a browser here that draws {what}"
     parser.add_argument("--report", metavar="FILE.html", help=help)
+    if force:
+        help = "let --report overwrite an input file"
+        parser.add_argument("--force", action="store_true", help=help)
 
 
 def add_output(parser: OptionParser, help: str, *suffixes: str, required: bool = False) -> None:

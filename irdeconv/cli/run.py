@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ from irdeconv.cli.options import (
     add_format,
     add_model,
     add_output,
+    add_report,
     add_running,
     execution,
 )
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph, Node
+    from irdeconv.runtime.plan import Plan, Trace
     from irdeconv.runtime.program import Step
     from irdeconv.spec import Array
 
@@ -62,6 +64,9 @@ def configure(parser: OptionParser) -> None:
         "may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME",
     )
     parser.add_argument("--dump-dir", metavar="DIR", help="folder of .npy files for --dump")
+    add_report(
+        parser, "the graph with the values of each layer (the layers are executed one by one)"
+    )
     add_output(parser, "write all outputs here: .npz, or .npy for a single one; - is stdout")
     add_format(parser)
 
@@ -70,14 +75,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the model once."""
     import irdeconv as ird
     from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, protect, read
+    from irdeconv.cli.model import inferred, read
     from irdeconv.cli.output import check_array_file, check_single, save_arrays, statistics
     from irdeconv.editing.selection import Selection
 
     _require_place(args)
     items = [*args.inputs, *args.values]
     check_array_file(args.output)
-    protect(args.output, _files(args, items), force=args.force)
+    _protect(args, items)
     whole = inferred(read(args), args.shape)
     graph, names = _asked(whole, args.outputs)
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
@@ -87,7 +92,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     plan = ird.compile(ready, exact=args.exact, once=True, **execution(args))
     dumped: dict[str, Array] = {}
     wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
-    arrays = plan.run(inputs, _tracer(wanted, args.dump_dir, dumped) if wanted else None)
+    traces = [_tracer(wanted, args.dump_dir, dumped)] if wanted else []
+    arrays = _watched(plan, inputs, traces, ready, args, console)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if args.output:
         save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
@@ -123,11 +129,41 @@ def _require_place(args: argparse.Namespace) -> None:
         raise misused("--dump-dir: without --dump nothing is kept", "add --dump all")
 
 
-def _files(args: argparse.Namespace, items: list[str]) -> Iterator[str | None]:
-    yield from (args.file, args.weights)
-    for item in items:
-        _, at, path = item.partition("@")
-        yield path if at else item
+def _protect(args: argparse.Namespace, items: list[str]) -> None:
+    """Refuse a -o or --report that cannot be written, or that is read."""
+    from irdeconv.cli.inputs import input_files
+    from irdeconv.cli.model import protect, protect_report
+
+    files = (args.file, args.weights, *input_files(items))
+    protect(args.output, files, force=args.force)
+    protect_report(args, *files)
+
+
+def _watched(
+    plan: Plan,
+    inputs: dict[str, Array],
+    traces: list[Trace],
+    source: Graph,
+    args: argparse.Namespace,
+    console: Console,
+) -> dict[str, Array]:
+    """Run the plan with these traces, and write what --report names."""
+    from irdeconv.cli.output import write_text
+    from irdeconv.page.reports import run_page
+    from irdeconv.page.values import ValueCollector
+
+    seen = ValueCollector(plan.graph)
+    if args.report is not None:
+        traces = [*traces, seen.trace]
+
+    def trace(node: Node, arrays: tuple[Array, ...]) -> None:
+        for one in traces:
+            one(node, arrays)
+
+    arrays = plan.run(inputs, trace if traces else None)
+    if args.report is not None:
+        write_text(args.report, run_page(source, plan.graph, seen).to_html(), console)
+    return arrays
 
 
 def _tracer(

@@ -23,10 +23,12 @@ def graph_page(
     after: Graph | None = None,
     report: LoweringReport | None = None,
     certificates: Certificates | None = None,
+    titles: tuple[str, str] = ("before", "after"),
 ) -> PageContent:
     """Return the page of a graph, or of two of which the second was made of the first.
 
-    `report` says which form each deconvolution took, `certificates` what is proved of it.
+    `titles` are those of the two, `report` says which form each deconvolution took, `certificates`
+    what is proved of it.
     """
     title, file = before.info.name, before.info.file
     if after is None:
@@ -38,8 +40,8 @@ def graph_page(
     numbers = {key: n for n, c in enumerate(changes) for key in (*c.before, *c.after)}
     kinds = dict(_kinds("before", "after", before, after, found))
     graphs = (
-        *_graphs(before, "before", "before", None, kinds, numbers),
-        *_graphs(after, "after", "after", None, kinds, numbers),
+        *_graphs(before, "before", titles[0], None, kinds, numbers),
+        *_graphs(after, "after", titles[1], None, kinds, numbers),
     )
     notes = () if certificates is None else tuple(certificates.remarks)
     details = details_of({"before": before, "after": after}, report, kinds)

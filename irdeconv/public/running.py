@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -136,14 +137,14 @@ def bench(
     >>> [step.layer for step in report.steps], report.network.runs
     (['deconv'], 3)
     """
-    effort = Effort(rounds, time, iterations, warm_up, requests)
+    effort, graph = Effort(rounds, time, iterations, warm_up, requests), graph_of(model)
     systems, saved = sorted_out(against)
     require_measurable(effort, systems, threads)
-    graph = graph_of(model)
     with peers(systems, _origin(model, graph, source, weights), inputs) as ready:
         how: dict[str, Any] = {"fuse": fuse, "tune": tune, "max_memory": max_memory}
         plans = [compile(graph, form, threads, **how) for _ in range(requests)]
-        return _bench(plans, inputs, effort, form=form, peers=ready).beside(saved)
+        report = _bench(plans, inputs, effort, form=form, peers=ready).beside(saved)
+    return replace(report, source=graph, executed=plans[0].graph)
 
 
 def _origin(

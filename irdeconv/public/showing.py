@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.errors import UsageError
+from irdeconv.benchmark.report import BenchReport
+from irdeconv.errors import UsageError, misused
 from irdeconv.explanation import Explanation
 from irdeconv.explanation import explain as _explain
 from irdeconv.graph import Graph
@@ -24,6 +25,8 @@ from irdeconv.inspection.select import Order
 from irdeconv.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.page.build import graph_page as _graph_page
 from irdeconv.page.content import PageContent
+from irdeconv.page.reports import bench_page, comparison_page, run_page
+from irdeconv.page.values import ValueCollector
 from irdeconv.passes.overrides import ShapeLike, input_shapes
 from irdeconv.passes.records import Lowered
 from irdeconv.public.rewriting import write
@@ -79,7 +82,7 @@ def compare(
             around = find_around(plan, recorder, inputs, result, other, tolerance)
             if around is not None:
                 write_around(around, Path(reduce), PEER if is_peer else None)
-        return result
+        return replace(result, other=other)
 
 
 def _second_side(
@@ -168,14 +171,18 @@ def inspect(
 
 
 def graph_page(
-    model: ModelLike,
+    model: ModelLike | BenchReport | Comparison,
     lowered: ModelLike | None = None,
     certificates: Certificates | None = None,
+    *,
+    inputs: Feeds | None = None,
 ) -> PageContent:
     """Return a page that draws the graph; `to_html()` is one file for any browser, offline.
 
     With `lowered`, what `lower` returned or any model made of the first, both stand side by side
-    and what changed is marked. `certificates` adds what is proved of each layer.
+    and what changed is marked. `certificates` adds what is proved of each layer. `inputs`, those of
+    `run`, let the last of these graphs run as it stands, and the page shows what flows through it.
+    Of what `bench` and `compare` return the page has the time or error of each layer.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
     >>> page = ird.graph_page("ir_samples/openvino/segmentation_head.xml", low)
@@ -183,10 +190,24 @@ def graph_page(
     ['up1', 'up2']
     >>> page.to_html().startswith("<!DOCTYPE html>")
     True
+    >>> x = np.ones((1, 1, 3, 3), np.float32)
+    >>> page = ird.graph_page("ir_samples/openvino/deconv_3x3_to_5x5.xml", inputs=x)
+    >>> page.values["graph/2"][0]["high"]
+    9.0
     """
+    if isinstance(model, BenchReport | Comparison):
+        if lowered is not None or certificates is not None or inputs is not None:
+            raise misused("a report has its graphs and its run", "give graph_page the report alone")
+        return bench_page(model) if isinstance(model, BenchReport) else comparison_page(model)
+    graph = graph_of(model)
     other = None if lowered is None else graph_of(lowered)
+    if inputs is not None:
+        plan = compile(other or graph, None, fuse=False, once=True)
+        seen = ValueCollector(plan.graph)
+        plan.run(inputs, seen.trace)
+        return run_page(graph, plan.graph, seen)
     report = lowered.report if isinstance(lowered, Lowered) else None
-    return _graph_page(graph_of(model), other, report, certificates)
+    return _graph_page(graph, other, report, certificates)
 
 
 def operations(only: str | Sequence[str] = ()) -> Operations:

@@ -125,7 +125,8 @@ function shownNumber(value, unit) {
     const [prefix, size] = value >= 1e-3 ? ["m", 1e-3] : value >= 1e-6 ? ["µ", 1e-6] : ["n", 1e-9];
     return `${Number((value / size).toPrecision(3))} ${prefix}s`;
   }
-  if (Math.abs(value) < 1e-3 && value !== 0) return `${value.toExponential(1)} ${unit}`.trimEnd();
+  const size = Math.abs(value);
+  if (size >= 1e15 || (size < 1e-3 && value !== 0)) return `${value.toExponential(1)} ${unit}`.trimEnd();
   return scaled(value, unit);
 }
 

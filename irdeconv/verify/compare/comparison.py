@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from irdeconv import progress
 from irdeconv.errors import Diagnostic
+from irdeconv.graph import Graph
 from irdeconv.markup import html_text, html_title, line
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Feeds
@@ -22,13 +23,16 @@ class Comparison:
     """Every tensor that both sides have, in the order of the first graph's execution.
 
     `missing` names the outputs of one side only, `alone` counts the layers that the second side
-    does not have, `diagnostics` are warnings about the second side itself.
+    does not have, `diagnostics` are warnings about the second side itself. `graph` is the
+    first one, `other` the second where it was executed here.
     """
 
     tensors: tuple[TensorDifference, ...]
     missing: tuple[str, ...] = ()
     alone: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
+    graph: Graph | None = field(default=None, compare=False)
+    other: Graph | None = field(default=None, compare=False)
 
     @property
     def outputs(self) -> tuple[TensorDifference, ...]:
@@ -116,4 +120,5 @@ def compare_plan(
         missing=tuple(missing),
         alone=follower.alone,
         diagnostics=tuple(warnings),
+        graph=a.graph,
     )

@@ -38,7 +38,8 @@ class TensorDifference:
     what is left when the first model computes the layer from the second model's inputs. It may be
     `tolerance`, derived by `rule`; both stand for the element `own_at` that goes beyond its limit
     most, or else comes closest to it. `shape_b` differs from `shape_a` where the tensors cannot be
-    compared at all. `kind` names a known mistake that explains the difference.
+    compared at all. `kind` names a known mistake that explains the difference, `node` is
+    the id of the layer in the first graph.
     """
 
     name: str
@@ -58,6 +59,7 @@ class TensorDifference:
     own: float = 0.0
     own_at: tuple[int, ...] | None = None
     rule: str = "exact"
+    node: int | None = None
 
     @property
     def passed(self) -> bool:

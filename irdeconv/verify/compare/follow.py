@@ -57,6 +57,7 @@ class Follower:
                 self._values[slot] = judge.bridged(port)
             else:
                 record = self._compare(step.node, port, judge, fetched, theirs)
+                record = replace(record, node=step.node.id)
                 self._values[slot] = judge.seen(port, theirs, passed=record.passed)
                 self._records[slot] = record
                 self.tensors.append(record)
@@ -87,9 +88,10 @@ class Follower:
         """Compare the model outputs in order; return those that only one side has."""
         theirs = self.partner.outputs()
         slots = [slot for _, slot in self.plan.stepwise().results]
-        for (name, a), slot, b in zip(mine.items(), slots, theirs, strict=False):
+        ends = zip(self.plan.graph.results, mine.items(), slots, theirs, strict=False)
+        for node, (name, a), slot, b in ends:
             if b is not None:
-                self.tensors.append(self._output(name, a, b, slot))
+                self.tensors.append(replace(self._output(name, a, b, slot), node=node.id))
         extra = [f"number {i}" for i in range(len(mine), len(theirs))]
         return [*list(mine)[len(theirs) :], *extra]
 

@@ -1,0 +1,169 @@
+"""Tensors as small pictures of 8 bits: feature maps, images in colour, signals as lines.
+
+Sizes are reduced by the mean of the elements that a pixel covers. A pixel is 0 where one of them is
+not finite; 1 to 255 go from the least to the largest number of its channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from irdeconv.spec import Array
+
+Kind = Literal["maps", "colour", "lines"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """How large pictures may be: maps and lines of a tensor, and pixels of a side or a line."""
+
+    channels: int
+    side: int
+    length: int
+    colour: int
+
+
+LEVELS = (
+    Level(16, 64, 256, 256),
+    Level(16, 48, 192, 192),
+    Level(12, 32, 128, 128),
+    Level(8, 24, 96, 96),
+    Level(4, 24, 64, 64),
+    Level(4, 16, 48, 48),
+    Level(1, 16, 32, 32),
+    Level(1, 8, 16, 16),
+)
+
+
+@dataclass(frozen=True)
+class TensorPicture:
+    """The first channels of a tensor, [channels, height, width]; NaN where one is not finite.
+
+    `total` counts all channels, `axes` says how the tensor was read, `size` is that of a channel
+    before it was reduced.
+    """
+
+    kind: Kind
+    axes: str
+    total: int
+    size: tuple[int, int]
+    values: Array
+
+    def at_most(self, level: Level) -> TensorPicture:
+        """Return the picture reduced to a level; the same where it is small enough."""
+        channels, height, width = self._shape(level)
+        if self.values.shape == (channels, height, width):
+            return self
+        return replace(self, values=_reduced(self.values[:channels], height, width))
+
+    def bytes_at(self, level: Level) -> int:
+        """Return the pixels that are left at a level."""
+        channels, height, width = self._shape(level)
+        return channels * height * width
+
+    def _shape(self, level: Level) -> tuple[int, int, int]:
+        channels, height, width = self.values.shape
+        if self.kind == "lines":
+            return min(channels, level.channels), 1, min(width, level.length)
+        most = level.colour if self.kind == "colour" else level.side
+        scale = min(1.0, most / max(height, width))
+        fewer = channels if self.kind == "colour" else min(channels, level.channels)
+        return fewer, max(1, round(height * scale)), max(1, round(width * scale))
+
+    @cached_property
+    def ranges(self) -> list[tuple[float, float] | None]:
+        """The least and largest number of each channel, of all together where they are colours."""
+        whole = [self.values] * len(self.values) if self.kind == "colour" else [*self.values]
+        finite = [v[np.isfinite(v)] for v in whole]
+        return [(float(v.min()), float(v.max())) if v.size else None for v in finite]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the page says of the picture."""
+        channels, height, width = self.values.shape
+        digits = [None if r is None else [float(f"{v:.5g}") for v in r] for r in self.ranges]
+        return {
+            "kind": self.kind,
+            "axes": self.axes,
+            "total": self.total,
+            "size": list(self.size),
+            "shape": [channels, height, width],
+            "ranges": digits[:1] if self.kind == "colour" else digits,
+        }
+
+
+def picture(values: Array, *, colour: bool = False) -> TensorPicture | None:
+    """Return a tensor of floating-point numbers as a picture; None where it is none.
+
+    [N, C, H, W] are maps, [N, C, L] and shorter ones lines; of [N, C, D, H, W] the middle slice is
+    taken, of a batch the first. 3 channels are a `colour` picture where the caller says so.
+    """
+    read = _read(values)
+    if read is None:
+        return None
+    axes, channels = read
+    total, height, width = channels.shape
+    if height == 1:
+        kind: Kind = "lines"
+    else:
+        kind = "colour" if colour and total == 3 else "maps"
+    first = channels[: LEVELS[0].channels]
+    finite = np.where(np.isfinite(first), first, np.nan)
+    return TensorPicture(kind, axes, total, (height, width), finite).at_most(LEVELS[0])
+
+
+def _read(values: Array) -> tuple[str, Array] | None:
+    """Return how the axes are read, and [channels, height, width] of a batch's first element."""
+    shape = values.shape
+    if values.size < 2:
+        return None
+    if values.ndim == 5:
+        middle = shape[2] // 2
+        return f"N,C,D,H,W at D = {middle}", values[0, :, middle]
+    if values.ndim == 4 and shape[2] == shape[3] == 1:
+        return "N,C,1,1", values[0].reshape(1, 1, -1)
+    if values.ndim == 4 and shape[3] in (1, 3, 4) and shape[1] > 4 and shape[2] > 4:
+        return "N,H,W,C", np.moveaxis(values[0], -1, 0)
+    if values.ndim == 4 and shape[2] == 1:
+        return "N,C,1,W", values[0]
+    if values.ndim == 4:
+        return "N,C,H,W", values[0]
+    if values.ndim == 3:
+        return "N,C,L", values[0][:, None, :]
+    if values.ndim in (1, 2):
+        rows = values.reshape(-1, shape[-1])
+        return ("N,L" if values.ndim == 2 else "L"), rows[:, None, :]
+    return None
+
+
+def _reduced(values: Array, height: int, width: int) -> Array:
+    """Return the means of the elements that each pixel covers; whole elements count."""
+    for axis, size in ((1, height), (2, width)):
+        whole = values.shape[axis]
+        edges = np.arange(size + 1) * whole // size
+        # Divided first: a sum of large numbers may overflow.
+        shape = [1, 1, 1]
+        shape[axis] = size
+        counts = np.diff(edges).reshape(shape)
+        values = np.add.reduceat(values / np.repeat(counts, np.diff(edges), axis), edges[:-1], axis)
+    return values
+
+
+def encoded(shown: TensorPicture) -> bytes:
+    """Return the pixels as bytes, channel by channel and row by row."""
+    out = np.zeros(shown.values.shape, np.uint8)
+    for channel, (values, range) in enumerate(zip(shown.values, shown.ranges, strict=True)):
+        if range is None:
+            continue
+        low, high = range
+        scale = max(abs(low), abs(high)) or 1.0
+        wide = high / scale - low / scale
+        # Equal numbers are in the middle; NaN stays NaN.
+        place = (values / scale - low / scale) / wide if wide else values * 0 + 0.5
+        level = 1 + np.round(254 * place)
+        out[channel] = np.where(np.isnan(level), 0, level).astype(np.uint8)
+    return out.tobytes()

@@ -1,0 +1,163 @@
+"""Times, errors and values on the graph page: what belongs to which layer, and the verbs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.benchmark.machine import Ceilings
+from irdeconv.cli.main import main
+from irdeconv.errors import UsageError
+from irdeconv.graph import Graph
+from irdeconv.ops.activation import Elu
+
+HEAD = "ir_samples/openvino/segmentation_head.xml"
+IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not measure the machine, which takes seconds."""
+    known = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
+    monkeypatch.setattr("irdeconv.benchmark.session.measure_ceilings", lambda clock: known)
+
+
+def data_of(file: Path) -> Any:
+    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
+    assert found
+    return json.loads(found.group(1))
+
+
+def named(graph: Graph, name: str) -> int:
+    (node,) = graph.find(name)
+    return node.id
+
+
+def mistaken() -> Graph:
+    """The model with another activation in one place."""
+    other = ird.infer(ird.read(HEAD))
+    other.replace_op(named(other, "conv2/relu"), Elu(1.0))
+    return ird.infer(other)
+
+
+def test_a_step_gives_its_time_to_all_layers_that_it_covers() -> None:
+    report = ird.bench(HEAD, IMAGE, iterations=2, rounds=1)
+    page = ird.graph_page(report)
+    assert [g.key for g in page.graphs] == ["before", "after"]
+    (time,) = page.overlays
+    for step in report.steps:
+        assert {time.values[f"after/{i}"] for i in step.ids} == {report.time(step.timing)}
+    fused = next(s for s in report.steps if len(s.nodes) > 1)
+    said = " ".join(time.lines[f"after/{fused.ids[0]}"])
+    assert f"kernel {fused.kernel}" in said
+    assert f"One step computes {len(fused.nodes)} layers" in said
+    for change in page.changes:
+        steps = {s.index: s for s in report.steps for k in change.after if int(k[6:]) in s.ids}
+        assert time.values[change.before[0]] == sum(report.time(s.timing) for s in steps.values())
+
+
+def test_without_lowering_there_is_one_graph() -> None:
+    report = ird.bench(HEAD, IMAGE, None, iterations=1, rounds=1)
+    page = ird.graph_page(report)
+    assert [g.key for g in page.graphs] == ["graph"]
+    assert page.headline == f"{report.time(report.network) * 1e3:.3g} ms"
+
+
+def test_the_first_layer_that_differs_is_marked_on_both_sides() -> None:
+    a, b = ird.infer(ird.read(HEAD)), mistaken()
+    page = ird.graph_page(ird.compare(a, b, IMAGE))
+    assert [g.title for g in page.graphs] == ["model", "other"]
+    error, apart = page.overlays
+    here, there = (f"{side}/{named(a, 'conv2/relu')}" for side in ("before", "after"))
+    assert error.first == here
+    assert error.marks[here] == "the first layer that differs"
+    assert "the activation is Elu instead of ReLU" in error.lines[here][0]
+    # What is behind it is off as well, but not by its own doing.
+    later = f"before/{named(a, 'conv2')}", f"before/{named(a, 'up1')}"
+    assert all((error.values[k] or 0) <= 1 for k in later)
+    assert apart.values[later[1]] > 0.01
+    assert error.values[there] == error.values[here] > 1
+    assert page.headline.startswith("different: first at ReLU 'conv2/relu'")
+
+
+def test_a_lowered_model_is_compared_with_its_source() -> None:
+    g = ird.infer(ird.read(HEAD))
+    low = ird.lower(g)
+    page = ird.graph_page(ird.compare(g, low, IMAGE))
+    error = page.overlays[0]
+    assert error.first is None
+    assert error.marks == {}
+    for name in ("up1", "up2"):
+        assert (
+            error.lines[f"before/{named(g, name)}"]
+            == error.lines[f"after/{named(low.graph, name)}"]
+        )
+
+
+def test_saved_arrays_are_one_graph() -> None:
+    wrong = {"deconv": np.zeros((1, 1, 5, 5), np.float32)}
+    x = np.ones((1, 1, 3, 3), np.float32)
+    page = ird.graph_page(ird.compare("ir_samples/openvino/deconv_3x3_to_5x5.xml", wrong, x))
+    assert [g.key for g in page.graphs] == ["graph"]
+    assert page.overlays[0].first is not None
+
+
+def test_a_report_is_given_alone() -> None:
+    report = ird.compare(HEAD, HEAD, IMAGE)
+    with pytest.raises(UsageError, match="a report has its graphs"):
+        ird.graph_page(report, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("verb", "overlay"),
+    [
+        (["run", HEAD], "values"),
+        (["compare", HEAD], "error"),
+        (["bench", HEAD, "--iterations", "1", "--rounds", "1"], "time"),
+    ],
+)
+def test_verbs_write_pages(
+    verb: list[str], overlay: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "page.html"
+    assert main([*verb, "--report", str(target)]) == 0
+    data = data_of(target)
+    assert data["overlays"][0]["key"] == overlay
+    assert [o["key"] for o in data["overlays"][-3:]] == ["macs", "memory", "parameters"]
+    assert [g["key"] for g in data["graphs"]] == ["before", "after"]
+    assert f"wrote {target}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_values_of_a_lowered_layer_are_those_of_what_it_became(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    assert main(["run", HEAD, "--report", str(target)]) == 0
+    data = data_of(target)
+    for change in data["changes"]:
+        assert data["values"][change["before"][0]] in change["after"]
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "bench"])
+@pytest.mark.parametrize("report", ["-", HEAD, "missing/page.html"])
+def test_a_report_is_refused_before_any_work(
+    verb: str, report: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, HEAD, "--report", report]) in (2, 6)
+    assert "measuring" not in capsys.readouterr().err
+
+
+def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
+    x = tmp_path / "x.npy"
+    np.save(x, IMAGE)
+    for verb in ("run", "compare", "bench"):
+        assert main([verb, HEAD, "--input", f"image=@{x}", "--report", str(x)]) == 2
+    save = str(tmp_path / "out.json")
+    assert main(["bench", HEAD, "--save", save, "--report", save]) == 2
+    assert main(["run", HEAD, "--input", f"image=@{x}", "--report", str(x), "--force"]) == 0
+    assert x.read_bytes().startswith(b"<!DOCTYPE html>")
