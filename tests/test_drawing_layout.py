@@ -64,6 +64,17 @@ def test_a_skip_connection_runs_beside_the_boxes() -> None:
     assert skip.points[2][0] == skip.points[3][0]
 
 
+def test_a_short_way_beside_a_chain() -> None:
+    straight = drawn_length(scene(4, [(0, 1), (1, 2), (2, 3)]))
+    # Three rows further down: 28 high boxes 24 apart, so each link is 24 long.
+    assert straight == 3 * 24
+    both = scene(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    skip = next(k for k in both.links if (k.source, k.target) == (0, 3))
+    sideways = sum(abs(a[0] - b[0]) for a, b in pairwise(skip.points))
+    # There and back: past the wider of two boxes, with half the gaps of a box and of a link.
+    assert sideways <= 2 * (max(b.width for b in both.boxes[1:3]) + 21)
+
+
 def test_branches_do_not_cross_where_they_need_not() -> None:
     # Two branches whose layers come in turns: 0 -> 1, 2; 1 -> 3, 2 -> 4; 3, 4 -> 5.
     found = scene(6, [(0, 2), (0, 1), (1, 4), (2, 3), (3, 5), (4, 5)])
