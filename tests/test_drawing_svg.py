@@ -15,7 +15,9 @@ from irdeconv.drawing.svg import PREFIX, tree
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.inspection.drawn import LARGEST_FLAT
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
+from irdeconv.ops.splitting import Split
 from support.large_graphs import chain
 from support.layers import constant, parameter, result
 
@@ -59,13 +61,30 @@ def test_what_a_picture_says() -> None:
     assert {"image", "ConvolutionBackpropData", "up1", "filter f32[16,8,4,4]"} <= set(texts)
     assert {"strides 2,2", "pads 1,1", "f32[1,3,32,32]"} <= set(texts)
     assert "Const" not in texts
-    titles = [e.text for e in root.iter(SVG + "title")]
-    assert {n.name for n in graph.nodes() if n.type != "Const"} <= set(titles)
+    titles = [str(e.text).split("\n") for e in root.iter(SVG + "title")]
+    assert {n.name for n in graph.nodes() if n.type != "Const"} <= {t[0] for t in titles}
+    assert [
+        "up1",
+        "ConvolutionBackpropData of opset1",
+        "data: pool2 f32[1,16,8,8]",
+        "filter: up1/filter f32[16,8,4,4]",
+    ] in titles
     assert root.findtext(SVG + "desc") == (
         "A graph of 19 layers, 2 deconvolutions among them, from image to mask."
     )
     whole = parsed(ird.inspect(graph).to_svg(constants=True))
     assert "Const" in [e.text for e in whole.iter(SVG + "text")]
+
+
+def test_outputs_have_numbers_and_inputs_that_are_one_say_so() -> None:
+    g = Graph(Info("split"))
+    x = parameter(g, (1, 6), np.float32, "x")
+    split = g.add(Split(num_splits=2), [x, constant(g, np.int64(1), "axis")], name="split")
+    result(g, Value(g.add(Add(), [Value(split.id, 0)] * 2, name="double").id), "a")
+    result(g, Value(split.id, 1), "b")
+    root = parsed(ird.inspect(ird.infer(g)).to_svg())
+    texts = [e.text for e in root.iter(SVG + "text")]
+    assert {"0: f32[1,3]", "1: f32[1,3]", "a = b", "axis = 1"} <= set(texts)
 
 
 def test_changes_have_signs_and_borders() -> None:

@@ -32,7 +32,7 @@ _LABELLED = 6  # outputs of one box that still have labels
 
 @dataclass(frozen=True, slots=True)
 class LayerBox:
-    """A layer to be drawn.
+    """A layer to be drawn; `title` is said of it under the mouse, its name where that is empty.
 
     `signature` is the same for layers that do the same, `weighty` says whether it has weights.
     """
@@ -45,6 +45,7 @@ class LayerBox:
     type: str = ""
     signature: str = ""
     weighty: bool = False
+    title: str = ""
     scene: int = 0
 
 
@@ -153,7 +154,7 @@ class _Composition:
             lines=item.lines,
             kind=item.kind,
             change=item.change,
-            title=item.name,
+            title=item.title or item.name,
             node=item.node,
             scene=item.scene,
         )

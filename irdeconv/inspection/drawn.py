@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from irdeconv.drawing.compose import LayerBox, Wire
 from irdeconv.drawing.drawing import draw
@@ -23,6 +23,7 @@ FACT_WIDTH = 22.3  # em of a smaller font
 WEIGHTY = 64  # elements; more than axes and the like have
 LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of more groups
 CONSTANTS = 4  # that have a line each
+INPUTS = 8  # that are listed under the mouse
 
 _PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
 
@@ -44,13 +45,19 @@ def drawing(
     items = [
         _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
     ]
+    several = {r.id for r in shown if len(r.outputs) > 1}
     wires = [
-        Wire(place[i.producer], place[r.id], i.port, str(i.spec), i.producer)
+        Wire(place[i.producer], place[r.id], i.port, _label(i, several), i.producer)
         for r in shown
         for i in r.inputs
         if i.producer in place
     ]
     return draw(items, wires, graph.info.name)
+
+
+def _label(i: InputFacts, several: Collection[int]) -> str:
+    """Return the spec of a value; the number of the output where a layer has several."""
+    return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
 
 
 def picture(
@@ -109,6 +116,7 @@ def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> Layer
     return LayerBox(
         lines=tuple(texts),
         name=r.name,
+        title="\n".join(_title(graph, r)),
         node=r.id,
         kind=_kind(graph, r),
         change=change,
@@ -116,6 +124,17 @@ def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> Layer
         signature=f"{r.type} {attributes} {len(r.inputs)}",
         weighty=r.parameters > WEIGHTY,
     )
+
+
+def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
+    """Yield what is said of a layer under the mouse: its name, its type, its inputs in order."""
+    yield r.name
+    yield f"{r.type} of {r.version}"
+    op = graph.node(r.id).op
+    for port, i in enumerate(r.inputs[:INPUTS]):
+        yield f"{_port(op, port)}: {i.name}{f' output {i.port}' if i.port else ''} {i.spec}"
+    if len(r.inputs) > INPUTS:
+        yield f"and {count(len(r.inputs) - INPUTS, 'input')} more"
 
 
 def _kind(graph: Graph, r: LayerFacts) -> Kind:
@@ -130,7 +149,7 @@ def _kind(graph: Graph, r: LayerFacts) -> Kind:
 
 
 def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
-    """Yield what else stands in a box: attributes of its window, constants, bodies."""
+    """Yield what else stands in a box: its window, constants, inputs that are one, bodies."""
     node = graph.node(r.id)
     yield from _window(r.attributes)
     held = [(port, i) for port, i in enumerate(r.inputs) if i.parameters is not None]
@@ -140,6 +159,11 @@ def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
             yield _constant(node.op, port, i)
         if few < len(held):
             yield f"and {count(len(held) - few, 'constant')} more"
+    same: dict[tuple[int, int], list[str]] = {}
+    for port, i in enumerate(r.inputs):
+        if i.parameters is None:
+            same.setdefault((i.producer, i.port), []).append(_port(node.op, port))
+    yield from (" = ".join(names) for names in same.values() if len(names) > 1)
     for body in bodies_of(node):
         yield f"{body.tag} of {count(len(body.graph), 'layer')}"
 
@@ -158,6 +182,11 @@ def _window(attributes: Mapping[str, str]) -> Iterator[str]:
 
 
 def _constant(op: Op, port: int, i: InputFacts) -> str:
-    name = f"input {port}" if isinstance(op, Opaque) else ports(type(op)).name(port)
     known = value(i.spec)
+    name = _port(op, port)
     return f"{name} {known[:1]} {known[1:]}" if known else f"{name} {i.spec}"
+
+
+def _port(op: Op, port: int) -> str:
+    """Return what an operation calls an input."""
+    return f"input {port}" if isinstance(op, Opaque) else ports(type(op)).name(port)
