@@ -45,7 +45,7 @@ def drawing(
     items = [
         _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
     ]
-    several = {r.id for r in shown if len(r.outputs) > 1}
+    several = {r.id for r in shown if sum(bool(o.consumers) for o in r.outputs) > 1}
     wires = [
         Wire(place[i.producer], place[r.id], i.port, _label(i, several), i.producer)
         for r in shown
@@ -56,7 +56,7 @@ def drawing(
 
 
 def _label(i: InputFacts, several: Collection[int]) -> str:
-    """Return the spec of a value; the number of the output where a layer has several."""
+    """Return the spec of a value; the number of the output where several are read."""
     return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
 
 
