@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irdeconv.drawing.scopes import Arrow, LayerGroup, homes, split
+from irdeconv.drawing.scopes import FEWEST, SPARSE, Arrow, LayerGroup, homes, split
 
 _LONGEST_BLOCK = 400  # members
 _WORTHWHILE = 6  # boxes at least; less is no reason for a group
@@ -68,7 +68,7 @@ class _Row:
 
     def folded(self, start: int, end: int) -> list[int | LayerGroup]:
         """Return the members from `start` to `end`, runs as groups."""
-        run = self._best(start, end)
+        run = self._best(start, end) if end - start > SPARSE else None
         if run is None:
             return self.members[start:end]
         stop = run.start + run.period * run.times
@@ -101,7 +101,7 @@ class _Row:
         turns = np.flatnonzero(same[1:] != same[:-1]) + start
         out = []
         for a, b in zip(turns[::2].tolist(), turns[1::2].tolist(), strict=True):
-            if b - a < period:
+            if b - a < period or not self._is_varied(a, period):
                 continue
             first = a
             for n in range(a, b + 1):
@@ -110,6 +110,13 @@ class _Row:
                         out.append((first, n + period))
                     first = n + 1
         return out
+
+    def _is_varied(self, start: int, period: int) -> bool:
+        """Whether the members of a block differ: a chain of one layer again and again is none."""
+        if period == 1:
+            return isinstance(self.members[start], LayerGroup)
+        codes = self._codes[start : start + period]
+        return bool((codes != codes[0]).any())
 
     def _wired_alike(self, a: int, b: int, first: int) -> bool:
         """Whether two members read the like: their own blocks, what is before, the same member."""
@@ -134,9 +141,13 @@ class _Row:
         return len({u for reads in behind for u in reads if u < cut})
 
     def _is_block(self, run: _Run) -> bool:
-        """Whether links inside a block connect it; a group by itself is one."""
+        """Whether links connect several layers; a group by itself is a block."""
         if run.period == 1:
-            return isinstance(self.members[run.start], LayerGroup)
+            return True
+        members = self.members[run.start : run.start + run.period]
+        layers = sum(len(m.layers()) if isinstance(m, LayerGroup) else 1 for m in members)
+        if layers < FEWEST:
+            return False
         low = run.start + run.period  # the second block: the first may read less
         root = list(range(run.period))
         for n in range(low, low + run.period):

@@ -23,7 +23,7 @@ FACT_WIDTH = 22.3  # em of a smaller font
 WEIGHTY = 64  # elements; more than axes and the like have
 LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of more groups
 CONSTANTS = 4  # that have a line each
-INPUTS = 8  # that are listed under the mouse
+LISTED_INPUTS = 8  # that are listed under the mouse
 
 _PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
 
@@ -131,10 +131,10 @@ def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
     yield r.name
     yield f"{r.type} of {r.version}"
     op = graph.node(r.id).op
-    for port, i in enumerate(r.inputs[:INPUTS]):
+    for port, i in enumerate(r.inputs[:LISTED_INPUTS]):
         yield f"{_port(op, port)}: {i.name}{f' output {i.port}' if i.port else ''} {i.spec}"
-    if len(r.inputs) > INPUTS:
-        yield f"and {count(len(r.inputs) - INPUTS, 'input')} more"
+    if len(r.inputs) > LISTED_INPUTS:
+        yield f"and {count(len(r.inputs) - LISTED_INPUTS, 'input')} more"
 
 
 def _kind(graph: Graph, r: LayerFacts) -> Kind:
