@@ -37,7 +37,7 @@ def divided(g: TextGraph, low: bool) -> End:
 CASES = {
     "joined": (joined, (1, 1), "f32", "elements are more than"),
     "matched": (matched, (1, 1, 256, 256), "f32", "sums of computed weights are more than"),
-    "divided": (divided, (3,), "f64", "powers of 2"),
+    "divided": (divided, (3,), "f64", "the weights of an input add up to"),
 }
 
 
