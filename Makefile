@@ -50,8 +50,9 @@ slow: $(READY)  ## the full sweeps
 browser: $(READY)  ## the graph page in a headless Chromium
 	$(PY) -m pytest -m browser tests/test_page*_browser.py
 
-golden: pages  ## write expected outputs anew: tests/golden, README.md, docs
+golden: $(READY)  ## write expected outputs anew: tests/golden, README.md, docs
 	$(PYTEST) -q --update
+	$(MAKE) pages
 
 pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawing of imports
 	$(PY) tools/make_forms_table.py

@@ -116,7 +116,8 @@ def test_a_code_is_explained_in_any_case(capsys: pytest.CaptureFixture[str]) -> 
         f"E302: {CODES['E302'].title}\n\n{page.why}\n\nHow to fix it: {page.fix}\n"
     )
     assert textwrap.indent(page.files["model.xml"], "    ") in out
-    assert "    $ irdeconv validate model.xml\n" in out
+    (step,) = page.steps
+    assert out.endswith(f"\n\n$ {step.what}\n{step.printed}")
     assert "error[E302]" in out
 
 

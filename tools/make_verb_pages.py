@@ -48,7 +48,7 @@ EXAMPLES = {
     ],
     "compare": [
         f"irdeconv lower {HEAD_MODEL} -o lowered.xml",
-        f"irdeconv compare {HEAD_MODEL} lowered.xml -i image=ones --all",
+        f"irdeconv compare {HEAD_MODEL} lowered.xml -i image=ones",
     ],
     "reduce": [
         f"irdeconv reduce {HEAD_MODEL} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "

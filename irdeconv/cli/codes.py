@@ -98,10 +98,9 @@ def _text(page: CodePage, console: Console, gap: str) -> None:
     for name, body in page.files.items():
         console.text(f"\n{_label(name)}:\n")
         console.raw("".join(f"    {line}\n" for line in body.splitlines()))
-    for step in page.steps:
-        shown = step.what if step.python else f"$ {step.what}"
-        console.raw("\n" + "".join(f"    {line}".rstrip() + "\n" for line in shown.splitlines()))
-        console.raw("".join(f"    {line}\n" for line in step.printed.splitlines()))
+    for step in page.steps:  # not indented: it is as wide as a pipe
+        shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
+        console.raw(f"\n{shown}{step.printed}")
 
 
 def _label(name: str) -> str:
