@@ -274,6 +274,11 @@ def test_letters_of_an_axis_without_inputs_count_their_zeros() -> None:
     assert lines[1] == "window   0   0   0   0   . inserted zero, 0 padded (3 | 1)"
 
 
+def test_without_deconvolutions_it_says_so() -> None:
+    words = [e.text for e in parsed(svg([])).iter(f"{SVG}text")]
+    assert words == ["There are no deconvolutions."]
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)

@@ -72,6 +72,6 @@ def picture_style() -> str:
 
 @cache
 def page_style() -> str:
-    """Return the style for the page, which says itself whether it is dark."""
+    """Return the style for the page, which says itself whether it is dark; paper is light."""
     dark = _COLOURS.substitute(_DARK).replace(".anatomy", ':root[data-theme="dark"] .anatomy')
-    return f"{_SHAPES}{_COLOURS.substitute(_LIGHT)}{dark}"
+    return f"{_SHAPES}{_COLOURS.substitute(_LIGHT)}@media screen {{\n{dark}}}\n"

@@ -68,8 +68,10 @@ def svg(layers: Sequence[LayerPicture]) -> str:
         _layer(sheet, layer)
     if any(layer.axes for layer in layers):
         _legend(sheet)
+    if not layers:
+        sheet.text("There are no deconvolutions.")
     names = ", ".join(layer.name for layer in layers)
-    return sheet.document(f"Anatomy of {names}" if names else "no deconvolutions")
+    return sheet.document(f"Anatomy of {names}" if layers else "no deconvolutions")
 
 
 @dataclass
