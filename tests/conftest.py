@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.cli.console import Console
 from irdeconv.kernels.shared import blocking
 from support.blocks import SMALL
+from support.schemas import require_schema
 
 # The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
 if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -37,6 +40,19 @@ def _guarded(product: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("matmul", "dot", "tensordot", "einsum"):
     setattr(np, _name, _guarded(getattr(np, _name)))
+
+LONGEST_CHECKED = 200_000  # characters; the schema of a layer is the same in larger documents
+_write_text = Console.raw
+
+
+def _checked(console: Console, text: str) -> None:
+    """Hold every JSON document that a test prints against its schema."""
+    if text.startswith('{\n "schema": "irdeconv/') and len(text) < LONGEST_CHECKED:
+        require_schema(json.loads(text))
+    _write_text(console, text)
+
+
+Console.raw = _checked  # type: ignore[method-assign]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
