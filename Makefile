@@ -61,6 +61,7 @@ pages: $(READY)  ## write anew what tools/ generates: pages of docs/, the drawin
 	$(PY) tools/make_verb_pages.py
 	$(PY) tools/make_pictures.py
 	$(PY) tools/make_schema_page.py
+	$(PY) tools/make_python_reference.py
 	$(PY) tools/draw_imports.py --write
 
 docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and check its links
