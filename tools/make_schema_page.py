@@ -75,7 +75,7 @@ def kind(value: Mapping[str, Any]) -> str:
     if "$ref" in value:
         return value["$ref"].rpartition("/")[2]
     if "const" in value:
-        return f'`"{value["const"]}"`'
+        return f'"{value["const"]}"'
     if "enum" in value:
         return " or ".join(f'`"{v}"`' for v in value["enum"])
     if "anyOf" in value:
