@@ -31,12 +31,12 @@ LAST_OPSET = 16
 class Op:
     """Base of all operations.
 
-    `type` and `version` are what `<layer>` spells; `versions` lists every accepted version text.
-    `standard` says that OpenVINO knows the operation. `partial` says that `evaluate` also works on
-    object arrays of dimensions, so that partly known shapes flow through it. `side_effect` keeps
-    a node whose output nobody uses, `folds` lets inference evaluate it. `moves` says that every
-    element of the output is one of the first input or 0, `deconvolution` that it is a deconvolution
-    of any dialect. `rounding` is the rule by which `compare` judges it.
+    `type` and `version` are those of `<layer>`; `versions` lists every version text that is
+    accepted. `standard`: OpenVINO knows the operation. `partial`: `evaluate` also works on object
+    arrays of dimensions, so that partly known shapes flow through it. `side_effect`: the node stays
+    even if nobody uses its output. `folds`: inference may evaluate it. `moves`: every element of
+    the output is one of the first input, or 0. `deconvolution`: it is a deconvolution of any
+    dialect. `rounding` is the rule by which `compare` judges it.
     """
 
     type: ClassVar[str] = ""

@@ -61,10 +61,11 @@ class PeerReport:
 class BenchReport:
     """What was measured; `str()` is a table.
 
-    `network` are whole runs, whose wall times the `histogram` counts; with several requests these
-    are the runs in `parallel`. `throughput` is in runs a second. With one thread shares and rates
-    come from processor time, with more from wall time; always from the least one. `baselines` are
-    comparisons with saved reports. `source` is the model, `executed` the graph that its plan runs.
+    `network` are runs of the whole network; `histogram` counts their wall times. With several
+    requests these are the runs in `parallel`. `throughput` is in runs a second. Shares and rates
+    come from the shortest time: processor time with one thread, wall time with more. `baselines`
+    are comparisons with saved reports. `source` is the model, `executed` the graph that its plan
+    runs.
     """
 
     name: str

@@ -61,15 +61,15 @@ def suite(
     max_size: int = MAX_SIZE,
     force: bool = False,
 ) -> Suite:
-    """Write conformance vectors for devices and compilers into a folder; the same call, same bytes.
+    """Write test vectors for devices and compilers into a folder; return its `folder` and `cases`.
 
     `dialects`: openvino (default), onednn, onnx, ort-nhwc, tensorrt, "all". `sets`: quick, pairs,
     edges, networks, or "full" (default: all but quick). `only` has patterns of names (`*`).
-    `layers` is a TOML file of one's own. Each case is a folder: `model.xml`, `inputs.npz`,
-    `constants.npz`, `expected.npz`; with `form` also `lowered.xml`, with `onnx` a `model.onnx`
-    where its dialect is ONNX. `data` "integers" are so small that results are exact; "floats" come
-    with a bound per element. Networks are cut to few channels and elements unless `full_size`.
-    `max_size` is in bytes; `force` replaces a suite. Returns its `folder` and `cases`. Raises
+    `layers` is a TOML file with layers of your own. The same call always writes the same bytes.
+    Each case is a folder: `model.xml`, `inputs.npz`, `constants.npz`, `expected.npz`; with `form`
+    also `lowered.xml`, with `onnx` a `model.onnx` for cases of ONNX. `data` "integers" are so small
+    that results are exact; "floats" come with a bound for every element. Networks have few channels
+    and elements unless `full_size` is set. `max_size` is in bytes; `force` replaces a suite. Raises
     UsageError for unknown names and a folder in use, LimitError for too much.
 
     >>> made = ird.suite("vectors", only=["openvino-edge-kernel-1*"])

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may contain; raise single values for files that are trusted.
+    """What a file may contain; give higher values for files that you trust.
 
-    `xml_bytes` bounds the `.xml`, `layers` and `edges` count all of a file with its bodies,
-    `depth` bounds nested bodies (libxml2 itself stops at 256 elements), `reports` how many
-    diagnostics of one code are given in full.
+    `xml_bytes` is the size of the `.xml`. `layers` and `edges` count the whole file with its
+    bodies. `depth` limits bodies in bodies (libxml2 itself stops at 256 nested elements). `reports`
+    is the number of diagnostics of one code that are printed in full.
     """
 
     xml_bytes: int = 2 * 2**30

@@ -37,17 +37,17 @@ class ScoreWeights:
 
 @dataclass(frozen=True)
 class Profile:
-    """A target: None is no limit. Each field is a key of the file.
+    """A target; None means no limit. Each field is a key of the file.
 
-    The limits hold for what a lowering emits: `max_kernel` and `max_dilation` along any axis of a
-    convolution, `max_stride` for inserting zeros and interleaving (its convolutions have stride 1),
-    `max_groups` (1: no grouped convolution), `max_spatial_axes` (2: nothing in 3D). `pad` and
-    `crop` are Pad with positive and with negative amounts. `depth_to_space` is the operation of
-    that name; where it is missing, `strided_write` interleaves by Reshape, Transpose, Reshape, as
-    it always does for grouped stacks and strides that differ by axis. `non_constant_filters` are
-    filters computed at run time. `channel_alignment`: channels of a group are rounded up to its
-    multiple when products are counted for the score. `skips_inserted_zeros`: products with inserted
-    zeros take no time, and ZeroInsertion itself neither time nor memory.
+    The limits apply to the layers that a lowering makes. `max_kernel` and `max_dilation` are those
+    of a convolution along any axis. `max_stride` limits the insertion of zeros and the interleaving
+    of results; the convolutions have stride 1. `max_groups` 1 forbids grouped convolutions,
+    `max_spatial_axes` 2 forbids 3D. `pad` and `crop` are Pad with positive and with negative
+    amounts. Without `depth_to_space`, `strided_write` interleaves by Reshape, Transpose, Reshape,
+    as it always does for grouped stacks and for strides that differ by axis. `non_constant_filters`
+    are filters computed at run time. `channel_alignment`: channels of a group are rounded up to a
+    multiple of it when products are counted for the score. `skips_inserted_zeros`: products with
+    inserted zeros take no time, and ZeroInsertion takes neither time nor memory.
     """
 
     name: str = "unlimited"

@@ -48,13 +48,14 @@ class ModelSize:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reduced:
-    """What is left of a model in which a fault still shows.
+    """The small model that still shows the fault.
 
     `graph` is the piece, `other` the same piece of the model that it was compared with, `inputs`
-    the values of its inputs by name. `found` says what the check saw in it. `stopped` says why the
-    search ended early (None: it is minimal). `checks` counts the variants that were checked,
-    `repeated` those that had been already, `undecided` those of which a check could say nothing.
-    `in_one_piece`: OpenVINO differs where it executes the model as a whole, not layer by layer.
+    the values of its inputs by name. `found` says what the check found in it. `stopped` says why
+    the search ended early; None means that the piece is minimal. `checks` counts the variants that
+    were checked, `repeated` those that had been checked before, `undecided` those about which the
+    check could say nothing. `in_one_piece`: OpenVINO differs when it executes the whole model, but
+    not layer by layer.
     """
 
     piece: Variant

@@ -39,11 +39,10 @@ PROGRAMS = 4  # kept for different input shapes
 class Plan:
     """An executable graph; `run` may be called any number of times, from several threads.
 
-    What a run assigns to variables (Assign) the next one reads (ReadValue), until `reset`.
-
-    A fused plan executes several nodes at once and keeps its memory from run to run; where input
-    shapes are open it has one program for each set of shapes. `exact` keeps the order of
-    kernels/exact.py in all sums of (de)convolutions, node by node. `static` says that the input
+    What a run assigns to variables (Assign), the next one reads (ReadValue), until `reset`. A fused
+    plan executes several nodes at once, and keeps its memory from run to run. If input shapes are
+    open, it has one program for each set of shapes. An `exact` plan adds the terms of
+    (de)convolutions in the order of kernels/exact.py, node by node. `static` says that the input
     shapes are exact. The arrays that `run` returns belong to the caller.
     """
 

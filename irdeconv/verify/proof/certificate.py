@@ -14,13 +14,13 @@ IF_ASSUMED = " if what is assumed is so"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
-    """One rewritten layer and what is proved of it.
+    """One rewritten layer, and what is proved about it.
 
-    `source` are its attributes and constants as the source has them, `nodes` the layers that stand
-    in its place, producers first. `holds_for` says for which sizes both are equal, None where that
-    is not proved, for `reason`; `every` whether these are all that the source allows, and if not,
-    `partly` why. `maps` has the index maps, `rounding` the largest relative change of a weight,
-    `assumed` what was taken for granted.
+    `source` has the attributes and constants of the original layer, `nodes` the layers in its
+    place, producers first. `holds_for` says for which sizes both are equal; it is None if that is
+    not proved, and `reason` says why. `every` says whether these are all sizes that the original
+    allows; if not, `partly` says why. `maps` has the index maps, `rounding` the largest relative
+    change of a weight, `assumed` the assumptions.
     """
 
     layer: str

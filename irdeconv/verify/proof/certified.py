@@ -24,13 +24,13 @@ Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size
 
 @dataclass(frozen=True)
 class Certificates(Sequence[Certificate]):
-    """One certificate per rewritten layer; true where there is one and all are proved.
+    """One certificate for each rewritten layer; true if there is one and all are proved.
 
-    `source` and `lowered` have hash and size of the files, None for models in memory; `tool` is the
-    version that made it, `sizes` the input shapes that were asked for. `values` pairs each value
-    that both models have, the lowered one first. `rounding` is the largest relative change of any
-    weight, `assumed` all that was taken for granted. `probe` has seed, bound and sizes, if the
-    layers were evaluated as well. `refused` says why two models were not compared at all.
+    `source` and `lowered` have the hash and size of the files, None for models in memory. `tool` is
+    the version of irdeconv, `sizes` are the input shapes that were asked for. `values` pairs each
+    value that both models have, the lowered one first. `rounding` is the largest relative change of
+    any weight, `assumed` has all assumptions. `probe` has seed, bound and sizes if the layers were
+    evaluated as well. `refused` says why two models were not compared at all.
     """
 
     all: tuple[Certificate, ...]

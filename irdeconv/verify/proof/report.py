@@ -67,12 +67,12 @@ class LayerCheck:
 class CheckReport:
     """The verdict on a lowered model.
 
-    `layers` are the rewritten ones, `problems` what else is not as in the source, `kept`
-    deconvolutions that were not rewritten, `others` the number of equal layers. `sizes` are the
-    shapes of inputs that were asked for. `rounding` is the largest relative change of any weight,
-    `assumed` all that was taken for granted. `warnings` tell where a file declares other shapes or
-    types than its values have, which changes no verdict. A probe has its `seed` and the
-    `error_probability`: how likely a layer that differs at the sizes evaluated passes all the same.
+    `layers` are the rewritten layers, `problems` other differences from the original, `kept`
+    deconvolutions that were not rewritten, `others` is the number of equal layers. `sizes` are the
+    input shapes that were asked for. `rounding` is the largest relative change of any weight,
+    `assumed` has all assumptions. `warnings` name wrong declarations of shapes and types in a file;
+    they do not change the verdict. A probe has its `seed` and the `error_probability`: how likely
+    it is that a layer passes although it differs at the sizes that were evaluated.
     """
 
     layers: tuple[LayerCheck, ...]
