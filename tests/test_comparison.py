@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs/comparison.md").read_text
 def test_the_mistakes_of_the_page_are_found() -> None:
     pytest.importorskip("onnx")
     mistakes = script("compare_mistakes")
-    validate = mistakes.judges()["irdeconv validate"]
+    validate = mistakes.judges()["irdeconv"]
     assert not validate(mistakes.model())
     for title, model in mistakes.MISTAKES.items():
         assert re.search(rf"^{re.escape(title)} .* found$", PAGE, re.M), title

@@ -92,7 +92,7 @@ def _compiled(proto: onnx.ModelProto) -> Any:
 def judges() -> dict[str, Judge]:
     return {
         "onnx.checker": fails(partial(onnx.checker.check_model, full_check=True)),
-        "ONNX Runtime, load": fails(_session),
-        "OpenVINO, compile": fails(_compiled),
-        "irdeconv validate": lambda proto: bool(ird.validate(proto)),
+        "ONNX Runtime": fails(_session),
+        "OpenVINO": fails(_compiled),
+        "irdeconv": lambda proto: bool(ird.validate(proto)),
     }

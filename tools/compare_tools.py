@@ -229,9 +229,10 @@ def layers_table(groups: dict[str, list[str]], only: str | None) -> None:
         for title, cases in groups.items():
             counts[name, title] = Counter(ask(name, cases).values())
     for title, cases in groups.items():
-        rows = [(f"{title} ({len(cases)})", *kinds)]
+        seen = [k for k in kinds if any(c[k] for (_, t), c in counts.items() if t == title)]
+        rows = [(f"{title} ({len(cases)})", *seen)]
         rows += [
-            (n, *(str(c[k] or "") for k in kinds)) for (n, t), c in counts.items() if t == title
+            (n, *(str(c[k] or "") for k in seen)) for (n, t), c in counts.items() if t == title
         ]
         table(rows)
 
@@ -259,7 +260,7 @@ def macs_table() -> None:
         "32 to 16 channels, kernel 4, stride 2": {"filter": (32, 16, 4, 4), "pads": [1] * 4},
         "the same in two groups": {"filter": (32, 8, 4, 4), "pads": [1] * 4, "group": 2},
     }
-    rows = [("multiply-accumulates of a layer", "definition", "irdeconv inspect", "onnx-tool")]
+    rows = [("multiply-accumulates of a layer", "definition", "irdeconv", "onnx-tool")]
     for title, attributes in layers.items():
         proto = single((1, 32, 16, 16), strides=[2, 2], **attributes)
         filter = attributes["filter"]
