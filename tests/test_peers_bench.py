@@ -89,7 +89,7 @@ def test_the_text(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick = ("--rounds", 1, "--time", 0)
     assert command("bench", net, "x=ones", *quick, "--against", "openvino", "--no-fuse") == 0
     out, err = capsys.readouterr()
-    assert "3 slowest of 3 steps, least processor time" in out
+    assert "3 slowest of 3 steps, shortest processor time" in out
     assert "SGEMM 512 cubed 80.0 GF/s on one thread, 150.0 on 2; copying 20.0 GB/s" in out
     assert "irdeconv / peer" in out
     assert "input x: ones, seed 0" in err

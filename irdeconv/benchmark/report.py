@@ -44,7 +44,7 @@ class MemoryReport:
 class PeerReport:
     """Another runtime on the same inputs, one thread.
 
-    `ratio` is irdeconv's least processor time over the peer's: below 1 irdeconv is faster.
+    `ratio` is irdeconv's shortest processor time over the peer's; below 1, irdeconv is faster.
     `difference` is relative to the peer's largest output value. All are None where the peer cannot
     run the model, for which `problem` is the reason.
     """
@@ -92,7 +92,7 @@ class BenchReport:
         return "cpu" if self.threads == 1 else "wall"
 
     def time(self, timing: Timing) -> float:
-        """Return the least time by that clock in seconds."""
+        """Return the shortest time by that clock in seconds."""
         return (timing.cpu if self.clock == "cpu" else timing.wall).minimum
 
     @property
@@ -225,7 +225,7 @@ class BenchReport:
             rows.append((str(step.index), step.layer, step.types, *cells, step.kernel, step.why))
         what = "processor" if self.clock == "cpu" else "wall"
         shown = f"{len(rows)} slowest of {count(len(self.steps), 'step')}"
-        title = f"{shown}, least {what} time, {self.total * 1e3:.3f} ms in all"
+        title = f"{shown}, shortest {what} time, {self.total * 1e3:.3f} ms in all"
         return f"{title}\n{table(head, rows, ('step', *right))}"
 
     def _memory(self) -> str:
