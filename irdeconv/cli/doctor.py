@@ -67,7 +67,7 @@ def _extra(name: str, adds: str) -> dict[str, str | None]:
 
 
 def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
-    """Return version and problem; that one is missing which is not required is no problem."""
+    """Return version and problem; a missing package is one only if it is required."""
     installed, problem = _version(name), None
     if installed is not None or required:
         try:
@@ -114,4 +114,5 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
         else:
             console.text(f"{name:<13} not installed; adds: {p['adds']}")
             console.text(f"{'':<13} pip install 'irdeconv[{p['extra']}]'")
-    console.text(("broken: " + ", ".join(broken), "bold red") if broken else "everything is there")
+    healthy = "all required packages are installed and work"
+    console.text(("broken: " + ", ".join(broken), "bold red") if broken else healthy)
