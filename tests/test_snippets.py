@@ -40,6 +40,7 @@ BLOCK = re.compile(
 LANGUAGES = {
     "console": "test_readme.py",
     "powershell": "",
+    "pycon": "test_public.py",
     "python": "test_readme.py",
     "sh": "here",
     "text": "no command: a drawing, a report of another machine",
