@@ -192,3 +192,13 @@ def test_each_body_of_a_branch_can_be_entered(show: Open) -> None:
         shown.page.get_by_role("button", name=f"Go into {tag}").click()
         assert tag in shown.text(".pane-head")
         shown.page.get_by_role("button", name="Leave the body").click()
+
+
+def test_the_first_change_is_in_the_middle_of_its_pane(show: Open) -> None:
+    """A pane gets narrower when the second one opens, while it moves to the change."""
+    g, low = head()
+    shown = show(g, low, reduced_motion="no-preference")
+    shown.page.wait_for_timeout(400)
+    shown.press("Escape")
+    shown.page.mouse.click(*shown.middle())
+    assert shown.selected == f"before/{named(g, 'up1')}"

@@ -59,23 +59,23 @@ class Camera {
 
   // Brings a point to the middle, step by step unless the reader wants less motion.
   goTo(x, y, zoom = this.zoom) {
-    const start = { x: this.x, y: this.y, zoom: this.zoom };
-    this.place(x, y, zoom);
+    const [left, top, right, bottom] = this.visible;
+    const start = { x: (left + right) / 2, y: (top + bottom) / 2, zoom: this.zoom };
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (!calm && !document.hidden) {
-      const end = { x: this.x, y: this.y, zoom };
-      Object.assign(this, start);
-      this.glide(start, end, performance.now());
-    }
+    if (calm || document.hidden) this.place(x, y, zoom);
+    else this.glide(start, { x, y, zoom }, performance.now());
     page.repaint();
   }
 
+  // Moves between two middles, as the pane may get another size on the way.
   glide(start, end, since) {
+    this.stop();
     const step = (now) => {
       const share = Math.min(1, Math.max(0, (now - since) / 180));
       const eased = 1 - (1 - share) ** 3;
-      for (const key of ["x", "y", "zoom"]) this[key] = start[key] + (end[key] - start[key]) * eased;
-      this.moving = share < 1 ? requestAnimationFrame(step) : 0;
+      const [x, y, zoom] = ["x", "y", "zoom"].map((key) => start[key] + (end[key] - start[key]) * eased);
+      this.place(x, y, zoom);
+      if (share < 1) this.moving = requestAnimationFrame(step);
       page.repaint();
     };
     this.moving = requestAnimationFrame(step);
