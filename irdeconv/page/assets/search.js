@@ -130,8 +130,8 @@ const search = {
     const last = Math.min(this.hits.length, MOST_RESULTS) - 1;
     const steps = { ArrowDown: 1, Enter: event.shiftKey ? -1 : 1, ArrowUp: -1 };
     if (event.key === "Escape") {
-      if (this.results.hidden) this.query.value = "";
-      if (this.results.hidden) this.find();
+      event.preventDefault(); // or the browser would clear the field at once
+      if (this.results.hidden) this.ask("");
       this.unfold(false);
       panes.active.canvas.focus();
     } else if (Object.hasOwn(steps, event.key) && last >= 0) {
