@@ -44,8 +44,12 @@ function watchAddress() {
   page.onSelect((key, how) => {
     const hash = key === null ? "" : `#${hashOf(key)}`;
     if (how.back || hash === location.hash) return;
-    if (how.first) history.replaceState(null, "", hash);
-    else history.pushState(null, "", hash || location.pathname);
+    try {
+      if (how.first) history.replaceState(null, "", hash);
+      else history.pushState(null, "", hash || location.pathname);
+    } catch {
+      // Some browsers refuse more than a hundred addresses in half a minute. The page goes on.
+    }
   });
   const follow = () => page.select(keyOfHash(), { back: true });
   window.addEventListener("popstate", follow);
