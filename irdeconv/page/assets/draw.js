@@ -7,7 +7,7 @@ const SHAPES_FROM = 0.22; // below it there are no arrows, badges or round corne
 const CATEGORIES = [
   ["convolution", /Convolution|MatMul|LSTM|GRU|RNN|Attention|FullyConnected/],
   ["pooling", /Pool|Reduce|Normaliz|Norm|MVN|LRN|SoftMax|Softmax/i],
-  ["movement", new RegExp("Reshape|Transpose|Concat|Split|Slice|Pad|Squeeze|Gather|Scatter|Tile|"
+  ["movement", new RegExp("Reshape|Transpose|Concat|Split|Slice|Pad|queeze|Gather|Scatter|Tile|"
     + "DepthToSpace|SpaceToDepth|Broadcast|ZeroInsertion|Interpolate|ShapeOf|Shuffle|Reverse|Roll")],
   ["control", /^(Loop|If|TensorIterator|ReadValue|Assign)$/],
 ];
