@@ -20,6 +20,7 @@ QUIET = (
     "--disable-sync",
     "--disable-quic",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # which is small in containers
     "--hide-scrollbars",
 )
 
