@@ -13,7 +13,7 @@ import irdeconv as ird
 from irdeconv.drawing.palette import style
 from irdeconv.drawing.svg import PREFIX, tree
 from irdeconv.graph import Graph, Info, Value
-from irdeconv.inspection.drawn import LARGEST_FLAT
+from irdeconv.inspection.drawn import LARGEST_FLAT, LARGEST_GROUPED
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
@@ -144,3 +144,5 @@ def test_a_notebook_has_the_picture_unless_it_is_too_large() -> None:
     assert wide._repr_svg_() is None
     assert "<table>" in wide._repr_html_()
     assert "<svg" not in wide._repr_html_()
+    assert chain(LARGEST_GROUPED - 2)._repr_svg_() is not None
+    assert chain(LARGEST_GROUPED)._repr_svg_() is None

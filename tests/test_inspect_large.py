@@ -26,6 +26,7 @@ FORMATS: dict[str, Callable[[Any], Any]] = {
     "text": lambda i: i.to_text(constants=True),
     "json": lambda i: i.to_json(),
     "dot": lambda i: i.to_dot(),
+    "svg": lambda i: i.to_svg(),
     "ir": lambda i: ird.dump(i.graph, elide=0, comments=i.comments()),
 }
 

@@ -20,6 +20,7 @@ from irdeconv.plural import count
 
 LINE_WIDTH = 18.6  # em: 30 characters
 FACT_WIDTH = 22.3  # em of a smaller font
+LARGEST_GROUPED = 5000  # layers; a notebook draws none of more
 WEIGHTY = 64  # elements; more than axes and the like have
 LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of more groups
 CONSTANTS = 4  # that have a line each
@@ -71,8 +72,10 @@ def picture(
     """Return a graph as SVG, beside it what it was lowered to.
 
     Groups of a large graph are closed, and a line says so. None where even then a side has more
-    than `most` boxes.
+    than `most` boxes, or where finding that out takes seconds.
     """
+    if most is not None and max(len(graph), len(lowered or ())) > LARGEST_GROUPED:
+        return None
     title, text = graph.info.name, _described(graph)
     if lowered is None:
         panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
