@@ -175,8 +175,9 @@ def _validate(work: Demonstration, steps: Steps) -> Graph:
         step.text = f"{work.network.name}: {problems}"
     with steps.step("infer") as step:
         graph = ird.infer(work.network)
-        totals = ird.inspect(graph).totals
-        step.text = f"{count(totals.layers, 'layer')}, {totals.parameters:,} weights; "
+        facts = ird.inspect(graph)
+        layers = sum(not layer.constant for layer in facts.layers)
+        step.text = f"{count(layers, 'layer')}, {facts.totals.parameters:,} weights; "
         step.text += f"{graph.parameters[0].spec()} -> {graph.results[0].spec()}"
     return graph
 
