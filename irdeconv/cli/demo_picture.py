@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,11 +263,15 @@ def _measure(work: Demonstration, made: Enlarged, steps: Steps) -> dict[str, flo
 def _page(
     work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
 ) -> None:
-    """Draw the network before and after, with what is proved of it."""
+    """Draw the network before and after, with what is proved of it and what it made of a piece."""
     import irdeconv as ird
 
     with steps.step("page") as step:
-        text = ird.graph_page(exact, low, proofs).to_html().encode()
+        first = next(pieces(work.picture.image)).planes
+        seen = ird.graph_page(exact, low, inputs=[first])
+        page = ird.graph_page(exact, low, proofs)
+        page = replace(page, values=seen.values, notes=(*page.notes, *seen.notes))
+        text = page.to_html().encode()
         work.keep("report.html", text)
         step.text = f"report.html, {len(text) / 1000:.0f} kB"
 
