@@ -12,6 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from irdeconv.page.content import PageContent
 from support.browser import chromium, missing
 from support.layers import parameter, result
 
@@ -80,7 +81,8 @@ def a_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def open_page(model: Any, lowered: Any = None, hash: str = "", **options: Any) -> Shown:
         file = tmp_path / "page.html"
-        file.write_text(ird.graph_page(model, lowered).to_html(), "utf-8")
+        content = model if isinstance(model, PageContent) else ird.graph_page(model, lowered)
+        file.write_text(content.to_html(), "utf-8")
         page = context.new_page()
         if options:
             page.emulate_media(**options)

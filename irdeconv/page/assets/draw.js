@@ -51,7 +51,7 @@ function drawFar(painter, boxes, look) {
 }
 
 function farColour(box, look) {
-  const painted = box.key === null ? null : look.colour(box.key);
+  const painted = look.colour(box);
   if (painted) return painted;
   if (box.change !== "same") return look.palette[box.change];
   if (box.kind === "deconvolution") return look.palette.deconvolution;
@@ -113,7 +113,7 @@ const BORDERS = {
 
 function drawBox(painter, box, look) {
   const { palette } = look;
-  const painted = box.key === null ? null : look.colour(box.key);
+  const painted = look.colour(box);
   const fill = painted ?? fillOf(box, palette);
   const stroke = box.change === "same" ? palette.line : palette[box.change];
   const radius = box.kind === "input" || box.kind === "output" ? box.height / 2 : 5;

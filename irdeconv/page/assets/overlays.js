@@ -5,6 +5,7 @@ const overlays = {
   at: -1,
   scales: new Map(), // by overlay key, where the reader chose another one
   facts: new Map(),
+  paints: new WeakMap(), // of boxes
   listeners: [],
 
   get current() {
@@ -19,6 +20,7 @@ const overlays = {
   // Paints another overlay, -1 none.
   show(at) {
     this.at = at;
+    this.paints = new WeakMap();
     for (const listener of this.listeners) listener();
     page.repaint();
   },
@@ -100,11 +102,31 @@ function placeInScale(value) {
   return Math.log(value / low) / Math.log(high / low);
 }
 
-// The colour of a layer, or null where nothing is painted on it.
-function overlayColour(key) {
-  if (!overlays.current || page.node(key)?.constant) return null;
-  const value = overlayValue(overlays.current, key);
+// What is painted on a box: a number and whether it needs a look. A closed group has its largest.
+function paintOf(box) {
+  if (!overlays.paints.has(box)) overlays.paints.set(box, newPaint(overlays.current, box));
+  return overlays.paints.get(box);
+}
+
+function newPaint(overlay, box) {
+  const keys = (box.members ?? [box.key]).filter((key) => key !== null && !page.node(key).constant);
+  const values = keys.map((key) => overlayValue(overlay, key)).filter((value) => value !== undefined);
+  const known = values.filter((value) => value !== null);
+  const value = known.length ? Math.max(...known) : values[0];
+  return { value, marked: keys.some((key) => ofLayer(overlay.marks, key)) };
+}
+
+// The colour of a box, or null where nothing is painted on it.
+function overlayColour(box) {
+  const value = overlays.current ? paintOf(box).value : undefined;
   return value > 0 ? rampColour(placeInScale(value)) : null;
+}
+
+// A line for the tooltip of a layer.
+function overlayHint(key) {
+  const overlay = overlays.current;
+  const text = overlay ? overlayText(overlay, overlayValue(overlay, key)) : "";
+  return text ? `\n${overlay.title}: ${text}` : "";
 }
 
 // Changes whenever other colours are painted.

@@ -45,7 +45,7 @@ function hover(pane, event) {
   const box = pane.boxAt(event.offsetX, event.offsetY);
   pane.canvas.classList.toggle("over", box !== null);
   const node = box?.key ? page.node(box.key) : null;
-  pane.canvas.title = node ? `${visible(node.type)}\n${shortened(shownName(node), 300)}\n${node.outputs.join(", ")}` : "";
+  pane.canvas.title = node ? `${visible(node.type)}\n${shortened(shownName(node), 300)}\n${node.outputs.join(", ")}${overlayHint(node.key)}` : "";
 }
 
 // Two fingers: what was between them stays between them.

@@ -30,8 +30,10 @@ function paintRamp(canvas) {
 
 // The number stands on the lower edge of its box, so that colours are not all there is.
 function drawNumber(painter, box, look) {
-  const text = look.zoom >= TEXT_FROM && box.key && overlays.current && !page.node(box.key).constant
-    ? overlayText(overlays.current, overlayValue(overlays.current, box.key)) : "";
+  if (!overlays.current) return;
+  const { value, marked } = paintOf(box);
+  const shown = look.zoom >= TEXT_FROM ? overlayText(overlays.current, value) : "";
+  const text = shown && box.members ? `\u2264 ${shown}` : shown;
   if (text) {
     const { palette, font } = look;
     const width = text.length * font.label * 0.58 + 10;
@@ -41,7 +43,7 @@ function drawNumber(painter, box, look) {
     const style = { size: font.label, family: font.family, fill: palette.text, align: "center" };
     painter.text(text, x + width / 2, y + height * 0.76, style);
   }
-  if (box.key && overlays.current && ofLayer(overlays.current.marks, box.key)) drawWarning(painter, box, look);
+  if (marked) drawWarning(painter, box, look);
 }
 
 // A triangle with a stroke in it: look here.

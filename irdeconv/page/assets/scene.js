@@ -3,7 +3,16 @@
 function readScenes(graph) {
   const { scene: drawing } = graph;
   const scenes = drawing.scenes.map((scene) => readScene(unfolded(scene), drawing, graph));
+  if (drawing.flat) gatherMembers(scenes, 0);
   return { font: drawing.font, flat: drawing.flat, scenes };
+}
+
+// Gives every group the keys of all layers in it, and returns those of a scene.
+function gatherMembers(scenes, number) {
+  return scenes[number].boxes.flatMap((box) => {
+    if (box.scene) return (box.members = gatherMembers(scenes, box.scene));
+    return box.key === null || box.kind === "port" ? [] : [box.key];
+  });
 }
 
 // A column with one value for all is written as that value.
