@@ -10,6 +10,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
+from irdeconv.page.build import graph_page
 from irdeconv.page.content import PageContent
 from support.layers import parameter, result
 from support.shown import HEAD, Open, a_browser, a_page, head
@@ -168,3 +169,41 @@ def test_dark_ramps_go_the_other_way(show: Open) -> None:
     shown.page.evaluate("new Promise(requestAnimationFrame)")
     low, high = ramp.evaluate(ends)
     assert low > high
+
+
+def test_compared_models_are_linked_by_names(show: Open) -> None:
+    a = ird.infer(ird.read(HEAD))
+    b = Graph()
+    parameter(b, (1, 2), np.float32, "unused")  # so that all numbers of layers are others
+    for node in a.topological():
+        inputs = [Value(b.find(a.node(v.node).name)[0].id, v.port) for v in a.inputs_of(node.id)]
+        b.add(node.op, inputs, name=node.name)
+    page = graph_page(a, ird.infer(b))
+    assert page.changes == ()
+    shown = show(page, hash="#up1")
+    for name in ("up1", "conv2/relu"):
+        shown.page.evaluate(f"location.hash = '#before/{named(a, name)}'")
+        shown.press("o")
+        assert shown.selected == f"after/{named(b, name)}"
+        shown.press("o")
+        assert shown.selected == f"before/{named(a, name)}"
+
+
+def test_the_first_layer_is_in_the_middle_of_both_panes(show: Open) -> None:
+    shown = show(*head())
+    before, after = (shown.page.locator("canvas.graph").nth(n) for n in (0, 1))
+    for canvas in (before, after):
+        found = canvas.evaluate(
+            """canvas => {
+            const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+            copy.drawImage(canvas, 0, 0);
+            const row = copy.getImageData(0, canvas.height >> 1, canvas.width, 1).data;
+            const ground = row.slice(0, 3).join();
+            const inked = [...Array(canvas.width).keys()].filter(
+                x => row.slice(4 * x, 4 * x + 3).join() !== ground);
+            return [inked[0], inked.at(-1), canvas.width];
+            }"""
+        )
+        first, last, width = found
+        assert first > width / 8, found
+        assert first < width / 2 < last, found

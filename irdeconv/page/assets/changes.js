@@ -33,7 +33,23 @@ function counterpart(key) {
     return main?.key ?? null;
   }
   const twin = page.node(key.replace(/^(before|after)/, first));
-  return twin && twin.name === node.name && twin.key !== key ? twin.key : null;
+  if (twin && twin.name === node.name) return twin.key === key ? null : twin.key;
+  return namedAlike(node, node.graph.replace(/^(before|after)/, first));
+}
+
+const keysByName = new Map(); // by graph key
+
+// The layer of another graph with the name of this one, null where none or several have it: models
+// that are compared number their layers in their own ways.
+function namedAlike(node, graphKey) {
+  const graph = page.graphs.get(graphKey);
+  if (!graph || graphKey === node.graph) return null;
+  if (!keysByName.has(graphKey)) {
+    const names = new Map();
+    for (const { name, key } of graph.nodes.values()) names.set(name, names.has(name) ? null : key);
+    keysByName.set(graphKey, names);
+  }
+  return keysByName.get(graphKey).get(node.name) ?? null;
 }
 
 // The layer at which a change is looked at.

@@ -36,6 +36,7 @@ function writeSheet() {
     const details = make("section", "side-content");
     changeNote(details, page.selected);
     showDetails(details, page.selected);
+    showValues(details, page.selected);
     parts.push(details);
   }
   parts.push(...panes.all.map((pane) => sheetTable(pane.graph)));

@@ -9,6 +9,7 @@ function writeBar() {
   const changed = sides.length > 1 ? `, ${count}` : "";
   const headline = page.data.headline ? `; ${visible(page.data.headline)}` : "";
   document.getElementById("summary").textContent = `${layers} layers${changed}${headline}`;
+  document.getElementById("summary").title = visible(page.data.headline);
   const tools = document.getElementById("tools");
   if (changes) {
     tools.append(
@@ -112,6 +113,7 @@ watchSeparators();
 watchAddress();
 watchKeys();
 page.onSelect(announceSelection);
+panes.settle();
 const start = keyOfHash() ?? firstMarked() ?? (page.data.changes.length ? startOf(page.data.changes[0]) : null);
 if (start) page.select(start, { first: true, always: true });
 page.repaint();

@@ -245,6 +245,14 @@ const panes = {
     page.onSelect((key, how) => this.follow(key, how));
   },
 
+  // Panes are as wide as they are only when all of them are there, and what is below.
+  settle() {
+    for (const pane of this.all) {
+      pane.resize();
+      pane.begin();
+    }
+  },
+
   // Both sides show the same, or nobody could compare them.
   setFlat(flat) {
     const grouped = this.all.filter((pane) => pane.state.scenes.flat);

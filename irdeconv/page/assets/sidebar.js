@@ -26,6 +26,7 @@ const sidebar = {
   overview(container) {
     container.append(make("h2", "layer-name", visible(page.data.title)));
     if (page.data.file) container.append(make("p", "quiet wrapped", visible(page.data.file)));
+    if (page.data.headline) container.append(make("p", "note", visible(page.data.headline)));
     container.append(totals(), ...overlayRanking());
     for (const note of page.data.notes) container.append(make("p", "quiet note", visible(note)));
     if (page.data.changes.length) container.append(...changeList());
