@@ -130,3 +130,9 @@ def test_a_run_knows_inputs_layers_and_what_is_not_finite() -> None:
     (overlay,) = page.overlays
     assert page.overlays[0].first == next(iter(overlay.marks))
     assert set(overlay.marks.values()) == {"1 value not finite", "9 values not finite"}
+
+
+def test_an_extreme_of_zero_is_kept_and_counts_of_zero_are_not() -> None:
+    found = TensorValues.of(np.array([0.0, 0.0], np.float32)).to_dict(LEVELS[0])
+    assert (found["low"], found["high"], found["mean"], found["zeros"]) == (0.0, 0.0, 0.0, 2)
+    assert not {"nan", "infinite"} & found.keys()

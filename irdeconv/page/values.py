@@ -66,7 +66,8 @@ class TensorValues:
 
     def to_dict(self, level: Level) -> dict[str, Any]:
         """Return the JSON form, with a picture of at most that size."""
-        found = {k: v for k, v in vars(self).items() if k != "picture" and v not in (None, 0, ())}
+        found = {k: v for k, v in vars(self).items() if k != "picture" and v not in (None, ())}
+        found = {k: v for k, v in found.items() if v or k not in ("zeros", "nan", "infinite")}
         found |= {k: float(f"{found[k]:.7g}") for k in ("low", "high", "mean") if k in found}
         if self.picture is None:
             return found
