@@ -141,6 +141,8 @@ def test_values_of_a_lowered_layer_are_those_of_what_it_became(tmp_path: Path) -
     data = data_of(target)
     for change in data["changes"]:
         assert data["values"][change["before"][0]] in change["after"]
+        seen = data["overlays"][0]["values"]
+        assert seen[change["before"][0]] == seen[data["values"][change["before"][0]]]
 
 
 @pytest.mark.parametrize("verb", ["run", "compare", "bench"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from irdeconv.benchmark.report import BenchReport
@@ -177,6 +177,8 @@ def run_page(source: Graph, executed: Graph, values: ValueCollector) -> PageCont
         if tensor.largest is not None:
             largest[node] = max(tensor.largest, largest.get(node) or 0)
     first = next(iter(marks), None)
+    aliases = dict(_aliases(page, key, values))
+    largest |= {k: largest[other] for k, other in aliases.items() if other in largest}
     overlay = Overlay(
         key="values", title="max |x|", values=largest, marks=marks, first=first, shown=True
     )
@@ -185,16 +187,19 @@ def run_page(source: Graph, executed: Graph, values: ValueCollector) -> PageCont
     limit = f"{PICTURE_BYTES / 1e6:g} MB of them"
     notes = (*page.notes, f"Pictures show {size}; a page has at most {limit}.")
     bad = f", {count(len(marks), 'layer')} with values that are not finite" if marks else ""
-    known = dict(values.to_dict(key)) | dict(_aliases(page, values.found))
+    known = dict(values.to_dict(key)) | aliases
     return replace(
         page, overlays=(overlay,), values=known, notes=notes, headline=f"values of a run{bad}"
     )
 
 
-def _aliases(page: PageContent, known: Iterable[int]) -> Iterator[tuple[str, str]]:
-    """Yield the lowered layers with the key of the one that computes their output."""
-    computed = {f"after/{i}" for i in known}
+def _aliases(page: PageContent, key: str, values: ValueCollector) -> Iterator[tuple[str, str]]:
+    """Yield layers without values of their own, with the layer that computes their output."""
     for change in page.changes:
-        last = [k for k in change.after if k in computed]
+        last = [k for k in change.after if int(k.rpartition("/")[2]) in values.found]
         if last and change.before:
             yield change.before[0], last[-1]
+    for node in values.graph.results:
+        (source,) = values.graph.inputs_of(node.id)
+        if source.node in values.found:
+            yield f"{key}/{node.id}", f"{key}/{source.node}"
