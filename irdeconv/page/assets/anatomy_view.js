@@ -49,8 +49,11 @@ class AxisView {
     const [data, padded, ...rest] = axis.convolution();
     this.rows = [...scatter, [null, []], data, padded, this.reads(this.example), rest.at(-1)];
     this.svg = shape("svg", { class: "anatomy", role: "group", "aria-label": "One axis: inputs, taps, outputs" });
-    this.svg.setAttribute("width", CELL.gutter + count * this.width + 2);
-    this.svg.setAttribute("height", this.rows.length * (this.height + 3) + 4);
+    // The labels have a picture of their own, which stays where the other one is scrolled.
+    this.labels = shape("svg", { class: "anatomy axis-labels", width: CELL.gutter });
+    this.svg.setAttribute("width", count * this.width + 4);
+    for (const svg of [this.svg, this.labels]) svg.setAttribute("height", this.rows.length * (this.height + 3) + 4);
+    this.labels.append(...this.rows.map(([label], at) => shape("text", { class: "soft", x: 0, y: this.base(at) }, label ?? "")));
     this.groups = this.rows.map((row, at) => this.draw(row, at));
     this.svg.append(...this.groups);
     this.listen();
@@ -61,11 +64,17 @@ class AxisView {
     return output === null ? ["no output", []] : this.axis.over(output);
   }
 
-  draw([label, cells], at) {
+  top(row) {
+    return 2 + row * (this.height + 3);
+  }
+
+  base(row) {
+    return this.top(row) + this.height - (this.height - 10) / 2 - 1;
+  }
+
+  draw([, cells], at) {
     const group = shape("g", {});
-    const top = 2 + at * (this.height + 3);
-    const base = top + this.height - (this.height - 10) / 2 - 1;
-    if (label !== null) group.append(shape("text", { class: "soft", x: 0, y: base }, label));
+    const [top, base] = [this.top(at), this.base(at)];
     for (const cell of cells) group.append(this.box(cell, top));
     for (const cell of labelledCells(cells, this.width)) {
       const faint = ["idle", "inserted", "padded"].includes(cell[1]) ? " soft" : "";
@@ -76,7 +85,7 @@ class AxisView {
   }
 
   left(position) {
-    return CELL.gutter + (position - this.first) * this.width;
+    return 2 + (position - this.first) * this.width;
   }
 
   box([at, kind, text, phase], top) {
@@ -190,6 +199,7 @@ class AxisView {
     const group = this.draw(this.rows[at], at);
     this.groups[at].replaceWith(group);
     this.groups[at] = group;
+    this.labels.children[at].textContent = this.rows[at][0];
   }
 
   mark(isMeant) {

@@ -183,9 +183,11 @@ function axisParts({ whole, drawn, sizes }, room) {
   const left = drawn.everything[1] - drawn.everything[0] - (drawn.shown[1] - drawn.shown[0]);
   if (left > 0) parts.push(make("p", "quiet", `${grouped(left)} positions are left out.`));
   const frame = scrolled(view.svg);
+  const both = make("div", "axis-frame");
+  both.append(view.labels, frame);
   // In a narrow frame the pads alone would show.
   requestAnimationFrame(() => { frame.scrollLeft = view.middle - frame.clientWidth / 2; });
-  parts.push(frame, line);
+  parts.push(both, line);
   if (sizes[0] !== null && sizes[0] !== drawn.size && sizes.length) parts.push(askOutput(whole));
   return parts;
 }
