@@ -132,6 +132,17 @@ def test_a_run_knows_inputs_layers_and_what_is_not_finite() -> None:
     assert set(overlay.marks.values()) == {"1 value not finite", "9 values not finite"}
 
 
+def test_a_run_of_a_lowered_model_has_forms_and_certificates() -> None:
+    g = ird.infer(ird.read("ir_samples/openvino/deconv_3x3_to_5x5.xml"))
+    low = ird.lower(g, "stacked")
+    x = np.ones((1, 1, 3, 3), np.float32)
+    page = ird.graph_page(g, low, ird.certify(g, low), inputs=x)
+    (change,) = page.changes
+    assert change.form == "stacked"
+    assert change.certificate is not None
+    assert page.values
+
+
 def test_an_extreme_of_zero_is_kept_and_counts_of_zero_are_not() -> None:
     found = TensorValues.of(np.array([0.0, 0.0], np.float32)).to_dict(LEVELS[0])
     assert (found["low"], found["high"], found["mean"], found["zeros"]) == (0.0, 0.0, 0.0, 2)

@@ -268,10 +268,9 @@ def _page(
 
     with steps.step("page") as step:
         first = next(pieces(work.picture.image)).planes
-        seen = ird.graph_page(exact, low, inputs=[first])
-        page = ird.graph_page(exact, low, proofs)
-        page = replace(page, values=seen.values, notes=(*page.notes, *seen.notes))
-        text = page.to_html().encode()
+        page = ird.graph_page(exact, low, proofs, inputs=[first])
+        # What changed is to be seen first, not the colours of a number.
+        text = replace(page, overlays=(), headline="").to_html().encode()
         work.keep("report.html", text)
         step.text = f"report.html, {len(text) / 1000:.0f} kB"
 

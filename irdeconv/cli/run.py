@@ -162,7 +162,7 @@ def _watched(
 
     arrays = plan.run(inputs, trace if traces else None)
     if args.report is not None:
-        write_text(args.report, run_page(source, plan.graph, seen).to_html(), console)
+        write_text(args.report, run_page(source, seen).to_html(), console)
     return arrays
 
 

@@ -16,10 +16,12 @@ from irdeconv.page.content import PageContent
 from irdeconv.page.overlays import Overlay
 from irdeconv.page.values import PICTURE_BYTES, ValueCollector
 from irdeconv.passes.infer_specs import inferred
+from irdeconv.passes.records import LoweringReport
 from irdeconv.plural import count
 from irdeconv.verify.compare.comparison import Comparison
 from irdeconv.verify.compare.difference import TensorDifference
 from irdeconv.verify.compare.lockstep import layer_keys
+from irdeconv.verify.proof.certified import Certificates
 
 
 def bench_page(report: BenchReport) -> PageContent:
@@ -47,10 +49,15 @@ def bench_page(report: BenchReport) -> PageContent:
     return replace(page, overlays=(overlay,), notes=notes, headline=_bench_headline(report))
 
 
-def _sides(source: Graph, executed: Graph) -> tuple[PageContent, str]:
+def _sides(
+    source: Graph,
+    executed: Graph,
+    report: LoweringReport | None = None,
+    certificates: Certificates | None = None,
+) -> tuple[PageContent, str]:
     """Return a page and the key of what was executed: of one graph, of two where it was lowered."""
     if source is not executed and any(n.op.deconvolution for n in source.nodes()):
-        page = graph_page(inferred(source), executed)
+        page = graph_page(inferred(source), executed, report, certificates)
         if page.changes:
             return page, "after"
     return graph_page(executed), "graph"
@@ -166,9 +173,14 @@ def _sentence(found: TensorDifference) -> str:
     return str(found)[5:]  # without the mark, which the page has as a sign
 
 
-def run_page(source: Graph, executed: Graph, values: ValueCollector) -> PageContent:
+def run_page(
+    source: Graph,
+    values: ValueCollector,
+    report: LoweringReport | None = None,
+    certificates: Certificates | None = None,
+) -> PageContent:
     """Return the page of a run: extremes, histograms and pictures of every tensor."""
-    page, key = _sides(source, executed)
+    page, key = _sides(source, values.graph, report, certificates)
     largest: dict[str, float | None] = {}
     marks = {}
     for node, tensor in values.tensors(key):

@@ -201,13 +201,13 @@ def graph_page(
         return bench_page(model) if isinstance(model, BenchReport) else comparison_page(model)
     graph = graph_of(model)
     other = None if lowered is None else graph_of(lowered)
-    if inputs is not None:
-        plan = compile(other or graph, None, fuse=False, once=True)
-        seen = ValueCollector(plan.graph)
-        plan.run(inputs, seen.trace)
-        return run_page(graph, plan.graph, seen)
     report = lowered.report if isinstance(lowered, Lowered) else None
-    return _graph_page(graph, other, report, certificates)
+    if inputs is None:
+        return _graph_page(graph, other, report, certificates)
+    plan = compile(other or graph, None, fuse=False, once=True)
+    seen = ValueCollector(plan.graph)
+    plan.run(inputs, seen.trace)
+    return run_page(graph, seen, report, certificates)
 
 
 def operations(only: str | Sequence[str] = ()) -> Operations:
