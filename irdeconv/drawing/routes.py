@@ -45,7 +45,6 @@ class Routes:
         self._starts = self._outgoing()
         self._ends = self._incoming()
         self.height = self._rows()
-        self._lanes = 0
         self._right = max(
             (self._x[v] + w // 2 + 1 for v, w in enumerate(diagram.widths)), default=0
         )
