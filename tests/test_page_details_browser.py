@@ -208,7 +208,7 @@ def test_the_rest_of_a_deconvolution(opened: Any) -> None:
 def test_a_constant_is_shown_in_numbers(opened: Any) -> None:
     opened.locator("#side .links a", has_text="w").first.click()
     side = opened.locator("#side")
-    assert "least\n-1\ngreatest\n1" in side.inner_text()
+    assert "min\n-1\nmean\n0\nmax\n1" in side.inner_text()
     assert side.locator(".histogram rect").count() == 24
     side.locator(".links a").first.click()
     assert HOSTILE in side.locator(".layer-name").inner_text()

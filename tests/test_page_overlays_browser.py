@@ -187,6 +187,10 @@ def test_compared_models_are_linked_by_names(show: Open) -> None:
         assert shown.selected == f"after/{named(b, name)}"
         shown.press("o")
         assert shown.selected == f"before/{named(a, name)}"
+    shown.page.evaluate(f"location.hash = '#after/{named(b, 'up1')}'")
+    said = shown.page.locator("#side details.explain pre").text_content()
+    assert said is not None
+    assert said.startswith("up1: ")  # the details of the layer, not of its number
 
 
 def test_the_first_layer_is_in_the_middle_of_both_panes(show: Open) -> None:

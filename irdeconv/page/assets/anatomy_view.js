@@ -1,14 +1,6 @@
 // A drawn axis that answers: which inputs and taps reach an output, and what an input reaches.
 
-const SVG_SPACE = "http://www.w3.org/2000/svg";
 const CELL = { gutter: 66, least: 16, most: 30, letter: 6.1, roomy: 22 };
-
-function shape(tag, attributes, text = null) {
-  const element = document.createElementNS(SVG_SPACE, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (text !== null) element.textContent = text;
-  return element;
-}
 
 // The products that an output is the sum of, as a line of text.
 function equation(axis, output, most = 12) {

@@ -16,13 +16,10 @@ function showDetails(container, key) {
 
 // A layer that lowering left alone is described with the first graph.
 function detailOf(node) {
-  const { details } = page.data;
-  const twin = node.change === "same" ? node.key.replace(/^after\//, "before/") : node.key;
-  return Object.hasOwn(details, twin) ? details[twin] : {};
+  return ofLayer(page.data.details, node.key) ?? {};
 }
 
 function factList(container, node, found) {
-  const list = make("dl", "facts");
   const facts = [
     ...node.outputs.map((spec, at) => [node.outputs.length > 1 ? `output ${at}` : "output", spec]),
     ["file says", (found.declared ?? []).join(", ")],
@@ -34,10 +31,7 @@ function factList(container, node, found) {
     ["place", node.place],
     ...Object.entries(found.info ?? {}).map(([name, text]) => [name, text || "yes"]),
   ];
-  for (const [term, text] of facts) {
-    if (text !== "") list.append(make("dt", "", visible(term)), make("dd", "", visible(text)));
-  }
-  container.append(list);
+  container.append(definitions(facts.filter(([, text]) => text !== "")));
 }
 
 function attributeList(container, node) {
@@ -76,11 +70,11 @@ function constantDetail(container, found) {
     container.append(make("h3", "", "Values"), make("p", "constant-values", visible(found.values)));
   }
   if (found.min === undefined) return;
-  const list = make("dl", "facts");
-  const facts = [["least", found.min], ["greatest", found.max], ["mean", found.mean], ["zeros", found.zeros], ["not finite", found.odd]];
-  for (const [term, value] of facts) {
-    if (value !== undefined) list.append(make("dt", "", term), make("dd", "", grouped(value)));
-  }
+  const facts = [
+    ["min", found.min], ["mean", found.mean], ["max", found.max],
+    ["zeros", found.zeros], ["not finite", found.odd],
+  ].filter(([, value]) => value !== undefined);
+  const list = definitions(facts.map(([term, value]) => [term, grouped(value)]));
   container.append(make("h3", "", "Values"), list);
   if (found.histogram) container.append(histogramPicture(found));
 }

@@ -135,10 +135,8 @@ function writeHelp() {
   const dialog = document.getElementById("help");
   const parts = make("div", "help-columns");
   for (const [title, keys] of KEYS) {
-    const list = make("dl", "facts");
-    for (const [key, text] of keys) list.append(make("dt", "", key), make("dd", "", text));
     const section = make("section");
-    section.append(make("h3", "", title), list);
+    section.append(make("h3", "", title), definitions(keys));
     parts.append(section);
   }
   dialog.append(make("h2", "", "Keys"), parts, button("Close", "Close (Escape)", toggleHelp));

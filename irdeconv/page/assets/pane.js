@@ -245,7 +245,7 @@ const panes = {
     page.onSelect((key, how) => this.follow(key, how));
   },
 
-  // Panes are as wide as they are only when all of them are there, and what is below.
+  // Where to begin depends on the size of a pane, which is known only when the whole page is there.
   settle() {
     for (const pane of this.all) {
       pane.resize();

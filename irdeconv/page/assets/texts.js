@@ -7,6 +7,24 @@ function make(tag, className = "", text = null) {
   return element;
 }
 
+const SVG_SPACE = "http://www.w3.org/2000/svg";
+
+function shape(tag, attributes, text = null) {
+  const element = document.createElementNS(SVG_SPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+// Terms and what there is to say of each: [term, text, class of the text].
+function definitions(entries, className = "facts") {
+  const list = make("dl", className);
+  for (const [term, text, look = ""] of entries) {
+    list.append(make("dt", "", visible(term)), make("dd", look, visible(text)));
+  }
+  return list;
+}
+
 function button(label, title, action, className = "") {
   const element = make("button", className, label);
   element.type = "button";

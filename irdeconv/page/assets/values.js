@@ -20,34 +20,21 @@ function valuesOf(key) {
 }
 
 function valueFacts(tensor) {
-  const list = make("dl", "facts");
-  const number = (value) => (value === undefined ? "none" : String(Number(value.toPrecision(6))));
-  const facts = [
-    ["min", number(tensor.low)], ["mean", number(tensor.mean)], ["max", number(tensor.high)],
-    ["zeros", tensor.zeros ? grouped(tensor.zeros) : "0"],
-  ];
-  if (tensor.low === undefined) facts.splice(0, 3);
-  for (const [term, text] of facts) list.append(make("dt", "", term), make("dd", "", text));
+  const number = (value) => String(Number(value.toPrecision(6)));
+  const { low, mean, high } = tensor;
+  const facts = low === undefined ? [] : [["min", number(low)], ["mean", number(mean)], ["max", number(high)]];
+  facts.push(["zeros", grouped(tensor.zeros ?? 0)]);
   for (const [term, count] of [["NaN", tensor.nan], ["infinite", tensor.infinite]]) {
-    if (count) list.append(make("dt", "", term), make("dd", "warning", grouped(count)));
+    if (count) facts.push([term, grouped(count), "warning"]);
   }
-  return list;
-}
-
-const SVG = "http://www.w3.org/2000/svg";
-
-function drawn(tag, attributes, className = "") {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (className) element.setAttribute("class", className);
-  return element;
+  return definitions(facts);
 }
 
 const CHART = { width: 300, height: 72 };
 
 function chart(title, height = CHART.height) {
-  const picture = drawn("svg", { viewBox: `0 0 ${CHART.width} ${height}`, role: "img" }, "chart");
-  picture.append(Object.assign(drawn("title", {}), { textContent: title }));
+  const picture = shape("svg", { class: "chart", viewBox: `0 0 ${CHART.width} ${height}`, role: "img" });
+  picture.append(shape("title", {}, title));
   return picture;
 }
 
@@ -60,10 +47,10 @@ function histogram(tensor) {
   tensor.bins.forEach((count, at) => {
     const height = Math.sqrt(count / most) * (CHART.height - 2);
     const box = { x: at * width, y: CHART.height - height, width: Math.max(1, width - 1), height };
-    const bar = drawn("rect", box, "bar");
+    const bar = shape("rect", { class: "bar", ...box });
     const ends = [at, at + 1].map((edge) => tensor.low + ((tensor.high - tensor.low) * edge) / tensor.bins.length);
     const range = ends.map((end) => Number(end.toPrecision(4))).join(" to ");
-    bar.append(Object.assign(drawn("title", {}), { textContent: `${range}: ${grouped(count)}` }));
+    bar.append(shape("title", {}, `${range}: ${grouped(count)}`));
     picture.append(bar);
   });
   const figure = make("figure", "values");
@@ -82,11 +69,12 @@ function bytesOf(text) {
 function pictureOf(given) {
   const figure = make("figure", "values");
   const parts = { maps: mapPictures, colour: colourPicture, lines: linePictures };
-  figure.append(...parts[given.kind](given, bytesOf(given.data)));
+  const bytes = bytesOf(given.data);
+  figure.append(...parts[given.kind](given, bytes));
   const [channels] = given.shape;
   const shown = given.kind === "colour" ? "3 channels as red, green, blue" : `${channels} of ${grouped(given.total)} channels`;
   const size = given.kind === "lines" ? `${given.size[1]} long` : `${given.size.join(" x ")} each`;
-  const bad = given.data && bytesOf(given.data).includes(0) ? "; pink is not finite" : "";
+  const bad = bytes.includes(0) ? "; pink is not finite" : "";
   figure.append(make("figcaption", "quiet", `Read as ${given.axes}: ${shown}, ${size}${bad}`));
   return figure;
 }
@@ -103,9 +91,13 @@ function pixels(width, height, colourAt) {
   return canvas;
 }
 
+function brightness(level) {
+  return Math.round(((level - 1) * 255) / 254);
+}
+
 function grey(level) {
   if (level === 0) return NOT_FINITE;
-  const value = Math.round(((level - 1) * 255) / 254);
+  const value = brightness(level);
   return [value, value, value];
 }
 
@@ -128,7 +120,7 @@ function colourPicture({ shape: [, height, width], ranges: [range] }, bytes) {
   const size = height * width;
   const canvas = pixels(width, height, (at) => {
     const levels = [bytes[at], bytes[at + size], bytes[at + 2 * size]];
-    return levels.includes(0) ? NOT_FINITE : levels.map((level) => Math.round(((level - 1) * 255) / 254));
+    return levels.includes(0) ? NOT_FINITE : levels.map(brightness);
   });
   canvas.classList.add("whole");
   canvas.title = range ? `${range[0]} is dark, ${range[1]} is bright` : "nothing finite";
@@ -150,9 +142,9 @@ function linePictures({ shape: [channels, , width], ranges }, bytes) {
     let path = "";
     row.forEach((level, at) => {
       if (level) path += `${at && row[at - 1] ? "L" : "M"}${x(at).toFixed(1)} ${y(level).toFixed(1)}`;
-      else picture.append(drawn("line", { x1: x(at), x2: x(at), y1: 0, y2: LINE_HEIGHT }, "hole"));
+      else picture.append(shape("line", { class: "hole", x1: x(at), x2: x(at), y1: 0, y2: LINE_HEIGHT }));
     });
-    picture.append(drawn("path", { d: path }, "curve"));
+    picture.append(shape("path", { class: "curve", d: path }));
     lines.push(picture);
   }
   return lines;
