@@ -26,7 +26,7 @@ from irdeconv.proof.definition import (
     finish,
     is_deconvolution,
 )
-from irdeconv.proof.language import evaluate, listed_call, move, output_type
+from irdeconv.proof.language import check_open, evaluate, listed_call, move, output_type
 from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Unproved, need
 from irdeconv.proof.taps import MOST_HELD, Bases, Block
 from irdeconv.proof.terms import NONE, Linear, Term, added, scaled
@@ -117,6 +117,8 @@ class LinearWalk:
             given = [Fixed(TypedArray(blank, "f32"))]
         known = [v.given for v in given if isinstance(v, Fixed)]
         if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
+            if self.runs and not self.fixed:
+                check_open(layer, [v.type for v in known])
             ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
             kinds = {v.stored for i, v in enumerate(given) if isinstance(v, Fixed) and i in ports}
             stored = kinds.pop() if len(kinds) == 1 else None

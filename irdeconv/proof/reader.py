@@ -27,11 +27,10 @@ _LOOPS = ("Loop", "TensorIterator", "If")
 _WHOLE_AXIS = {"start": "0", "end": "-1", "stride": "1", "part_size": "1"}
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
 _READ = {**ATTRIBUTES, **{t: {*CONVOLUTION_SAYS.split()} for t in CONVOLUTIONS}}
-# Inputs that take integers of any type.
+# Inputs that take integers of any type. The order of a Transpose behind a convolution does not.
 _VECTORS = {"Pad": (1, 2), "Slice": (1, 2, 3, 4), "StridedSlice": (1, 2, 3), "Gather": (1, 2)}
 _VECTORS |= {"VariadicSplit": (1, 2)} | dict.fromkeys(
-    ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Split", "Tile", "ReduceSum", "ReduceProd"),
-    (1,),
+    ("Reshape", "Squeeze", "Unsqueeze", "Split", "Tile", "ReduceSum", "ReduceProd"), (1,)
 )
 _COUNTS = {"Parameter": [[0, 1]], "Const": [[0, 1]], "Result": [[1, 0]], "Assign": [[1, 0], [1, 1]]}
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?"}

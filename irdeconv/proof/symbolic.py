@@ -212,7 +212,9 @@ class RegionWalk:
                 return [Zeros(value.type, tuple(target))]
         if len(constants) == len(inputs):
             is_open = any(v.array.dtype == object for v in constants)
-            lazy = is_open and layer.type in ("Maximum", "Minimum", "ReLU")
+            if self.case.count:
+                language.check_open(layer, [v.type for v in constants])
+            lazy = is_open and layer.type in ("Maximum", "ReLU")
             run = self.extremes if lazy else language.evaluate
             out = run(layer, constants)
             self.within(layer, [*constants, *out] if is_open else [])
@@ -226,15 +228,14 @@ class RegionWalk:
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return Maximum, Minimum or ReLU of sizes without asking which of both it is."""
+        """Return Maximum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
         language.listed_call(layer)[0].together(*(v.array for v in inputs))
         a, b = (
             np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
         )
         over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
-        found = a - over(b, a) if layer.type == "Minimum" else a + over(a, b)
-        return [TypedArray(np.asarray(found, object), kind)]
+        return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
         """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""

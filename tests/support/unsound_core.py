@@ -316,3 +316,25 @@ texts(LIMITS, "beside_no_output", plus_zero, _beside_nothing, (1, 1, 2))
 _CROPS = {"pads_begin": -1, "pads_end": -1}
 texts(LIMITS, "convolution_crops", same_cut, conv("Convolution-1", [[[1]]], **_CROPS), (1, 1, 4))
 texts(LIMITS, "grows", _padded, conv("ConvolutionBackpropData-1", [[[1]]], **_CROPS), (1, 1, 4))
+
+
+_WEIGHTS = 2 * np.eye(4).reshape(4, 4, 1)
+
+
+def turned_back(type: str) -> Make:
+    """Channels last behind a convolution."""
+
+    def make(g: TextGraph) -> End:
+        y = conv("Convolution-1", _WEIGHTS)(g)
+        return g.add("Transpose-1", y, g.const([0, 2, 1], type))
+
+    return make
+
+
+def _back_by_definition(g: TextGraph) -> End:
+    y = g.add("ConvolutionBackpropData-1", g.x, g.real(_WEIGHTS), **ONE_AXIS)
+    return g.add("Transpose-1", y, g.const([0, 2, 1]))
+
+
+for _type in ("i8", "u8"):
+    texts(RANKS, f"order_of_{_type}", _back_by_definition, turned_back(_type), (1, 4, 8))

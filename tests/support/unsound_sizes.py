@@ -268,3 +268,18 @@ _by_input(
     lambda h: op.subtract(number(1), op.minimum(number(1), op.floor_mod(h, number(3)))),
     9,
 )
+
+# What would be 0, but OpenVINO bounds the open sizes wrongly and computes something else.
+FOLDED: dict[str, Extra] = {
+    "abs": lambda n, h, w: op.maximum(number(0), op.subtract(h, op.abs(op.negative(h)))),
+    "abs_of_0_less": lambda n, h, w: op.subtract(h, op.abs(op.subtract(number(0), h))),
+    "abs_of_product": lambda n, h, w: op.subtract(h, op.abs(op.multiply(h, number(-1)))),
+    "minimum": lambda n, h, w: op.add(
+        number(3), op.minimum(number(0), op.maximum(number(-3), op.negative(h)))
+    ),
+    "clamp": lambda n, h, w: op.add(
+        number(3), op.minimum(number(0), op.clamp(op.negative(h), -3, 0))
+    ),
+}
+for _name, _extra in FOLDED.items():
+    of_size(f"longer_{_name}", longer(_extra), (1, 2, 7, 5), shape="1,2,3..,?", cause="folded")
