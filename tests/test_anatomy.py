@@ -296,3 +296,12 @@ def test_texts_are_readable_on_every_cell(dark: bool) -> None:
         if kind != ".soft":
             high, low = sorted((luminance(ink), luminance(colour)), reverse=True)
             assert (high + 0.05) / (low + 0.05) >= 4.5, kind
+
+
+@pytest.mark.parametrize("amount", [2**40, 2**62, 2**63 - 1])
+def test_an_axis_of_huge_numbers_is_explained_but_not_drawn(amount: int) -> None:
+    text = (SAMPLES / "openvino/deconv_3x3_to_5x5.xml").read_text()
+    file = text.replace('dilations="1,1"', f'dilations="1,{amount}"').encode()
+    explained = ird.explain(ird.read(file, weights=False))
+    assert "too large" in explained.to_svg()
+    assert "phase 0" in str(explained)

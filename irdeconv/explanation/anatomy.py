@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from irdeconv.drawing.anatomy import AxisAnatomy, shortened
 from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
@@ -10,7 +11,8 @@ from irdeconv.drawing.anatomy_svg import AxisPicture, LayerPicture, svg
 from irdeconv.explanation.layer import FORMULA, AxisEquation, LayerExplanation
 from irdeconv.spec import is_static
 
-OPEN = "The kernel or the pads depend on sizes that are not known, so no axis is drawn."
+OPEN = "The kernel or the pads are not known, or are too large, so no axis is drawn."
+LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
 
 
 def anatomy_svg(layers: Sequence[LayerExplanation]) -> str:
@@ -39,13 +41,16 @@ def layer_picture(e: LayerExplanation) -> LayerPicture:
 
 
 def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
-    """Return the numbers of every axis, an open size as 0; none where pads or kernel are open."""
+    """Return the numbers of every axis, an open size as 0.
+
+    There are none where pads or kernel are open, or a number is too large.
+    """
     s, crop = e.setting, e.crop
     if s is None or crop is None or not is_static(crop.begin) or not is_static(s.kernel):
         return []
     if not is_static(crop.end) or min(s.kernel) < 1:
         return []
-    return [
+    found = [
         AxisAnatomy(
             size=size if isinstance(size, int) else 0,
             kernel=s.kernel[n],
@@ -57,6 +62,8 @@ def anatomies(e: LayerExplanation) -> list[AxisAnatomy]:
         )
         for n, size in enumerate(s.size)
     ]
+    small = all(abs(number) < LARGEST for axis in found for number in astuple(axis))
+    return found if small else []
 
 
 def overlap(e: LayerExplanation) -> Overlap:

@@ -49,8 +49,8 @@ def phases(
         if output is not None:
             members = range(residue, output, stride)
             shown = ", ".join(f"y{o}" for o in members[:3])
-            more = ", ..." if len(members) > 3 else ""
-        reach = " ".join(f"w{k}" for k in taps[:ROWS]) + (" ..." if len(taps) > ROWS else "")
+            more = ", ..." if members[3:] else ""
+        reach = " ".join(f"w{k}" for k in taps[:ROWS]) + (" ..." if taps[ROWS:] else "")
         yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
     if count > PHASES:
         yield f"... {count} phases"

@@ -158,7 +158,8 @@ def _verdict_table(verdicts: Sequence[Verdict]) -> str:
         c = v.crop
         cells = [shape_text(d) for d in (c.size, c.begin, c.end)] if c else ["", "", ""]
         rows.append((v.title, *cells))
-    lines = table(("system", "output", "begin", "end"), rows).splitlines()
+    # A row is a line, however long its numbers are.
+    lines = table(("system", "output", "begin", "end"), rows, width=1 << 16).splitlines()
     width = max(map(len, lines))
     out = [f"  {lines[0].ljust(width)}  numbers", f"  {lines[1].ljust(width)}  -------"]
     for line, v in zip(lines[2:], verdicts, strict=True):
