@@ -64,14 +64,17 @@ def run(patch: pytest.MonkeyPatch, command: str) -> str:
     program, *arguments = shlex.split(command)
     assert program == "irdeconv"
     screen = io.StringIO()
+    # What goes to stderr is on the terminal before a filter has read to the end.
+    beside = io.StringIO() if filters else screen
     with pytest.MonkeyPatch.context() as streams:
         streams.setattr(sys, "stdout", screen)
-        streams.setattr(sys, "stderr", screen)
+        streams.setattr(sys, "stderr", beside)
         assert main(arguments) in (0, 1)
     lines = [line.rstrip() for line in screen.getvalue().splitlines()]
     for words in map(str.split, filters):
         lines = filtered(words, lines)
-    return "".join(f"{line}\n" for line in lines)
+    said = [line.rstrip() for line in beside.getvalue().splitlines()] if filters else []
+    return "".join(f"{line}\n" for line in said + lines)
 
 
 def filtered(words: list[str], lines: list[str]) -> list[str]:

@@ -113,6 +113,11 @@ GUIDES = {
     "suite": "suite.md",
     "codes": "codes.md",
 }
+# An option in a sentence; its value where that is a placeholder, in quotes or one of these words.
+_OPTION = re.compile(
+    r"(?<![\w-])--?[a-z][a-z-]*(?![\w-])"
+    r"( (?:[A-Z]{2,}(?:\.\w+)?(?=\W|$)|'[^'`]*'|(?:all|dot|html|ir|json|onnx|openvino|svg)\b))?"
+)
 SHARED = ("--color", "--extension", "--debug", "--quiet", "--help")
 
 
@@ -200,7 +205,7 @@ def _escaped(text: str) -> str:
 def _prose(text: str) -> str:
     text = re.sub(r"([\\*_\[\]<>$])", r"\\\1", text)
     text = re.sub(r"\bdocs/(\w+\.md)", r"[\1](../\1)", text)
-    return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*)(?![\w-])", r"`\1`", text)
+    return _OPTION.sub(lambda found: f"`{found[0]}`", text)
 
 
 def _exit_codes(verb: str) -> str:

@@ -91,10 +91,11 @@ def _text(file: str, done: Imported, console: Console) -> None:
     from irdeconv.cli.diagnostics import print_diagnostics
     from irdeconv.cli.model import print_ends
     from irdeconv.inspection.table import table
+    from irdeconv.passes.layer_counts import layer_count
 
     print_diagnostics(console, done.diagnostics)
     rows = [(kind, str(number)) for kind, number in sorted(done.kinds.items())]
     console.text(table(("node type", "count"), rows, ("count",), width=console.width))
     print_ends(done.graph, console)
     nodes = count(sum(done.kinds.values()), "node")
-    console.text(f"{file}: {done.format}: {nodes} became {count(len(done.graph), 'layer')}")
+    console.text(f"{file}: {done.format}: {nodes} became {layer_count(done.graph)}")

@@ -32,7 +32,6 @@ from irdeconv.cli.options import (
     add_target,
 )
 from irdeconv.passes.form_names import FALLBACK
-from irdeconv.plural import count
 
 if TYPE_CHECKING:
     from irdeconv.graph import Graph
@@ -63,6 +62,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         read,
         shapes_for,
     )
+    from irdeconv.passes.layer_counts import layer_count
     from irdeconv.proving import both_sides
     from irdeconv.verify.proof.check import certified
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return certified(*sides, probe=args.probe)
 
     def show(low: Lowered) -> None:
-        _text(low.report, count(len(low.graph), "layer"), args=args, console=console)
+        _text(low.report, layer_count(low.graph), args=args, console=console)
 
     page = partial(_page, source, low, args)
     code = finish_rewriting("lower", args, low, console, prove=prove, show=show, page=page)

@@ -66,6 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
     from irdeconv.inspection.report import ratio
     from irdeconv.inspection.table import number, table
+    from irdeconv.passes.layer_counts import layer_count
 
     report = raised.report
     if not len(report):
@@ -94,4 +95,4 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
         elif r.note:
             console.text(f"{r.name}: {r.note}")
     verdict = count(len(done), "decomposition") + f" of {len(report)} raised"
-    console.text(f"{args.file}: {verdict}; {count(len(raised.graph), 'layer')}")
+    console.text(f"{args.file}: {verdict}; {layer_count(raised.graph)}")

@@ -62,7 +62,7 @@ class BackpropData(DialectDeconvolution):
         text = f"{s.auto_pad} with output_shape"
         document = self.semantics == "document"
         if s.output_shape is None:
-            unused = f"{s.auto_pad} without output_shape: no pads, what is given is ignored"
+            unused = f"{s.auto_pad} without output_shape: pads are 0, given ones are ignored"
             return PadsRule(unused) if s.same else as_given(s)
         if document:
             text += ", the document's formula: given pads are ignored"

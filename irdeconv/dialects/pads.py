@@ -55,7 +55,7 @@ class PadsRule:
 def as_given(s: Setting) -> PadsRule:
     """Return the rule of pads that are taken as they are, or are none."""
     if s.auto_pad == "valid":
-        return PadsRule("auto_pad is valid: no pads, what is given is ignored")
+        return PadsRule("auto_pad is valid: pads are 0, given ones are ignored")
     return PadsRule("as given")
 
 

@@ -76,10 +76,11 @@ def svg(layers: Sequence[LayerPicture]) -> str:
 
 @dataclass
 class Sheet:
-    """Elements so far; `y` is where the next line begins."""
+    """Elements so far, and the kinds of their boxes; `y` is where the next line begins."""
 
     y: int = PICTURE_MARGIN
     elements: list[str] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
 
     def add(self, element: str) -> None:
         """Add an element as it stands."""
@@ -97,6 +98,7 @@ class Sheet:
 
     def box(self, x: float, y: float, w: float, h: float, kind: str) -> None:
         """Draw a cell; what is cut off is crossed out."""
+        self.kinds.add(kind.split()[0])
         size = f'width="{w:g}" height="{h:g}"'
         self.add(f'<rect class="{kind}" x="{x:g}" y="{y:g}" {size}/>')
         if kind in ("cut", "lost"):
@@ -284,6 +286,8 @@ def _legend(sheet: Sheet) -> None:
     sheet.y += 16
     x = PICTURE_MARGIN
     for kind, text, words in LEGEND:
+        if kind.split()[0] not in sheet.kinds:
+            continue
         need = 26 + round(6.6 * len(words)) + 12
         if x + need > PICTURE_WIDTH - PICTURE_MARGIN:
             x, sheet.y = PICTURE_MARGIN, sheet.y + 24

@@ -132,7 +132,7 @@ def _text(e: LayerExplanation) -> Iterator[str]:
         yield "\nfirst axis: w0, w1, ... are the taps, - is a tap over a zero"
         yield from (f"  {line}".rstrip() for line in e.picture)
     yield "\nwhat would the others compute from these attributes"
-    yield "(begin and end: what is cut off the whole scatter; negative: rows beyond it)"
+    yield "(begin, end: how many elements are cut off there; negative: zeros are added)"
     yield _verdict_table(e.verdicts)
     if e.solutions is not None:
         yield from _solutions_text(e)

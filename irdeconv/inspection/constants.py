@@ -11,6 +11,7 @@ from irdeconv.constant import FileData
 from irdeconv.graph import Graph, Value
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const
+from irdeconv.passes.layer_counts import constant_layers
 from irdeconv.spec import Array, is_static
 
 _FEW = 16  # constants that are added up one by one
@@ -29,7 +30,7 @@ class ConstantSources:
         self._bits: dict[int, int] = {}
         self._sizes: dict[int, tuple[list[int], list[int]]] = {}
         self._arrays: dict[int, tuple[Array, Array]] = {}
-        constant = _constant(graph, inputs)
+        constant = constant_layers(graph, inputs)
         self._group = _groups(constant)
         for node, producers in constant.items():
             if producers:
@@ -82,18 +83,6 @@ def _masked_sum(sizes: Array, bits: int) -> int:
     """Return the same for many bits."""
     chosen = np.frombuffer(bits.to_bytes(-(-sizes.size // 8), "little"), np.uint8)
     return int(sizes[np.unpackbits(chosen, count=sizes.size, bitorder="little") == 1].sum())
-
-
-def _constant(graph: Graph, inputs: dict[int, tuple[Value, ...]]) -> dict[int, list[int]]:
-    """Return the producers of every node that depends on constants alone, producers first."""
-    found: dict[int, list[int]] = {}
-    for node in graph.reading_order():
-        producers = [v.node for v in inputs[node.id]]
-        if isinstance(node.op, Const) or (
-            producers and node.type != "Result" and all(p in found for p in producers)
-        ):
-            found[node.id] = producers
-    return found
 
 
 def _groups(constant: dict[int, list[int]]) -> dict[int, int]:

@@ -11,6 +11,7 @@ from irdeconv.errors import Diagnostic
 from irdeconv.graph import Graph
 from irdeconv.markup import html_table, line
 from irdeconv.passes.choose import FormCost
+from irdeconv.passes.layer_counts import layer_count
 from irdeconv.passes.nonfinite import NonFiniteReport
 from irdeconv.plural import count
 
@@ -124,8 +125,7 @@ class Lowered(NamedTuple):
     report: LoweringReport
 
     def __repr__(self) -> str:
-        layers = count(len(self.graph), "layer")
-        return line(self, self.graph.info.name, self.report.verdict, layers)
+        return line(self, self.graph.info.name, self.report.verdict, layer_count(self.graph))
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

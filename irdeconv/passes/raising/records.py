@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from irdeconv.graph import Graph
 from irdeconv.markup import html_table, line
+from irdeconv.passes.layer_counts import layer_count
 from irdeconv.plural import count
 
 PATTERNS = {
@@ -99,8 +100,7 @@ class Raised(NamedTuple):
     report: RaisingReport
 
     def __repr__(self) -> str:
-        layers = count(len(self.graph), "layer")
-        return line(self, self.graph.info.name, self.report.verdict, layers)
+        return line(self, self.graph.info.name, self.report.verdict, layer_count(self.graph))
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
