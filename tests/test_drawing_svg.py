@@ -18,6 +18,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.splitting import Split
+from support.colours import contrast
 from support.large_graphs import chain
 from support.layers import constant, parameter, result
 
@@ -91,7 +92,7 @@ def test_changes_have_signs_and_borders() -> None:
     graph = ird.infer(HEAD)
     text = ird.inspect(graph, ird.lower(graph)).to_svg()
     # Two deconvolutions on either side; ZeroInsertion and Pad for each.
-    assert text.count(f'class="{PREFIX}tilde"') == 4
+    assert text.count(f'class="{PREFIX}diamond"') == 4
     assert text.count(f'class="{PREFIX}plus"') == 4
     assert re.search(rf"\.{PREFIX}rewritten{{[^}}]*dasharray", text)
 
@@ -104,18 +105,6 @@ def test_colours_have_contrast_in_both_modes() -> None:
         for text in ("type", "name", "fact"):
             assert all(contrast(fill[text], fill[box]) >= 4.5 for box in boxes)
         assert contrast(fill["label"], fill["page"]) >= 4.5
-
-
-def contrast(a: str, b: str) -> float:
-    """The ratio of WCAG 2: (lighter + 0.05) / (darker + 0.05) of relative luminances."""
-    low, high = sorted(map(luminance, (a, b)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_what_links_share_is_drawn_once() -> None:

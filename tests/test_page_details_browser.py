@@ -18,13 +18,20 @@ from irdeconv.drawing.anatomy import AxisAnatomy, CellRow, shortened
 from irdeconv.drawing.anatomy_overlap import Overlap, OverlapAxis
 from irdeconv.graph import Graph, Value
 from support.browser import chromium, missing
+from support.colours import contrast
 from support.layers import constant, parameter, result
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(missing() is not None, reason=f"{missing()}"),
 ]
-SCRIPT = files("irdeconv.page").joinpath("assets", "anatomy.js").read_text("utf-8")
+
+
+def asset(name: str) -> str:
+    return files("irdeconv.page").joinpath("assets", name).read_text("utf-8")
+
+
+SCRIPT = asset("anatomy.js")
 HOSTILE = '</script><img src=x onerror="alert(1)">'
 
 
@@ -107,6 +114,18 @@ def test_the_browser_counts_the_overlap(blank: Any) -> None:
         assert drawn == expected
 
 
+def test_text_on_every_colour_of_the_ramp_can_be_read(blank: Any) -> None:
+    around = "const page = { repaint() {} }, announce = () => {};"
+    pairs = blank.evaluate(
+        f"() => {{ {around} {asset('theme.js')}; {asset('ramp.js')}; const found = [];"
+        " for (const _ of ['one theme', 'the other']) { theme.toggle();"
+        " for (let n = 0; n <= 1000; n += 1) { const colour = rampColour(n / 1000);"
+        " found.push([colour, textOn(colour)]); } } return found; }"
+    )
+    assert len({colour for colour, _ in pairs}) > 800
+    assert min(contrast(*pair) for pair in pairs) >= 4.5
+
+
 @pytest.fixture(scope="module")
 def model() -> tuple[Graph, Any]:
     g = Graph()
@@ -177,7 +196,7 @@ def test_axes_are_switched_and_any_output_is_asked_for(opened: Any) -> None:
     field.fill("80")
     assert answer.inner_text() == "a number from 0 to 79"
     opened.get_by_role("button", name="Draw axis 1", exact=True).click()
-    assert "I 3, K 5, S 3, D 1, cut off 0 and 0." in side.inner_text()
+    assert "input 3, kernel 5, stride 3, dilation 1, pads 0 and 0." in side.inner_text()
     assert side.locator(".ask-output").count() == 0  # all of it is drawn
 
 
@@ -197,6 +216,9 @@ def test_the_rest_of_a_deconvolution(opened: Any) -> None:
     assert "refused: the kernel [4, 5] is not the stride [2, 3]" in text
     assert "Nothing is proved on this page" in text
     assert "used here" in opened.locator(".costs").inner_text() or "cheapest" in text
+    for wide in ("#side", "#side .scrolled:has(.costs)"):
+        room = opened.locator(wide).evaluate("e => e.clientWidth - e.scrollWidth")
+        assert room == 0, wide
     explain = opened.locator("#side details.explain")
     assert not explain.locator("pre").is_visible()
     explain.locator("summary").click()

@@ -134,3 +134,64 @@ def test_a_deconvolution_in_many_layers_of_one_name(show: Open) -> None:
     g = ird.infer(g)
     shown = show(g, ird.lower(g))
     assert shown.text("#summary").startswith("5 → ")
+
+
+CUT = "cells => cells.filter(c => c.scrollWidth > c.clientWidth).map(c => c.textContent)"
+
+
+def test_numbers_of_the_table_are_never_cut(show: Open) -> None:
+    g = Graph()
+    x = parameter(g, (1, 64, 100, 1000), np.float32, "x")
+    w = constant(g, np.ones((64, 32, 8, 8), np.float32), "w" * 200)
+    y = g.add(ConvolutionBackpropData(strides=(8, 8)), [x, w], name="u" * 200)
+    result(g, Value(y.id))
+    g = ird.infer(g)
+    shown = show(g, ird.lower(g))
+    shown.press("m", "m")
+    assert "13,107,200,000" in shown.text(".grid-body")
+    grid = shown.page.locator(".grid")
+    assert grid.evaluate("e => e.scrollWidth <= e.clientWidth")  # at 1280 pixels
+    numbers = shown.page.locator(".grid-row .number, .grid-row .number button")
+    for width in (1280, 800):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        assert numbers.evaluate_all(CUT) == []
+    assert shown.page.locator(".grid-body .col-output").evaluate_all(CUT) == []
+
+
+def test_the_verdict_is_seen_whole_and_panes_have_one_name_each(show: Open) -> None:
+    g, low = head()
+    image = np.zeros((1, 3, 32, 32), np.float32)
+    result = ird.compare(g, low, image)
+    shown = show(ird.graph_page(result))
+    verdict = shown.page.locator(".headline")
+    assert verdict.inner_text() == result.verdict
+    assert verdict.evaluate(
+        "e => e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth"
+    )
+    assert shown.text("#summary").startswith(result.verdict)
+    said = shown.page.locator("#summary").get_attribute("title")
+    assert said == f"{result.verdict}; 14 → 18 layers, 2 changes"
+    assert shown.text(".change-note p:nth-of-type(1)").startswith("model: ConvolutionBackprop")
+    assert shown.text(".change-note p:nth-of-type(2)").startswith("other: ZeroInsertion")
+    assert shown.text(".table-bar h2") == "Layers: model"
+
+
+def test_a_path_breaks_behind_slashes_only(show: Open) -> None:
+    shown = show(HEAD, hash="#up1")
+    parts = shown.page.locator(".place span")
+    assert "".join(parts.all_inner_texts()).endswith(f"{HEAD}:172")
+    assert (
+        parts.evaluate_all("all => all.map(s => s.getClientRects().length)") == [1] * parts.count()
+    )
+
+
+def test_the_minimap_leaves_the_selected_layer_clear(show: Open) -> None:
+    shown = show(HEAD, hash="#up1")
+    small = shown.page.locator(".minimap")
+    assert small.get_attribute("class") == "minimap"
+    shown.page.mouse.move(20, 200)
+    shown.page.mouse.down()
+    shown.page.mouse.move(420, 380)
+    shown.page.mouse.up()
+    shown.page.evaluate("new Promise(requestAnimationFrame)")
+    assert small.get_attribute("class") == "minimap left"

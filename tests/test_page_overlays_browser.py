@@ -70,7 +70,7 @@ def test_the_largest_are_listed_and_walked(show: Open) -> None:
     assert shown.page.locator(".ranking a").all_inner_texts() == [f.name for f in facts if f.macs]
     shown.page.locator(".ranking a").first.click()
     assert shown.selected == f"graph/{facts[0].id}"
-    assert "number 1 of" in shown.text("#side")
+    assert "rank 1 of" in shown.text("#side")
     shown.press("x")
     assert shown.selected == f"graph/{facts[1].id}"
     shown.press("X", "X")

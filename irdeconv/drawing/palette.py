@@ -26,7 +26,7 @@ _COLOURS: dict[str, dict[str, tuple[str, str]]] = {
     "rewritten": {"stroke": ("#9a5b00", "#e0a53c")},
     "removed": {"stroke": ("#cf222e", "#ff7b72")},
     "plus": {"fill": ("#1a7f37", "#4ac26b")},
-    "tilde": {"fill": ("#9a5b00", "#e0a53c")},
+    "diamond": {"fill": ("#9a5b00", "#e0a53c")},
     "minus": {"fill": ("#cf222e", "#ff7b72")},
     "sign": {"stroke": ("#ffffff", "#16181d")},
     "link": {"stroke": ("#858d99", "#79818f")},

@@ -17,15 +17,18 @@ from irdeconv.drawing.text import measure, one_line, shown
 
 PREFIX = "irdeconv-"
 _CORNER = 8  # what is cut off a deconvolution's corners
-_SIGN = 7  # radius of the sign of a change
 _HEADING = 15  # size of the letters
 _HEADING_LINE = 22
 _LEAST = 52  # em of a heading that are shown above a narrow scene
 _BETWEEN = 32  # between two scenes
 _HEAD = (4, 8)  # half the width and the length of an arrow's head
 
-_SIGNS = {"added": ("plus", "M-4,0H4M0,-4V4"), "removed": ("minus", "M-4,0H4")}
-_SIGNS["rewritten"] = ("tilde", "M-4,1Q-2,-3,0,0T4,-1")
+# Class, shape and what is drawn in it, by change: the same signs as on the page.
+_SIGNS = {
+    "added": ("plus", "M-7,0a7,7,0,1,0,14,0a7,7,0,1,0,-14,0z", "M-4,0H4M0,-4V4"),
+    "rewritten": ("diamond", "M0,-8L8,0L0,8L-8,0z", "M-1,0a1,1,0,1,0,2,0a1,1,0,1,0,-2,0z"),
+    "removed": ("minus", "M-7,-7h14v14h-14z", "M-4,0H4"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,9 @@ def _box(box: Box) -> Iterator[str]:
     for n, line in enumerate(box.lines):
         yield _line(line.style, x, y + n * LINE_HEIGHT, line.text)
     if box.change in _SIGNS:
-        colour, sign = _SIGNS[box.change]
-        yield f'<g transform="translate({box.x},{box.y})"><circle {_class(colour)} r="{_SIGN}"/>'
+        colour, shape, sign = _SIGNS[box.change]
+        place = f"translate({box.x + box.width - behind - 2},{box.y + 2})"
+        yield f'<g transform="{place}"><path {_class(colour)} d="{shape}"/>'
         yield f'<path {_class("sign")} d="{sign}"/></g>'
     yield "</g>"
 

@@ -79,10 +79,10 @@ function changeNote(container, key) {
   const note = make("section", `change-note ${node.change}`);
   const number = `${CHANGE_WORDS[node.change]}: change ${node.number + 1} of ${page.data.changes.length}`;
   note.append(make("h3", "", number));
-  for (const [title, keys] of [["Before", change.before], ["After", change.after]]) {
-    const line = make("p", "", `${title}: `);
+  for (const side of ["before", "after"]) {
+    const line = make("p", "", `${page.graphs.get(side).title}: `);
     const byType = new Map();
-    for (const other of keys) {
+    for (const other of change[side]) {
       const { type } = page.node(other);
       if (type !== "Const") byType.set(type, [...(byType.get(type) ?? []), other]);
     }

@@ -7,6 +7,7 @@ function showDetails(container, key) {
   container.append(make("h2", "layer-name", shownName(node)));
   container.append(make("p", "layer-type", visible(`${node.type} (${node.version})`)));
   factList(container, node, found);
+  showValues(container, key);
   attributeList(container, node);
   constantDetail(container, found);
   linkList(container, "Inputs", node.inputs.map(([id, port, spec]) => [`${node.graph}/${id}`, port, spec]));
@@ -22,16 +23,26 @@ function detailOf(node) {
 function factList(container, node, found) {
   const facts = [
     ...node.outputs.map((spec, at) => [node.outputs.length > 1 ? `output ${at}` : "output", spec]),
-    ["file says", (found.declared ?? []).join(", ")],
+    ["declared in the file", (found.declared ?? []).join(", ")],
     ["parameters", node.parameters ? grouped(node.parameters) : ""],
-    ["bytes", node.bytes ? grouped(node.bytes) : ""],
+    ["bytes of constants", node.bytes ? grouped(node.bytes) : ""],
     ["MACs", node.macs === 0 ? "" : grouped(node.macs)],
     ["tensors", node.tensors.join(", ")],
     ["made of", node.origins.join(", ")],
-    ["place", node.place],
     ...Object.entries(found.info ?? {}).map(([name, text]) => [name, text || "yes"]),
   ];
-  container.append(definitions(facts.filter(([, text]) => text !== "")));
+  const list = definitions(facts.filter(([, text]) => text !== ""));
+  if (node.place) list.append(make("dt", "", "place"), placeText(node.place));
+  container.append(list);
+}
+
+// A path breaks behind its slashes only, or nobody could read the names in it.
+function placeText(place) {
+  const text = make("dd", "place");
+  for (const part of visible(place).match(/[^/]*\/|[^/]+$/g)) {
+    text.append(make("span", "", part), make("wbr"));
+  }
+  return text;
 }
 
 function attributeList(container, node) {
@@ -191,7 +202,7 @@ function axisNumbers(axis, sizes) {
   const size = [...new Set(sizes.map((n) => n ?? "?"))].join(" / ");
   const padding = extra ? `, output padding ${extra}` : "";
   const [before, behind] = axis.pads;
-  return `I ${size}, K ${kernel}, S ${stride}, D ${dilation}, cut off ${begin} and ${end}${padding}. `
+  return `input ${size}, kernel ${kernel}, stride ${stride}, dilation ${dilation}, pads ${begin} and ${end}${padding}. `
     + `As lowered: ${stride - 1} ${stride === 2 ? "zero" : "zeros"} between neighbours, pads ${before} and ${behind}.`;
 }
 

@@ -36,7 +36,6 @@ function writeSheet() {
     const details = make("section", "side-content");
     changeNote(details, page.selected);
     showDetails(details, page.selected);
-    showValues(details, page.selected);
     parts.push(details);
   }
   parts.push(...panes.all.map((pane) => sheetTable(pane.graph)));
@@ -63,7 +62,7 @@ function sheetFigure({ view, state, graph }) {
 function sheetTable(graph) {
   const columns = table.columns;
   const sheet = make("table", "sheet");
-  sheet.createCaption().textContent = `Layers ${graph.title}`;
+  sheet.createCaption().textContent = `Layers: ${graph.title}`;
   const head = sheet.createTHead().insertRow();
   for (const { title } of columns) head.append(make("th", "", title));
   const body = sheet.createTBody();

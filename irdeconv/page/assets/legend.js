@@ -85,7 +85,7 @@ function rankNote(container, key) {
   if (value === undefined || page.node(key).constant) return;
   const { keys } = overlays.ranked;
   const at = Math.max(keys.indexOf(key), keys.indexOf(twinOf(key)));
-  const rank = at < 0 ? "" : `, number ${at + 1} of ${keys.length}`;
+  const rank = at < 0 ? "" : `, rank ${grouped(at + 1)} of ${grouped(keys.length)} (1 is the largest)`;
   container.append(make("p", "quiet", `${overlay.title}: ${overlayText(overlay, value) || "0"}${rank}`));
 }
 

@@ -7,9 +7,11 @@ function writeBar() {
   const changes = page.data.changes.length;
   const count = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "nothing changed";
   const changed = sides.length > 1 ? `, ${count}` : "";
-  const headline = page.data.headline ? `; ${visible(page.data.headline)}` : "";
-  document.getElementById("summary").textContent = `${layers} layers${changed}${headline}`;
-  document.getElementById("summary").title = visible(page.data.headline);
+  const parts = [make("span", "counts", `${layers} layers${changed}`)];
+  if (page.data.headline) parts.unshift(make("span", "headline", visible(page.data.headline)));
+  const summary = document.getElementById("summary");
+  summary.replaceChildren(...parts);
+  summary.title = parts.map((part) => part.textContent).join("; ");
   const tools = document.getElementById("tools");
   if (changes) {
     tools.append(

@@ -1,6 +1,7 @@
 // The whole graph, small, in a corner of its pane; the frame is what the pane shows.
 
 const MAP_MOST = [150, 190]; // its largest width and height in pixels
+const MAP_EDGE = 18; // between it and what stands beside it, the edge of the pane included
 
 class Minimap {
   constructor(pane) {
@@ -41,6 +42,7 @@ class Minimap {
     const look = `${palette.ground} ${overlayState()}`;
     if (!this.picture || this.drawn !== look) this.draw(palette);
     this.drawn = look;
+    this.stepAside();
     const { context, scale } = this;
     const pixels = window.devicePixelRatio || 1;
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -51,13 +53,31 @@ class Minimap {
     context.strokeRect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
   }
 
+  // Goes to the left corner where it would cover more of the selected layer and its neighbours.
+  stepAside() {
+    const { pane } = this;
+    const { camera } = pane;
+    const node = page.node(page.selected);
+    const links = node ? [...node.inputs, ...node.users].slice(0, MOST_LINKS) : [];
+    const keys = links.map(([id]) => `${node.graph}/${id}`);
+    const near = new Set([page.selected, ...keys, ...relatedKeys(page.selected)]
+      .map((key) => (key === null ? null : pane.place(key))).filter(Boolean));
+    const [width, height] = this.size.map((length) => length + MAP_EDGE);
+    const covered = (from) => {
+      const [left, top] = camera.toPlane(from, camera.height - height);
+      const [right, bottom] = camera.toPlane(from + width, camera.height);
+      return [...near].filter((box) => inside(box, [left, top, right, bottom])).length;
+    };
+    this.canvas.classList.toggle("left", covered(camera.width - width) > covered(0));
+  }
+
   draw(palette) {
     const { view } = this.pane;
     const [most, high] = MAP_MOST;
     this.scale = Math.min(most / view.width, high / view.height);
     const pixels = window.devicePixelRatio || 1;
-    const size = [view.width, view.height].map((length) => Math.max(12, length * this.scale));
-    for (const [name, length] of [["width", size[0]], ["height", size[1]]]) {
+    this.size = [view.width, view.height].map((length) => Math.max(12, length * this.scale));
+    for (const [name, length] of [["width", this.size[0]], ["height", this.size[1]]]) {
       this.canvas[name] = Math.ceil(length * pixels);
       this.canvas.style[name] = `${length}px`;
     }

@@ -15,7 +15,6 @@ const sidebar = {
       changeNote(content, key);
       bodyButtons(content, node);
       showDetails(content, key);
-      showValues(content, key);
     } else {
       this.overview(content);
     }

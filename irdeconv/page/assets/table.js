@@ -1,6 +1,9 @@
 // The table of layers: of the graph that the active pane shows. Only rows in sight exist.
 
 const ROW = 24; // pixels, as in page.css
+const MOST_OUTPUT = 170; // pixels that the text of outputs gets before names and types do
+const MOST_TEXT = 600; // pixels of a name that have a share in the room
+const LEAST_TEXT = { name: 110, type: 80 }; // pixels that the texts shrink to
 
 const COLUMNS = [
   { title: "id", text: (node) => String(node.id), sort: (node) => node.id, number: true },
@@ -87,7 +90,35 @@ const table = {
     this.head.replaceChildren(...this.columns.map((column) => this.headCell(column)));
     const kept = this.columns.find(({ title }) => title === this.order.column.title);
     this.order = kept ? { ...this.order, column: kept } : { column: COLUMNS[0], down: false };
-    if (this.graph) this.fill();
+    if (this.graph) this.write();
+  },
+
+  write() {
+    this.setWidths();
+    this.fill();
+  },
+
+  // Every column but names and types is as wide as its longest text; narrow windows scroll.
+  setWidths() {
+    const context = make("canvas").getContext("2d");
+    const { fontSize, fontFamily } = getComputedStyle(this.grid);
+    const wide = (text, weight) => {
+      context.font = `${weight} ${fontSize} ${fontFamily}`;
+      return context.measureText(text).width;
+    };
+    const nodes = [...this.graph.nodes.values()];
+    let least = 0;
+    const columns = this.columns.map((column) => {
+      const texts = nodes.map((node) => column.text(node));
+      const longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+      // The title leaves room for the sign of its order.
+      const need = Math.ceil(Math.max(wide(longest, 400) + 4, wide(`${column.title} \u25BE`, 600)) + 18);
+      const width = LEAST_TEXT[column.title] ?? (column.title === "output" ? Math.min(need, MOST_OUTPUT) : need);
+      least += width;
+      return Object.hasOwn(LEAST_TEXT, column.title) ? `minmax(${width}px, ${Math.min(need, MOST_TEXT)}fr)` : `${width}px`;
+    });
+    this.grid.style.setProperty("--columns", columns.join(" "));
+    this.grid.style.setProperty("--least", `${least}px`);
   },
 
   // Another graph is shown: so is its table.
@@ -95,8 +126,8 @@ const table = {
     const { graph } = panes.active;
     if (graph === this.graph) return;
     this.graph = graph;
-    this.title.textContent = page.graphs.size > 1 ? `Layers ${graph.title}` : "Layers";
-    this.fill();
+    this.title.textContent = page.graphs.size > 1 ? `Layers: ${graph.title}` : "Layers";
+    this.write();
   },
 
   fill() {
@@ -133,7 +164,9 @@ const table = {
     row.id = `row-${at}`;
     row.style.top = `${at * ROW}px`;
     for (const column of this.columns) {
-      const cell = make("div", `cell col-${column.title} ${column.number ? "number" : ""}`, shortened(column.text(node), 400));
+      const text = shortened(column.text(node), 400);
+      const cell = make("div", `cell col-${column.title} ${column.number ? "number" : ""}`, text);
+      if (!column.number) cell.title = text;
       cell.setAttribute("role", "gridcell");
       row.append(cell);
     }

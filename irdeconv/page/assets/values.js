@@ -56,8 +56,9 @@ function histogram(tensor) {
   const figure = make("figure", "values");
   const ends = make("figcaption", "quiet ends");
   const text = (value) => String(Number(value.toPrecision(4)));
-  ends.append(make("span", "", text(tensor.low)), make("span", "", `most ${grouped(most)}, heights by square root`), make("span", "", text(tensor.high)));
-  figure.append(picture, ends);
+  ends.append(make("span", "", text(tensor.low)), make("span", "", text(tensor.high)));
+  const meaning = `The highest bar stands for ${grouped(most)} ${most === 1 ? "number" : "numbers"}. A bar of half its height stands for a quarter of them.`;
+  figure.append(picture, ends, make("p", "quiet", meaning));
   return figure;
 }
 
