@@ -61,11 +61,11 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
     "spec": (lambda g, x: g.parameters[0].spec(), r"Spec\(f32\[.*\]\)"),
     "lowered": (
         lambda g, x: ird.lower(g, "phases"),
-        '<Lowered "[^"]*": [02] deconvolutions of [02] lowered as phases, .*layers>|'
+        '<Lowered "[^"]*": [02] deconvolutions of [02] lowered as phases, .*layers .*>|'
         '<Lowered "[^"]*": no deconvolutions, nothing to lower, .*>',
     ),
     "report": (lambda g, x: ird.lower(g).report, "<LoweringReport: .*>"),
-    "raised": (lambda g, x: ird.raise_(ird.lower(g)), '<Raised "[^"]*": .*, .* layers>'),
+    "raised": (lambda g, x: ird.raise_(ird.lower(g)), '<Raised "[^"]*": .*, .* layers .*>'),
     "plan": (lambda g, x: ird.compile(g), '<Plan "[^"]*": [18] steps?, .*, . threads?>'),
     "inspection": (lambda g, x: ird.inspect(g), '<Inspection "[^"]*": .* layers .*>'),
     "comparison": (lambda g, x: ird.compare(g, ird.lower(g), x), "<Comparison: .*the same.*>|<.*>"),
