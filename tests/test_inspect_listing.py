@@ -238,12 +238,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", path, "--only", "conv*", "--sort", "macs", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [r["name"] for r in document["layers"]] == ["conv2", "conv1"]
-    assert main(["inspect", path, "--only", "relu1", "--format", "html"]) == 0
-    page = capsys.readouterr().out
-    assert page.count('<tr id="layer-') == 1
-    assert page.count("href") == 0  # its neighbours have no rows
-    assert "7 conv2" in page
-    for format in ("dot", "ir"):
+    for format in ("dot", "ir", "html"):
         assert main(["inspect", path, "--sort", "macs", "--format", format]) == 2
         assert "--sort: --format" in capsys.readouterr().err
     assert main(["inspect", path, "--only", "Relu"]) == 2

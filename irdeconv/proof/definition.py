@@ -23,6 +23,7 @@ from irdeconv.proof.sizes import Expr, Size
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
+OWN = "irdeconv_1"  # the version of what OpenVINO has not, or not so: it may have no outputs
 # Operation sets that changed an operation; it is the same in those between.
 _CHANGED = {"ReadValue": (6, 3), "Assign": (6, 3), "Loop": (5,), "TensorIterator": (1,), "If": (8,)}
 
@@ -176,9 +177,10 @@ def _word(layer: Layer, name: str, allowed: str) -> str:
 def define(layer: Layer, rank: int) -> LayerDefinition:
     """Return what a deconvolution or convolution of data of a rank means; Unproved for others."""
     kind, n = family(layer), rank - 2
-    if layer.type in CONVOLUTIONS and re.fullmatch(OPSET, layer.version):
+    if layer.type in CONVOLUTIONS and re.fullmatch(f"{OPSET}|{OWN}", layer.version):
         kind = "convolution"
-    if kind is None or n < 1 or (kind in ("convolution", "opset") and n > 3):
+    limited = kind in ("convolution", "opset") and layer.version != OWN
+    if kind is None or n < 1 or (limited and n > 3):
         raise Unproved(f"{layer} of version {layer.version} and rank {rank} is no deconvolution")
     need(len(layer.inputs) in _DIALECTS[kind].inputs, f"{layer} has {len(layer.inputs)} inputs")
     layer = _plain(layer, kind)

@@ -19,6 +19,7 @@ from irdeconv.proof.call import BITS, FLOATS, MOVES, REFUSED, Call, room, whole
 from irdeconv.proof.definition import (
     ACTIVATIONS,
     CONVOLUTIONS,
+    OWN,
     LayerDefinition,
     activation,
     check_runs,
@@ -248,7 +249,7 @@ class LinearWalk:
         axes = list(zip(space, kernel, strict=True))
         for a, (begin, size) in enumerate(self._windows(layer, given, d, axes)):
             room((size, kernel[a]))
-            fits = kernel[a] > 0 and size >= (d.forward and self.fixed)
+            fits = kernel[a] > 0 and size >= (d.forward and self.fixed and layer.version != OWN)
             need(fits, f"{layer}: the kernel does not fit")
             o, t = np.arange(size)[:, None], np.arange(kernel[a]) * d.dilations[a]
             if d.forward:

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof import language
 from irdeconv.proof.call import FLOATS, LARGEST_ARRAY, vector, whole
-from irdeconv.proof.definition import ACTIVATIONS, activation, define, ints
+from irdeconv.proof.definition import ACTIVATIONS, OWN, activation, define, ints
 from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_channel, last
 from irdeconv.proof.model import Array, Layer, TypedArray, need
 from irdeconv.proof.operations import depth_to_space
@@ -296,7 +296,8 @@ def _convolution(case: Case, layer: Layer, x: View, filter: Any) -> View:
     for a, (axis, k) in enumerate(zip(x.axes[2:], taps, strict=True)):
         begin, size = d.window(a, axis.length, k, None)
         # Where no size is open OpenVINO takes no convolution without outputs.
-        fits = k > 0 and case.implies(size if case.count else size - 1)
+        least = 0 if case.count or layer.version == OWN else 1
+        fits = k > 0 and case.implies(size - least)
         need(fits, f"{layer}: the kernel may not fit on axis {a}")
         reads.append(Read(replace(axis, digit=None), d.dilations[a], begin, live[a]))
         axes.append(Axis(size, None, 1 + a))

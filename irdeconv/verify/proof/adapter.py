@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.proof.definition import define, is_deconvolution
+from irdeconv.proof.definition import OWN, define, is_deconvolution
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, TypedArray, Unproved
 from irdeconv.spec import Dim, Interval, Spec
 from irdeconv.spec import Shape as SpecShape
@@ -72,15 +72,17 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
 
     at = add(Layer(f"{pad.name}/zero", "Const", "opset1", elements=zero, **one))
     data, first, last, *fill = pad.inputs
-    for type in ("Maximum", "Minimum"):
+
+    def made(type: str, a: Port, b: Port) -> Port:
         said = {"auto_broadcast": "numpy"}
-        made = Layer(f"{pad.name}/{type}", type, "opset1", said, **value)
-        ends = [add(replace(made, inputs=(v, at))) for v in (first, last)]
-        crop = replace(pad, inputs=(data, *ends, *fill))
-        if type == "Maximum":
-            unknown = (Fact(pad.outputs[0].type, None),)
-            data = add(replace(crop, name=f"{pad.name}/Pad", names=((),), outputs=unknown))
-    return crop
+        return add(Layer(f"{pad.name}/{type}", type, "opset1", said, inputs=(a, b), **value))
+
+    zeros = [made("Maximum", v, at) for v in (first, last)]
+    unknown = (Fact(pad.outputs[0].type, None),)
+    whole = replace(pad, name=f"{pad.name}/Pad", names=((),), outputs=unknown)
+    padded = add(replace(whole, inputs=(data, *zeros, *fill)))
+    crops = [made("Subtract", v, z) for v, z in zip((first, last), zeros, strict=True)]
+    return replace(pad, inputs=(padded, *crops, *fill))
 
 
 def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
@@ -100,10 +102,12 @@ def _layer(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
     document = getattr(op, "semantics", "runtime") == "document"
     maps, bodies = _bodies(node)
+    # Such a convolution is written as layers that OpenVINO has (passes/standardize.py).
+    version = OWN if getattr(op, "unrestricted", False) else op.version
     return Layer(
         name=node.name,
         type=node.type,
-        version=op.version + DOCUMENT * document,
+        version=version + DOCUMENT * document,
         attributes=op.to_attributes() | dict(node.extra_data),
         inputs=tuple(Port(places[v.node], v.port) for v in graph.inputs_of(node.id)),
         outputs=tuple(outputs),
