@@ -10,10 +10,14 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.constant import ArrayData
-from irdeconv.ops.basic import Const
+from irdeconv.graph import Value
+from irdeconv.ops.basic import Const, Opaque, Section
+from irdeconv.ops.bodies import bodies_of
 from irdeconv.page.constants import HEIGHTS, HISTOGRAM_BINS, Budget, constant_detail
 from irdeconv.page.details import details_of
 from irdeconv.passes.infer_specs import infer_specs
+from irdeconv.spec import Spec
+from support.body_models import iterator
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 
@@ -83,6 +87,24 @@ def test_what_the_file_states_and_knows_of_a_layer() -> None:
     told = details_of({"graph": copy})
     found = told[f"graph/{next(iter(graph.find('conv1'))).id}"]
     assert found == {"declared": ["f32[1,8,31,32]"], "info": {"fused_names": "a <b>, c"}}
+
+
+def test_layers_of_unknown_types_have_no_defaults() -> None:
+    """Nor have those in bodies; nothing is known of the body of an unknown type."""
+    spec = Spec.of(np.zeros((1, 2), np.float32)).without_value()
+    odd = Opaque("Odd", "v", (("k", "1"),), (spec,), (Section("body", b"<body/>"),))
+    text, _ = iterator("[0]", "[0]")
+    g = ird.infer(ird.read(text.encode()))
+    (node,) = g.nodes(type="TensorIterator")
+    (body,) = bodies_of(node)
+    body.graph.replace_op(2, odd)
+    g.add(odd, [Value(0)], name="odd", specs=(spec,))
+    told = details_of({"graph": g})
+    assert not [kind for kind in told["defaults"] if kind.startswith("Odd")]
+    page = ird.graph_page(g)
+    layers = [n for graph in page.to_dict()["graphs"] for n in graph["nodes"]]
+    assert [n["attributes"] for n in layers if n["type"] == "Odd"] == [{"k": "1"}] * 2
+    assert "Odd" in page.to_html()
 
 
 def test_a_small_constant_has_its_values() -> None:

@@ -211,3 +211,24 @@ def test_the_first_layer_is_in_the_middle_of_both_panes(show: Open) -> None:
         first, last, width = found
         assert first > width / 8, found
         assert first < width / 2 < last, found
+
+
+def test_tensors_of_zeros_are_shown(show: Open) -> None:
+    g = ird.infer(ird.read("ir_samples/openvino/deconv_3x3_to_5x5.xml"))
+    page = ird.graph_page(g, inputs=[np.zeros((1, 1, 3, 3), np.float32)])
+    shown = show(page)
+    for graph in page.graphs:
+        for node in graph.nodes:
+            key = f"{graph.key}/{node['id']}"
+            shown.page.evaluate("key => { location.hash = key }", key)
+            if key in page.values:
+                side = shown.page.locator("#side")
+                assert "min" in side.inner_text()
+                assert side.locator("figure").count()
+
+
+def test_one_layer_is_a_layer(show: Open) -> None:
+    g = Graph()
+    parameter(g, (1, 2), np.float32, "x")
+    shown = show(ird.infer(g))
+    assert re.match(r"1 layer($|[^s])", shown.text("#summary"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from irdeconv.cli.main import main
 from irdeconv.errors import UsageError
 from irdeconv.graph import Graph
 from irdeconv.ops.activation import Elu
+from irdeconv.verify.compare.difference import TensorDifference
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
@@ -163,3 +166,25 @@ def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
     assert main(["bench", HEAD, "--save", save, "--report", save]) == 2
     assert main(["run", HEAD, "--input", f"image=@{x}", "--report", str(x), "--force"]) == 0
     assert x.read_bytes().startswith(b"<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_differences_of_infinity_and_nan_are_the_largest(order: int) -> None:
+    g = ird.infer(ird.read(HEAD))
+    node = named(g, "conv2/relu")
+    parts: dict[str, Any] = {
+        "name": "y", "type_a": "f32", "type_b": "f32", "scale": 1.0, "worst": (0,),
+        "shape_a": (1,), "shape_b": (1,), "node": node,
+    }  # fmt: skip
+    small = TensorDifference(**parts, max_abs=0.25, own=0.25, tolerance=1.0)
+    odd = TensorDifference(**parts, max_abs=math.nan, own=math.inf, tolerance=math.inf)
+    unknown = TensorDifference(**parts, max_abs=math.nan, own=math.nan, tolerance=1.0)
+    for worst in (odd, unknown):
+        assert not worst.passed
+        tensors = (small, worst)[::order]
+        result = replace(ird.compare(HEAD, HEAD, IMAGE), tensors=tensors)
+        error, apart = ird.graph_page(result).overlays
+        assert (error.values[f"before/{node}"], apart.values[f"before/{node}"]) == (
+            math.inf,
+            math.inf,
+        )

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import base64
+import json
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.constant import ArrayData
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.basic import Const
+from irdeconv.page.constants import Budget, constant_detail
 from irdeconv.page.pictures import LEVELS, encoded, picture
+from irdeconv.page.statistics import ArrayStatistics, array_statistics
 from irdeconv.page.values import PICTURE_BYTES, TensorValues, ValueCollector
 from support.layers import parameter, result
 
@@ -147,3 +155,76 @@ def test_an_extreme_of_zero_is_kept_and_counts_of_zero_are_not() -> None:
     found = TensorValues.of(np.array([0.0, 0.0], np.float32)).to_dict(LEVELS[0])
     assert (found["low"], found["high"], found["mean"], found["zeros"]) == (0.0, 0.0, 0.0, 2)
     assert not {"nan", "infinite"} & found.keys()
+
+
+HARD = [
+    np.array([-3.4e38, 3.4e38], np.float32),
+    np.array([1e-45, 0], np.float32),
+    np.array([5e-324, 0], np.float64),
+    np.array([1e16, 1e16 + 2], np.float64),
+    np.array([-np.finfo(np.float64).max, np.finfo(np.float64).max], np.float64),
+    np.array([False, True]),
+    np.array([-6e4, 6e4], np.float16),
+    np.array([-1, 2], ml_dtypes.bfloat16),
+    np.array([-8, 7], np.int8),  # of a packed constant
+    np.array([0, 2**64 - 1], np.uint64),
+]
+
+
+@pytest.mark.parametrize("pair", HARD, ids=lambda p: f"{p.dtype}-{p[-1]}")
+def test_histograms_of_any_range_and_type(pair: Any) -> None:
+    """Of each number there are 20: those of a bin, and those of the last one with its end."""
+    array = np.tile(pair, 20)
+    seen = array_statistics(array, 24)
+    low, high = sorted(float(v) for v in pair)
+    assert (seen.low, seen.high, seen.bins) == (low, high, (20, *[0] * 22, 20))
+    assert seen.mean == pytest.approx(low / 2 + high / 2, rel=1e-12)
+    json.dumps(TensorValues.of(array.reshape(1, 2, 4, 5)).to_dict(LEVELS[0]), allow_nan=False)
+    data = ArrayData.of(array, ELEMENT_TYPES["i4"] if array.dtype == np.int8 else None)
+    told = constant_detail(Const(data.dtype, array.shape, data), Budget())
+    if array.dtype != bool:  # the page has no histogram of these
+        assert told is not None
+        assert told["histogram"] == "z" + "0" * 22 + "z"
+    json.dumps(told, allow_nan=False)
+
+
+def test_integers_that_are_one_number_as_doubles_have_one_bin() -> None:
+    seen = array_statistics(np.array([2**62, 2**62 + 1]), 24)
+    assert (seen.low, seen.high, seen.bins) == (2.0**62, 2.0**62, (2,))
+
+
+def test_what_has_no_numbers_has_no_statistics() -> None:
+    for array in (np.array(["a", ""], object), np.array(["a"]), np.zeros((3, 0), np.float32)):
+        assert array_statistics(array, 24) == ArrayStatistics()
+    odd = array_statistics(np.array([np.nan, np.inf, -np.inf, np.nan, np.nan]), 24)
+    assert odd == ArrayStatistics(nan=3, infinite=2)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_large_tensors_are_read_in_parts(order: str) -> None:
+    """Statistics and pictures agree with those of the whole, in little memory."""
+    x = np.random.default_rng(2).standard_normal((1, 3, 401, 503)).astype(np.float32)
+    x[0, 1, 7, 9], x[0, 2, 0, 0] = np.nan, np.inf
+    x = {"C": x, "F": np.asfortranarray(x), "strided": np.repeat(x, 2, 3)[..., ::2]}[order]
+    tracemalloc.start()
+    seen = TensorValues.of(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20  # the numbers as float64 are 4.8 MB
+    finite = x[np.isfinite(x)].astype(np.float64)
+    assert (seen.low, seen.high) == (finite.min(), finite.max())
+    assert seen.mean == pytest.approx(finite.mean(), rel=1e-9)
+    assert (seen.nan, seen.infinite, sum(seen.bins)) == (1, 1, x.size - 2)
+    assert list(seen.bins) == np.histogram(finite, 32)[0].tolist()
+    assert seen.picture is not None
+    _, height, width = seen.picture.values.shape
+    rows, columns = (np.arange(n + 1) * s // n for n, s in ((height, 401), (width, 503)))
+    means = [
+        [x[0, 0, a:b, c:d].mean(dtype=np.float64) for c, d in pairwise(columns)]
+        for a, b in pairwise(rows)
+    ]
+    assert np.allclose(seen.picture.values[0], means)
+    assert np.argwhere(np.isnan(seen.picture.values)).tolist() == [
+        [1, *(int(np.searchsorted(e, n, "right")) - 1 for e, n in ((rows, 7), (columns, 9)))],
+        [2, 0, 0],
+    ]

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from irdeconv.errors import OpError
 from irdeconv.ops.basic import Const
+from irdeconv.page.statistics import array_statistics, rounded
 from irdeconv.spec import Array, is_static
 
 SHOWN_VALUES = 16  # a larger constant is summed up
@@ -53,36 +52,23 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _summary(array: Array) -> dict[str, Any] | None:
+def _summary(array: Array) -> dict[str, Any]:
     """Return least, greatest and mean value, how many are 0 or not finite, and a histogram."""
-    values = array.ravel()
-    if values.dtype.kind not in "iu":
-        values = values.astype(np.float32 if values.dtype.itemsize <= 4 else np.float64, copy=False)
-    finite = values if values.dtype.kind in "iu" else values[np.isfinite(values)]
-    if not finite.size:
-        return {"odd": int(values.size)}
-    low, high = finite.min(), finite.max()
-    out: dict[str, Any] = {
-        "min": _rounded(low),
-        "max": _rounded(high),
-        "mean": _rounded((finite / finite.size).sum(dtype=np.float64)),
-        "zeros": int(finite.size - np.count_nonzero(finite)),
-        "odd": int(values.size - finite.size),
+    seen = array_statistics(array, HISTOGRAM_BINS)
+    odd = seen.nan + seen.infinite
+    if seen.low is None or seen.high is None or seen.mean is None:
+        return {"odd": odd}
+    counts = {"zeros": seen.zeros, "odd": odd}
+    return {
+        "min": rounded(seen.low, 5) if array.dtype.kind not in "iu" else int(seen.low),
+        "max": rounded(seen.high, 5) if array.dtype.kind not in "iu" else int(seen.high),
+        "mean": rounded(seen.mean, 5),
+        **{k: v for k, v in counts.items() if v},
+        **({"histogram": _heights(seen.bins)} if len(seen.bins) > 1 else {}),
     }
-    if low < high and math.isfinite(float(high) - float(low)):
-        out["histogram"] = _histogram(finite, float(low), float(high))
-    return {k: v for k, v in out.items() if v or k in ("min", "max", "mean")}
 
 
-def _rounded(value: Any) -> float | int:
-    if isinstance(value, np.integer):
-        return int(value)
-    few = float(f"{float(value):.5g}")
-    return few if math.isfinite(few) else float(value)  # the greatest double is rounded up
-
-
-def _histogram(values: Array, low: float, high: float) -> str:
+def _heights(counts: tuple[int, ...]) -> str:
     """Return a digit for the height of each bin; a bin that is not empty has at least 1."""
-    counts = np.histogram(values, HISTOGRAM_BINS, (low, high))[0]
-    heights = np.ceil(counts * ((len(HEIGHTS) - 1) / counts.max())).astype(int)
-    return "".join(HEIGHTS[h] for h in heights)
+    highest = len(HEIGHTS) - 1
+    return "".join(HEIGHTS[-(-n * highest // max(counts))] for n in counts)

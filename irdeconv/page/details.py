@@ -18,7 +18,7 @@ from irdeconv.explanation.layer import LayerExplanation, explain_layer
 from irdeconv.explanation.report import Explanation
 from irdeconv.graph import Graph, Node
 from irdeconv.op import Op, attributes
-from irdeconv.ops.basic import Const
+from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.page.constants import Budget, constant_detail
 from irdeconv.passes.choose import FormCost
@@ -79,7 +79,9 @@ class _Teller:
 
 
 def _defaults(op: Op) -> dict[str, str]:
-    """Return the texts of an operation's defaults."""
+    """Return the texts of an operation's defaults; nobody knows those of unknown types."""
+    if isinstance(op, Opaque):
+        return {}
     texts = {}
     for a in attributes(type(op)).values():
         if not a.required and a.default is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from irdeconv.inspection.layers import LayerFacts
+from irdeconv.page.statistics import rounded
 
 Scale = Literal["log", "linear"]
 
@@ -73,4 +74,4 @@ def _number(value: float | None) -> float | str | None:
     if math.isinf(value):
         return "Infinity"
     # Four digits are more than a colour or a label shows.
-    return value if isinstance(value, int) else float(f"{value:.4g}")
+    return value if isinstance(value, int) else rounded(value, 4)

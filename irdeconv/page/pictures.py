@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irdeconv.page.statistics import READ_AT_ONCE, rounded
 from irdeconv.spec import Array
 
 Kind = Literal["maps", "colour", "lines"]
@@ -55,9 +56,11 @@ class TensorPicture:
 
     def at_most(self, level: Level) -> TensorPicture:
         """Return the picture reduced to a level; the same where it is small enough."""
+        return self if self.values.shape == self._shape(level) else self.read_at(level)
+
+    def read_at(self, level: Level) -> TensorPicture:
+        """Return the picture reduced to a level, of float64, with NaN for what is not finite."""
         channels, height, width = self._shape(level)
-        if self.values.shape == (channels, height, width):
-            return self
         return replace(self, values=_reduced(self.values[:channels], height, width))
 
     def bytes_at(self, level: Level) -> int:
@@ -85,7 +88,7 @@ class TensorPicture:
     def facts(self) -> dict[str, Any]:
         """What the page says of the picture."""
         channels, height, width = self.values.shape
-        digits = [None if r is None else [float(f"{v:.5g}") for v in r] for r in self.ranges]
+        digits = [None if r is None else [rounded(v, 5) for v in r] for r in self.ranges]
         return {
             "kind": self.kind,
             "axes": self.axes,
@@ -111,9 +114,7 @@ def picture(values: Array, *, colour: bool = False) -> TensorPicture | None:
         kind: Kind = "lines"
     else:
         kind = "colour" if colour and total == 3 else "maps"
-    first = channels[: LEVELS[0].channels]
-    finite = np.where(np.isfinite(first), first, np.nan)
-    return TensorPicture(kind, axes, total, (height, width), finite).at_most(LEVELS[0])
+    return TensorPicture(kind, axes, total, (height, width), channels).read_at(LEVELS[0])
 
 
 def _read(values: Array) -> tuple[str, Array] | None:
@@ -141,16 +142,37 @@ def _read(values: Array) -> tuple[str, Array] | None:
 
 
 def _reduced(values: Array, height: int, width: int) -> Array:
-    """Return the means of the elements that each pixel covers; whole elements count."""
-    for axis, size in ((1, height), (2, width)):
-        whole = values.shape[axis]
-        edges = np.arange(size + 1) * whole // size
-        # Divided first: a sum of large numbers may overflow.
-        shape = [1, 1, 1]
-        shape[axis] = size
-        counts = np.diff(edges).reshape(shape)
-        values = np.add.reduceat(values / np.repeat(counts, np.diff(edges), axis), edges[:-1], axis)
-    return values
+    """Return the means of the elements that each pixel covers; whole elements count.
+
+    Large tensors are read in parts, so that little of them is float64 at a time.
+    """
+    channels, rows, columns = values.shape
+    wide = max(1, min(columns, READ_AT_ONCE // channels))
+    tall = max(1, READ_AT_ONCE // (channels * wide))
+    out = np.zeros((channels, height, width))
+    down, along = _pixels(rows, height), _pixels(columns, width)
+    for y in range(0, rows, tall):
+        for x in range(0, columns, wide):
+            part = values[:, y : y + tall, x : x + wide].astype(np.float64)
+            part[~np.isfinite(part)] = np.nan
+            part, top = _sums(part, 1, down[y : y + tall], rows, height)
+            part, left = _sums(part, 2, along[x : x + wide], columns, width)
+            out[:, top : top + part.shape[1], left : left + part.shape[2]] += part
+    return out
+
+
+def _pixels(whole: int, size: int) -> Array:
+    """Return the pixel of each element of an axis."""
+    return np.repeat(np.arange(size), np.diff(np.arange(size + 1) * whole // size))
+
+
+def _sums(part: Array, axis: int, pixels: Array, whole: int, size: int) -> tuple[Array, int]:
+    """Return the share of a part in the mean of each pixel, and the first of these pixels."""
+    covered = np.diff(np.arange(size + 1) * whole // size)[pixels]
+    starts = np.flatnonzero(np.diff(pixels, prepend=-1))
+    # Divided first: a sum of large numbers may overflow.
+    part = part / np.expand_dims(covered, [a for a in range(3) if a != axis])
+    return np.add.reduceat(part, starts, axis), int(pixels[0])
 
 
 def encoded(shown: TensorPicture) -> bytes:

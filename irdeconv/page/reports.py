@@ -131,7 +131,7 @@ def comparison_page(result: Comparison) -> PageContent:
         first=start,
         shown=True,
     )
-    apart = {k: max(t.max_abs for t in found) for k, found in records.items()}
+    apart = {k: max(_bad(t.max_abs) for t in found) for k, found in records.items()}
     difference = Overlay(key="difference", title="|a-b|", values=apart)
     meaning = "The error of a layer is relative to what rounding allows it: above 1 it differs."
     notes = (*page.notes, meaning, *map(str, result.diagnostics))
@@ -166,7 +166,12 @@ def _used(found: TensorDifference) -> float:
         return math.inf
     if found.own == 0:
         return 0.0
-    return found.own / found.tolerance if found.tolerance else math.inf
+    return _bad(found.own / found.tolerance if found.tolerance else math.inf)
+
+
+def _bad(number: float) -> float:
+    """Return a difference to compare with others: NaN is further off than any number."""
+    return math.inf if math.isnan(number) else number
 
 
 def _sentence(found: TensorDifference) -> str:

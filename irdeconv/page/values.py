@@ -5,13 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from irdeconv.graph import Graph, Node
 from irdeconv.page.pictures import LEVELS, Level, TensorPicture, encoded, picture
+from irdeconv.page.statistics import array_statistics, has_numbers, rounded
 from irdeconv.spec import Array
 
 VALUE_BINS = 32
@@ -40,19 +38,11 @@ class TensorValues:
     @staticmethod
     def of(array: Array, *, ends: bool = False) -> TensorValues:
         """Look at an array; those at the `ends` of a model may be pictures in colour."""
-        make = partial(TensorValues, shape=array.shape, element_type=str(array.dtype))
-        if array.dtype == object or array.dtype.kind in "SUT" or not array.size:
-            return make()
-        values = array.astype(np.float64)
-        finite = values[np.isfinite(values)]
-        nan = int(np.isnan(values).sum())
-        make = partial(make, nan=nan, infinite=values.size - finite.size - nan)
-        shown = picture(values, colour=ends)
-        make = partial(make, zeros=int((values == 0).sum()), picture=shown)
-        if not finite.size:
-            return make()
-        low, high = float(finite.min()), float(finite.max())
-        return make(low=low, high=high, mean=_mean(finite), bins=_histogram(finite, low, high))
+        seen = array_statistics(array, VALUE_BINS)
+        shown = picture(array, colour=ends) if has_numbers(array) else None
+        return TensorValues(
+            shape=array.shape, element_type=str(array.dtype), picture=shown, **vars(seen)
+        )
 
     @property
     def non_finite(self) -> int:
@@ -68,7 +58,7 @@ class TensorValues:
         """Return the JSON form, with a picture of at most that size."""
         found = {k: v for k, v in vars(self).items() if k != "picture" and v not in (None, ())}
         found = {k: v for k, v in found.items() if v or k not in ("zeros", "nan", "infinite")}
-        found |= {k: float(f"{found[k]:.7g}") for k in ("low", "high", "mean") if k in found}
+        found |= {k: rounded(found[k], 7) for k in ("low", "high", "mean") if k in found}
         if self.picture is None:
             return found
         small = self.picture.at_most(level)
@@ -112,21 +102,3 @@ class ValueCollector:
         for node, tensors in self.found.items():
             for one in tensors:
                 yield f"{key}/{node}", one
-
-
-def _mean(values: Array) -> float:
-    # Halves do not overflow where the sum of all would.
-    with np.errstate(over="ignore"):
-        mean = float(values.mean())
-    return mean if np.isfinite(mean) else float((values / values.size).sum())
-
-
-def _histogram(values: Array, low: float, high: float) -> tuple[int, ...]:
-    """Count values in equal parts; one part where all are the same."""
-    if low == high:
-        return (int(values.size),)
-    # Scaled first: the width of the whole range may be more than a number holds.
-    scale = max(abs(low), abs(high))
-    place = (values / scale - low / scale) / (high / scale - low / scale)
-    at = np.minimum((place * VALUE_BINS).astype(np.int64), VALUE_BINS - 1)
-    return tuple(int(n) for n in np.bincount(at, minlength=VALUE_BINS))

@@ -3,11 +3,12 @@
 function writeBar() {
   document.getElementById("title").textContent = visible(page.data.title);
   const sides = roots();
-  const layers = sides.map((graph) => grouped(sums(graph).layers)).join(" → ");
+  const counts = sides.map((graph) => sums(graph).layers);
+  const layers = `${counts.map(grouped).join(" → ")} ${counts.at(-1) === 1 ? "layer" : "layers"}`;
   const changes = page.data.changes.length;
   const count = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "nothing changed";
   const changed = sides.length > 1 ? `, ${count}` : "";
-  const parts = [make("span", "counts", `${layers} layers${changed}`)];
+  const parts = [make("span", "counts", `${layers}${changed}`)];
   if (page.data.headline) parts.unshift(make("span", "headline", visible(page.data.headline)));
   const summary = document.getElementById("summary");
   summary.replaceChildren(...parts);

@@ -77,7 +77,7 @@ class Pane {
       this.head.append(make("span", "crumb", `${shownName(page.node(key))} \u203a ${graph.title}`), back);
     }
     const count = [...graph.nodes.values()].filter((node) => !node.constant).length;
-    this.head.append(make("span", "quiet", `${grouped(count)} layers`));
+    this.head.append(make("span", "quiet", `${grouped(count)} ${count === 1 ? "layer" : "layers"}`));
     this.tools = make("span", "pane-tools");
     this.head.append(this.tools);
     if (this.state.scenes.flat) {

@@ -22,7 +22,8 @@ function valuesOf(key) {
 function valueFacts(tensor) {
   const number = (value) => String(Number(value.toPrecision(6)));
   const { low, mean, high } = tensor;
-  const facts = low === undefined ? [] : [["min", number(low)], ["mean", number(mean)], ["max", number(high)]];
+  const known = [["min", low], ["mean", mean], ["max", high]].filter(([, value]) => value !== undefined);
+  const facts = known.map(([term, value]) => [term, number(value)]);
   facts.push(["zeros", grouped(tensor.zeros ?? 0)]);
   for (const [term, count] of [["NaN", tensor.nan], ["infinite", tensor.infinite]]) {
     if (count) facts.push([term, grouped(count), "warning"]);
