@@ -93,6 +93,8 @@ def _writing_hint(path: Path, number: int | None) -> str | None:
     folder = path.parent
     if number == EISDIR:
         return f'name a file in it, such as "{path / "model.xml"}"'
+    if number == ENOENT and folder.is_dir():
+        return f"no files can be made in {folder}; name another place"
     if number == ENOENT:
         return f"make the folder first: mkdir -p {folder}"
     if number == ENOTDIR:

@@ -188,3 +188,25 @@ def test_differences_of_infinity_and_nan_are_the_largest(order: int) -> None:
             math.inf,
             math.inf,
         )
+
+
+def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = "ir_samples/onnx/upscaler.onnx"
+    plain, page = (str(tmp_path / name) for name in ("a.onnx", "page.html"))
+    reported = str(tmp_path / "b.onnx")
+    code = main(["lower", model, "-o", plain])
+    capsys.readouterr()
+    assert main(["lower", model, "-o", reported, "--report", page]) == code == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "warning[E502]: com.example.Denoise" in said
+    assert "is not written" in said
+    assert Path(plain).read_bytes() == Path(reported).read_bytes()
+    assert not Path(page).exists()
+
+
+def test_names_without_a_file_are_said_to_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", HEAD, "image=zeros", "--report", ""]) == 2
+    assert main(["demo", "-i", ""]) == 2
+    assert capsys.readouterr().err.count("the name is empty") == 2

@@ -107,6 +107,8 @@ def _given(args: argparse.Namespace) -> str | None:
     """Return the picture that is named, None for the one of the package."""
     if len(args.inputs) > 1:
         raise misused("demo enlarges one picture at a time", "name one with --input")
+    if "" in args.inputs:
+        raise misused("--input: the name is empty", "name a picture")
     return args.inputs[0] if args.inputs else None
 
 

@@ -161,8 +161,9 @@ def _write(
         if args.certify not in (None, "-"):
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
         if args.report:
-            text = _page(args, low, source, made if args.certify else None)
-            files.write(Path(args.report), text.encode("utf-8"))
+            text = _page(args, console, low, source, made if args.certify else None)
+            if text is not None:
+                files.write(Path(args.report), text.encode("utf-8"))
         targets = [one.target for one in files.opened]
     for path in targets:
         console.log(f"wrote {path}")
@@ -170,15 +171,30 @@ def _write(
 
 
 def _page(
-    args: argparse.Namespace, low: LoweredOnnx, source: str | bytes, made: Certificates | None
-) -> str:
-    """Return the page of both models, which are drawn as the graphs that their nodes become."""
+    args: argparse.Namespace,
+    console: Console,
+    low: LoweredOnnx,
+    source: str | bytes,
+    made: Certificates | None,
+) -> str | None:
+    """Return the page of both models, which are drawn as the graphs that their nodes become.
+
+    None where they become none, which is said: the lowering is as good without its page.
+    """
+    from irdeconv.cli.diagnostics import print_diagnostics
+    from irdeconv.errors import IrdeconvError
     from irdeconv.models import graph_of
     from irdeconv.page.build import graph_page
     from irdeconv.passes.infer_specs import inferred
 
-    before, after = graph_of(source, semantics=args.semantics), graph_of(low.model.proto)
-    return graph_page(inferred(before), inferred(after), low.report, made).to_html()
+    try:
+        before = inferred(graph_of(source, semantics=args.semantics))
+        after = inferred(graph_of(low.model.proto))
+    except IrdeconvError as e:
+        print_diagnostics(console, (replace(d, severity="warning") for d in e.diagnostics))
+        console.error(f"{args.report} is not written: the page cannot draw this model")
+        return None
+    return graph_page(before, after, low.report, made).to_html()
 
 
 def stamp(file: str) -> Stamp | None:

@@ -214,6 +214,8 @@ def protect_report(args: argparse.Namespace, *more: str | None) -> None:
     path = args.report
     if path is None:
         return
+    if not path:
+        raise misused("--report: the name is empty", "name a file, such as page.html")
     if path == "-":
         raise misused("--report -: the page needs a file", "name it, such as page.html")
     protect(path, (args.file, args.weights, *more), force=args.force, option="--report")

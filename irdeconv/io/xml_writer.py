@@ -68,7 +68,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     with failures(path):
         weights, xml = files.open(path.with_suffix(".bin")), files.open(path)
         for part in _document(graph, _Blobs(weights.file)):
-            xml.file.write(part.encode("utf-8"))
+            xml.file.write(_encoded(part, graph))
         weights.finish()
         xml.finish()
     return xml.name, weights.name
@@ -78,8 +78,24 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """Return what `write_ir` writes: the `.xml` and the `.bin`. Raises InputError as it does."""
     _require_data(graph)
     weights = BytesIO()
-    xml = "".join(_document(graph, _Blobs(weights))).encode("utf-8")
+    xml = _encoded("".join(_document(graph, _Blobs(weights))), graph)
     return xml, weights.getvalue()
+
+
+def _encoded(text: str, graph: Graph) -> bytes:
+    """Return the bytes of a part of the document; InputError (E701) for what is no Unicode."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        names = (n.name for n in every_node(graph) if not _is_unicode(n.name))
+        message = f"the model has a text that no file can hold: {text[e.start : e.end]!a}"
+        hint = "names and other texts have to be valid Unicode"
+        found = Diagnostic("E701", "error", message, layer=next(names, None), hint=hint)
+        raise InputError(found) from None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def require_model_path(path: Path) -> None:
