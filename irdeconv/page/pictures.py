@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.page.statistics import AT_ONCE, rounded
+from irdeconv.page.statistics import PART_SIZE, rounded
 from irdeconv.spec import Array
 
 Kind = Literal["maps", "colour", "lines"]
@@ -147,8 +147,8 @@ def _reduced(values: Array, height: int, width: int) -> Array:
     Large tensors are read in parts, so that little of them is float64 at a time.
     """
     channels, rows, columns = values.shape
-    wide = max(1, min(columns, AT_ONCE // channels))
-    tall = max(1, AT_ONCE // (channels * wide))
+    wide = max(1, min(columns, PART_SIZE // channels))
+    tall = max(1, PART_SIZE // (channels * wide))
     out = np.zeros((channels, height, width))
     down, along = _pixels(rows, height), _pixels(columns, width)
     for y in range(0, rows, tall):

@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv.spec import Array
 
-AT_ONCE = 1 << 16  # elements that are float64 at a time
+PART_SIZE = 1 << 16  # elements that are float64 at a time
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def rounded(value: float, digits: int) -> float:
 
 def _parts(array: Array) -> Iterator[Array]:
     """Yield all elements as float64, a part at a time; their order is that of memory."""
-    for part in np.nditer(array, ["external_loop", "buffered"], order="K", buffersize=AT_ONCE):
+    for part in np.nditer(array, ["external_loop", "buffered"], order="K", buffersize=PART_SIZE):
         yield np.asarray(part).astype(np.float64)
 
 
