@@ -22,6 +22,7 @@ help:  ## list the tasks
 dev: $(READY)  ## set up .venv: the checkout, editable, with all that tests and checks need
 
 $(READY): pyproject.toml
+	@echo "setting up $(VENV): downloads what tests, checks and documentation use; a few minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet -e '.[test,oracles,browser,dev,docs]'
 	@touch $@

@@ -84,7 +84,7 @@ def _inside(folder: Path) -> str:
 def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(e.name for e in islice(entries, _LOOKED_AT))
+            return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
     except OSError:
         return []
 

@@ -11,6 +11,8 @@ from html import escape
 
 MOST_ROWS = 200
 _RIGHT = "text-align:right;vertical-align:top;padding:0 0.8em 0.1em 0;white-space:nowrap"
+# Drawings of letters need columns; notebooks that are converted give pre the font of the text.
+_TEXT = "font-family:monospace;white-space:pre;overflow-x:auto"
 _LEFT = "text-align:left;vertical-align:top;padding:0 0.8em 0.1em 0"
 # Where a long name may be broken; browsers know no such places in it.
 _BREAK = re.compile(r"(?<=[/:.])(?=\w)")
@@ -67,7 +69,7 @@ def html_title(text: str) -> str:
 
 def html_text(text: str) -> str:
     """Return text as it stands, in lines."""
-    return f"<pre>{escape(text)}</pre>"
+    return f'<pre style="{_TEXT}">{escape(text)}</pre>'
 
 
 def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ def test_the_network_beats_bicubic_on_what_it_never_saw(name: str) -> None:
     with Image.open(MODEL.with_name(f"{name}.png")) as large:
         large.load()
     small = resized(large, (large.width // 2, large.height // 2))
-    made = enlarge(small, network(None), network("stacked"))
+    made = enlarge(small, network("stacked"), network(None))
     assert made.difference < 1e-6
     ours, theirs = psnr(made.image, large), psnr(resized(small, large.size), large)
     assert (ours, theirs) == pytest.approx(MEASURED[name], abs=0.011)
@@ -158,10 +158,10 @@ def test_a_photograph_of_a_camera(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["--input", "none.png"], 6, "cannot read none.png: No such file"),
-        (["--input", "."], 6, "Is a directory"),
+        (["--input", "."], 6, ". is a folder = name a picture"),
         (["--input", "text.png"], 2, "text.png is no picture that can be read: it is plain text"),
         (["--input", "cut.png"], 2, "cut.png: the picture cannot be read"),
-        (["--input", "large.png"], 5, "a picture may have 16,000,000 pixels, this one has 4001 x"),
+        (["--input", "large.png"], 5, "may have at most 16,000,000 pixels; this one has 4001 x"),
         (["--input", "a.png", "--input", "b.png"], 2, "demo enlarges one picture at a time"),
         (["--input", "made/enlarged.png", "-o", "made"], 2, "would be overwritten"),
         (["-o", "made"], 2, "made has enlarged.png, which no demo has written"),

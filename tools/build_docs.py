@@ -105,6 +105,7 @@ def main() -> int:
         print(f"{folder} holds something else", file=sys.stderr)
         return 2
     shutil.rmtree(folder, ignore_errors=True)
+    print("building the documentation: less than a minute", flush=True)
     if build(folder):
         return 1
     (folder / "index.html").write_text(FRONT, "utf-8")

@@ -3,8 +3,11 @@
 The network enlarges pictures twofold and has two deconvolutions. The demo validates it, lowers it,
 proves that both are equal, runs both on a picture and compares every layer. The picture that comes
 with irdeconv is first made smaller, so the result can be measured: its PSNR has to be better than
-that of bicubic interpolation. --input takes your own picture. The enlarged picture, the lowered
-network and a page that shows both networks are written into a folder.
+that of bicubic interpolation. The enlarged picture, the lowered network and a page that shows both
+networks are written into a folder.
+
+--input takes your own picture, of at most 16,000,000 pixels. Each million takes some 5 s. A large
+picture is enlarged in pieces by the lowered network; the other one checks a single piece.
 
 With --samples the demo takes the packaged sample models instead: it validates, infers, lowers,
 writes, reads back, runs and compares each. Those in `broken` have to be refused. An open dimension

@@ -6,13 +6,21 @@ import argparse
 import json
 import tempfile
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.cli.console import Console
-from irdeconv.cli.enlarging import FACTOR, Enlarged, Run, enlarge, piece_count, piece_shape, pieces
-from irdeconv.cli.steps import Steps
+from irdeconv.cli.enlarging import (
+    FACTOR,
+    Enlarged,
+    Run,
+    enlarge,
+    middle_piece,
+    piece_count,
+    piece_shape,
+    pieces,
+)
+from irdeconv.cli.steps import Steps, duration_of
 from irdeconv.errors import InputError, misused
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
@@ -215,24 +223,24 @@ def _certify(work: Demonstration, steps: Steps) -> Certificates:
 
 
 def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
-    """Enlarge by the network and by the written file; compare them layer by layer on one piece."""
+    """Enlarge by the written file, check with the network; compare layer by layer on one piece."""
     import irdeconv as ird
 
     image = work.picture.image
     with steps.step("run") as step:
         lowered = ird.infer(work.folder / "lowered.xml", {"picture": piece_shape(image)})
-        made = enlarge(image, _runner(exact), _runner(lowered))
-        step.text = f"{_size(image)} -> {_size(made.image)}"
-        step.text += f"; direct {made.seconds[0]:.2f} s, lowered {made.seconds[1]:.2f} s"
+        made = enlarge(image, _runner(lowered), _runner(exact), steps.announce)
+        step.text = f"{_size(image)} -> {_size(made.image)}; "
+        after, before = map(duration_of, made.seconds)
+        step.text += f"direct {before}, lowered {after}" if made.checked else "direct on one piece"
     with steps.step("compare") as step:
-        middle = next(islice(pieces(image), made.pieces // 2, None))
-        compared = ird.compare(exact, lowered, [middle.planes])
+        compared = ird.compare(exact, lowered, [middle_piece(image).planes])
         worst = max(made.difference, *(t.max_abs for t in compared.outputs))
         step.passed = compared.passed and worst <= OUTPUT_BOUND
         layers = count(len(compared.tensors) - len(compared.outputs), "layer")
-        where = f", on one of {made.pieces} pieces" if made.pieces > 1 else ""
+        where = f" on one of {made.pieces:,} pieces" if made.pieces > 1 else ""
         same = f"{layers} agree" if compared.passed else compared.verdict
-        step.text = f"{same}{where}; outputs within {worst:.1e}"
+        step.text = f"{same}{where}, output within {worst:.1e}"
     return made
 
 

@@ -1,10 +1,11 @@
-"""Enlarge a picture with a network, piece by piece, by two graphs that should do the same."""
+"""Enlarge a picture piece by piece with a network, and check it by one that should do the same."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ Run = Callable[[Array], Array]
 
 FACTOR = 2
 PIECE_SIDE = 256  # pixels, of the picture that is enlarged, on each side of a piece
+FEW_PIECES = 4  # as many are enlarged by both graphs; of more, one
 CUT_MARGIN = 12  # pixels around a piece; what is further away does not reach its results
 
 
@@ -44,15 +46,21 @@ def spans(size: int, piece: int = PIECE_SIDE, margin: int = CUT_MARGIN) -> list[
 
 @dataclass(frozen=True)
 class Enlarged:
-    """A picture that two graphs have enlarged, as the second has made it.
+    """A picture that a graph has enlarged.
 
-    `seconds` is the time of each, `difference` the largest between them, 1 being full brightness.
+    `seconds` is its time and that of the graph it is checked by, `difference` the largest between
+    what both made of a piece, 1 being full brightness.
     """
 
     image: Image
     pieces: int
     seconds: tuple[float, float]
     difference: float
+
+    @property
+    def checked(self) -> bool:
+        """Whether both graphs have enlarged all pieces, not only one."""
+        return self.pieces <= FEW_PIECES
 
 
 def piece_shape(image: Image) -> tuple[int, int, int, int]:
@@ -83,24 +91,51 @@ def pieces(image: Image) -> Iterator[PicturePiece]:
             yield PicturePiece(across, down, planes(image.crop(box)))
 
 
-def enlarge(image: Image, first: Run, second: Run) -> Enlarged:
-    """Enlarge a picture by two graphs and compare what they make of every piece."""
+def middle_piece(image: Image) -> PicturePiece:
+    """Return the piece that stands for all where only one is looked at."""
+    return next(islice(pieces(image), piece_count(image) // 2, None))
+
+
+def enlarge(
+    image: Image, run: Run, check: Run, announce: Callable[[int, float], None] | None = None
+) -> Enlarged:
+    """Enlarge a picture by `run`; `check` does the same with all pieces or, of many, with one.
+
+    Where there are many, `announce` is told how many and how many seconds they may take.
+    """
     from PIL import Image
 
-    size = image.width * FACTOR, image.height * FACTOR
-    out = Image.new(image.mode, size)
+    out = Image.new(image.mode, (image.width * FACTOR, image.height * FACTOR))
     total = piece_count(image)
+    few = total <= FEW_PIECES
     seconds, worst = [0.0, 0.0], 0.0
+    if not few:
+        x = middle_piece(image).planes
+        first, took = _timed(run, x)
+        other, seconds[1] = _timed(check, x)
+        worst = _difference(first, other)
+        if announce is not None:
+            announce(total, total * took)
     with progress.stage("enlarging", total) as step:
         for across, down, x in pieces(image):
-            made = []
-            for i, run in enumerate((first, second)):
-                start = time.perf_counter()
-                made.append(run(x))
-                seconds[i] += time.perf_counter() - start
-            worst = max(worst, float(np.abs(made[0] - made[1]).max()))
+            made, took = _timed(run, x)
+            seconds[0] += took
+            if few:
+                other, took = _timed(check, x)
+                seconds[1] += took
+                worst = max(worst, _difference(made, other))
             box = [FACTOR * (v - s.start) for s in (across, down) for v in (s.kept, s.end)]
-            kept = image_of(made[1], image.mode).crop((box[0], box[2], box[1], box[3]))
+            kept = image_of(made, image.mode).crop((box[0], box[2], box[1], box[3]))
             out.paste(kept, (FACTOR * across.kept, FACTOR * down.kept))
             step()
     return Enlarged(out, total, (seconds[0], seconds[1]), worst)
+
+
+def _timed(run: Run, x: Array) -> tuple[Array, float]:
+    start = time.perf_counter()
+    made = run(x)
+    return made, time.perf_counter() - start
+
+
+def _difference(a: Array, b: Array) -> float:
+    return float(np.abs(a - b).max())

@@ -68,8 +68,8 @@ def opened(
 
 
 def _too_large(path: str, size: tuple[int, int] | None, most: int) -> LimitError:
-    has = f"{size[0]} x {size[1]} pixels" if size else "more pixels than that"
-    message = f"{path}: a picture may have {most:,} pixels, this one has {has}"
+    has = f"{size[0]} x {size[1]} = {size[0] * size[1]:,}" if size else "more"
+    message = f"{path}: a picture may have at most {most:,} pixels; this one has {has}"
     hint = "make it smaller, or cut a piece out of it"
     return LimitError(Diagnostic("E602", "error", message, hint=hint))
 
@@ -199,11 +199,12 @@ def psnr(a: Image, b: Image) -> float:
 def exists(path: str) -> None:
     """Raise FileAccessError where there is no file of that name to read."""
     import errno
-    import os
 
-    from irdeconv.access import missing, unreadable
+    from irdeconv.access import missing
+    from irdeconv.errors import no_access
 
     if not Path(path).exists():
         raise missing(path)
     if Path(path).is_dir():
-        raise unreadable(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
+        found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
+        raise no_access(found, errno.EISDIR, path)

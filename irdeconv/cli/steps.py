@@ -47,11 +47,15 @@ class Steps:
         self.all.append(step)
         self._show(step)
 
+    def announce(self, pieces: int, seconds: float) -> None:
+        """Say how long the step that is under way will take."""
+        self._console.log(f"enlarging {pieces:,} pieces takes about {duration_of(seconds)}")
+
     def _show(self, step: DemoStep) -> None:
         if self._console.wants_json:
             return
         mark, style = self._marks[step.passed]
-        took = f"{step.seconds:.2f} s"
+        took = duration_of(step.seconds)
         text = f" {step.name:<9} {step.text}"
         gap = min(self._console.width, WIDTH) - len(mark) - len(text) - len(took)
         self._console.text((mark, style), text, " " * max(gap, 2), took)
@@ -59,6 +63,11 @@ class Steps:
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the JSON form."""
         return [{**vars(s), "seconds": round(s.seconds, 3)} for s in self.all]
+
+
+def duration_of(seconds: float) -> str:
+    """Return `1.23 s`, `12.3 s`, `123 s`."""
+    return f"{seconds:.{2 if seconds < 9.995 else 1 if seconds < 99.95 else 0}f} s"
 
 
 def _marks(console: Console) -> dict[bool, tuple[str, str]]:
