@@ -14,11 +14,15 @@ import threading
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import irdeconv as ird
+from irdeconv.graph import Graph
 from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
 from support import irbuild as ib
+from support.layers import parameter, result
 from support.loading import codes, found, read
 
 # Files -----------------------------------------------------------------------------------------
@@ -243,3 +247,13 @@ def test_mutations_never_raise(seed: int) -> None:
         assert loaded.graph is not None or loaded.errors
         if loaded.graph is not None:
             loaded.graph.lint()
+
+
+def test_names_that_are_no_unicode_are_refused_by_layer(tmp_path: Path) -> None:
+    g = Graph()
+    result(g, parameter(g, (2,), np.float32, "\ud800"))
+    with pytest.raises(ird.InputError) as refused:
+        ird.write(ird.infer(g), tmp_path / "m.xml")
+    (found,) = refused.value.diagnostics
+    assert (found.code, found.layer) == ("E701", "\ud800")
+    assert list(tmp_path.iterdir()) == []

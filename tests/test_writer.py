@@ -396,13 +396,3 @@ def test_an_empty_output_is_written_in_valid_operations(tmp_path, layer, form):
     y = ird.run(ird.read(tmp_path / "net.xml"), feeds)["y"]
     assert 0 in layer.output_size
     assert y.shape == (layer.batch, layer.m * (layer.groups or 1), *layer.output_size)
-
-
-def test_names_that_are_no_unicode_are_refused_by_layer(tmp_path):
-    g = Graph()
-    result(g, parameter(g, (2,), np.float32, "\ud800"))
-    with pytest.raises(ird.InputError) as refused:
-        ird.write(ird.infer(g), tmp_path / "m.xml")
-    (found,) = refused.value.diagnostics
-    assert (found.code, found.layer) == ("E701", "\ud800")
-    assert list(tmp_path.iterdir()) == []
