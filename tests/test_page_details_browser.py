@@ -206,7 +206,7 @@ def test_the_picture_is_enlarged_and_closed_again(opened: Any) -> None:
     narrow = opened.locator("#side .axis rect").first.bounding_box()["width"]
     assert dialog.locator("rect").first.bounding_box()["width"] > narrow
     opened.keyboard.press("Escape")
-    assert dialog.count() == 0
+    dialog.wait_for(state="detached", timeout=5000)
 
 
 def test_the_rest_of_a_deconvolution(opened: Any) -> None:
