@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from irdeconv.cli.console import Console
 from irdeconv.kernels.shared import blocking
 from support.blocks import SMALL
 from support.schemas import require_schema
+from support.small_net import write_small_net
 
 # The workers of pytest-xdist share the cores; threads of BLAS below them only get into the way.
 if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -117,3 +119,9 @@ def _refuse_skip(report: Any) -> Any:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Split the work of every kernel into several blocks."""
     monkeypatch.setattr(blocking, "SIZES", SMALL)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    """A file with a network of one small deconvolution."""
+    return write_small_net(tmp_path)

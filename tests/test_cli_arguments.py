@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from irdeconv.cli.main import main
-from support.ir_text import write_ir
-from support.layers import Layer
-
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
+from support.small_net import write_small_net
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder: a model, its lowering, a folder, a file of something else."""
     monkeypatch.chdir(tmp_path)
-    write_ir(Path("net.xml"), LAYER, W)
+    write_small_net(Path())
     assert main(["lower", "net.xml", "-o", "low.xml", "-q"]) == 0
     Path("folder").mkdir()
     Path("other.json").write_text('{"notes": []}')

@@ -13,18 +13,8 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.options import measurements, size, thread_count
 from support.commands import command
-from support.ir_text import write_ir
-from support.layers import Layer, build, numbers
-
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, W)
-    return path
+from support.layers import build, numbers
+from support.small_net import LAYER, W
 
 
 def traced(capsys: pytest.CaptureFixture[str], net: Path, *args: object) -> list[dict[str, Any]]:

@@ -19,19 +19,8 @@ from irdeconv.graph import Graph
 from irdeconv.ops.basic import Parameter
 from irdeconv.spec import Spec
 from support.commands import command
-from support.ir_text import write_ir
-from support.layers import Layer
 
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(1, 3, 4, 4)
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, W)
-    return path
 
 
 def outputs(net: Path, *args: object, name: str = "out.npz") -> dict[str, Any]:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from irdeconv.cli.samples import samples
 from irdeconv.graph import Graph
 from support.commands import command
 from support.ir_text import write_ir
-from support.layers import Layer
-
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
-
-
-@pytest.fixture
-def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, W)
-    return path
+from support.small_net import LAYER, W
 
 
 @pytest.fixture

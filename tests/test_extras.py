@@ -17,12 +17,9 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.extras import INSTALLED_BY, ExtraError, extra
 from irdeconv.kernels.shared import jit
-from support.ir_text import write_ir
-from support.layers import Layer
+from support.small_net import write_small_net
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYER = Layer(1, (4, 4), None, 3, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 BROKEN = {  # what a package does when it is imported, and what is said of it
     "raise OSError('libx.so.1: cannot open shared object file')": "OSError: libx.so.1: cannot open",
     "raise RuntimeError('built for NumPy 1')": "RuntimeError: built for NumPy 1",
@@ -47,8 +44,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: s
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, W)
+    path = write_small_net(tmp_path)
     (tmp_path / "net.onnx").write_bytes(b"\x08\x09\x12\x00")
     return path
 
