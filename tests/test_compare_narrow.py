@@ -163,8 +163,6 @@ INVISIBLE = {"rounding_type-avgpool31", "rounding_type-maxpool32", "eps_mode-nor
     "step", [pytest.param(9, marks=pytest.mark.thorough), pytest.param(1, marks=pytest.mark.slow)]
 )
 def test_planted_faults_are_found_in_f16(step: int) -> None:
-    for part in ("fault_filters", "fault_layers"):
-        script(part)
     planted: Any = script("plant_faults")
     whole = retyped(ird.infer(wide_network()), np.float16)
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float16)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from irdeconv.cli.demo_picture import FILES, MOST_PIXELS, NETWORK
 from irdeconv.cli.enlarging import CUT_MARGIN, enlarge
 from irdeconv.cli.pictures import planes, psnr, resized
 from support.commands import command
+from support.scripts import script
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "ir_samples"
@@ -244,14 +243,7 @@ def test_without_the_letters_for_ticks(
 
 def test_every_picture_is_credited() -> None:
     """Those that were trained on are others than those that are measured on."""
-    path = ROOT / "tools/super_resolution_pictures.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = tool  # where its dataclass looks for types
-    spec.loader.exec_module(tool)
-    del sys.modules[path.stem]
+    tool = script("super_resolution_pictures")
     text = MODEL.with_name("README.md").read_text("utf-8")
     _, measured, trained = text.split("## Pictures")
     for pictures, said in ((tool.TEST, measured), (tool.TRAINING, trained)):

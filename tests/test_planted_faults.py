@@ -14,8 +14,6 @@ import irdeconv as ird
 from support.scripts import script
 from support.wide_network import wide_network
 
-for _part in ("fault_filters", "fault_layers"):
-    script(_part)  # so that plant_faults finds them
 planted: Any = script("plant_faults")
 WHOLE = ird.infer(wide_network())
 FAULTS = {f"{f.kind}-{f.layer}": f for f in planted.faults(WHOLE)}

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird

@@ -16,7 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-ROOT = Path(__file__).resolve().parent.parent
+from checkout import ROOT
+
 START = "docs/index.html"
 FRONT = f"""<!doctype html>
 <html lang="en">

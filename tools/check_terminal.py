@@ -32,6 +32,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import checkout  # noqa: F401
+
 from irdeconv.cli.main import VERBS, main
 from irdeconv.inspection.table import table
 from irdeconv.wrapping import columns

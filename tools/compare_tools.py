@@ -22,6 +22,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 from compare_mistakes import MISTAKES, judges
 from compare_mistakes import model as single

@@ -21,14 +21,12 @@ import argparse
 import fnmatch
 import multiprocessing
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+import checkout  # noqa: F401
 
-from support.live_operations.explained import explanation  # noqa: E402
-from support.live_operations.sweep import Table, Target, sweep, targets  # noqa: E402
-from support.live_operations.verdict import KINDS, Verdict  # noqa: E402
+from support.live_operations.explained import explanation
+from support.live_operations.sweep import Table, Target, sweep, targets
+from support.live_operations.verdict import KINDS, Verdict
 
 LEAST = 0.97
 Row = tuple[Target, int, Verdict]

@@ -22,7 +22,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from checkout import ROOT
+
 PAGE = ROOT / "ARCHITECTURE.md"
 BEGIN, END = "<!-- drawing: imports -->\n```\n", "```\n<!-- end of the drawing -->\n"
 WIDTH = 98

@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 
 from irdeconv.benchmark.machine import Conditions

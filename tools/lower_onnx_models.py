@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 import onnx
 import onnxruntime as ort

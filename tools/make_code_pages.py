@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import checkout  # noqa: F401
+
 from irdeconv.code_pages import GROUPS, CodePage, code_page
 from irdeconv.codes import CODES
 

@@ -5,25 +5,21 @@ Run it again when a form or its costs change: python tools/make_forms_table.py
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import irdeconv as ird  # noqa: E402
-from irdeconv.graph import Graph  # noqa: E402
-from irdeconv.passes.form_names import AUTO  # noqa: E402
-from irdeconv.passes.forms import FORMS  # noqa: E402
-from irdeconv.passes.profile import profile_names  # noqa: E402
-from irdeconv.verify.proof.check import check, probe_layers  # noqa: E402
-from support.layers import Layer, build, expected  # noqa: E402
-from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory  # noqa: E402
+import irdeconv as ird
+from irdeconv.graph import Graph
+from irdeconv.passes.form_names import AUTO
+from irdeconv.passes.forms import FORMS
+from irdeconv.passes.profile import profile_names
+from irdeconv.verify.proof.check import check, probe_layers
+from support.layers import Layer, build, expected
+from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory
 
 TARGET = ROOT / "docs" / "forms.md"
 HEAD = """# Lowering forms on layers of published networks

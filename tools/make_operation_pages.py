@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
+
 import irdeconv as ird
 from irdeconv.inspection.operations import OperationSupport, runs
 from irdeconv.op import Op, SugarOp, attributes, lookup

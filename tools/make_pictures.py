@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from pathlib import Path
 
+from checkout import ROOT
+
 import irdeconv as ird
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 from support.browser import chromium
 
-ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs/images"
 MODEL = "ir_samples/openvino/segmentation_head.xml"  # in the checkout, so that no path is shown
 LAYER = "up1"

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
+
 import irdeconv as ird
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "python.md"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checkout import ROOT
 
 import irdeconv as ird
 import irdeconv.dialects
@@ -22,7 +23,7 @@ from irdeconv.op import REGISTRY, parse_attributes
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.spec import parse_shape
 
-ROOT = Path(__file__).resolve().parent.parent / "ir_samples"
+SAMPLES = ROOT / "ir_samples"
 F32 = of_numpy(np.dtype(np.float32))
 
 
@@ -388,4 +389,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES)

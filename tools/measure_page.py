@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import checkout  # noqa: F401
 import numpy as np
 
 import irdeconv as ird
@@ -34,9 +35,6 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.elementwise import Add
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 from support.browser import chromium, missing
 
 if TYPE_CHECKING:

@@ -23,12 +23,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+import checkout  # noqa: F401
 
-from support.mutation import (  # noqa: E402
+from support.mutation import (
     ACCEPTED,
     CRASHED,
     DEADLY,

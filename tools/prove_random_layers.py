@@ -23,14 +23,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import checkout  # noqa: F401
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-import irdeconv as ird  # noqa: E402
-from irdeconv.passes.forms import FORMS  # noqa: E402
-from support.proof_layers import random_model, write_source  # noqa: E402
+import irdeconv as ird
+from irdeconv.passes.forms import FORMS
+from support.proof_layers import random_model, write_source
 
 Outcome = tuple[str, str, str, str]  # system, form asked for, reason ("" proved), example
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 import onnx
 from onnx import numpy_helper

@@ -21,9 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 import torch
-from make_samples import ROOT, Net
+from make_samples import SAMPLES, Net
 from PIL import Image
 from super_resolution_pictures import TEST, TRAINING, Picture
 from torch import nn
@@ -232,7 +233,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="the unpacked packages")
     parser.add_argument("--steps", type=int, default=8000)
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "super_resolution")
+    parser.add_argument("-o", "--output", type=Path, default=SAMPLES / "super_resolution")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     model = train(args.folder, args.steps)

@@ -15,6 +15,8 @@ def script(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
+    if str(TOOLS) not in sys.path:
+        sys.path.append(str(TOOLS))  # as scripts they import each other
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
