@@ -37,7 +37,7 @@ ENDS = {"Parameter", "Result", "Const"}
 DATA = {"ZeroInsertion", "Pad", "Convolution", "GroupConvolution"}
 FILTER = {"Slice", "Transpose", "Squeeze", "Unsqueeze"}
 SIZES = {"ShapeOf", "Gather", "Concat", "Convert", "Add", "Subtract", "Multiply", "Divide"}
-SIZES |= {"Maximum", "FloorMod"}
+SIZES |= {"Maximum"}
 
 
 def types(graph: Graph) -> set[str]:

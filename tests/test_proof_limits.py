@@ -25,7 +25,7 @@ def joined(g: TextGraph, low: bool) -> End:
 def matched(g: TextGraph, low: bool) -> End:
     """Sums of 65536 computed weights."""
     ones = g.add("Broadcast-3", g.real([[[[1]]]]), g.const([1, 1, 256, 256]), mode="numpy")
-    return g.add("Convolution-1", ones, g.x, strides="2,2" if low else "1,1", **AXES)
+    return g.add("Convolution-1", ones, g.x, strides="2,1" if low else "1,1", **AXES)
 
 
 def divided(g: TextGraph, low: bool) -> End:

@@ -52,12 +52,6 @@ RULES |= {
 }
 
 
-@spelling("FloorMod")
-def _mod(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    w.require(10, "remainders of sizes")
-    return w.add("Mod", *map(w.value, inputs))
-
-
 @spelling("Maximum")
 def _maximum(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     return w.larger(*map(w.value, inputs))

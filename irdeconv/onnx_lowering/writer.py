@@ -162,10 +162,8 @@ class NodeWriter:
         """Return the larger of two integers, element by element."""
         if self.opset >= 12:
             return self.add("Max", a, b)
-        # Max takes no integers there: (a + b + |a - b|) / 2.
-        apart = self.add("Abs", self.add("Sub", a, b))
-        total = self.add("Add", self.add("Add", a, b), apart)
-        return self.add("Div", total, self.constant(np.array([2], np.int64)))
+        # Max takes no integers there.
+        return self.add("Where", self.add("Greater", a, b), a, b)
 
 
 ZEROS = 1 << 12  # more zeros than these are made at run time

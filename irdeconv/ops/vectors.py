@@ -11,7 +11,7 @@ from irdeconv.dtypes import i64
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder, Op
-from irdeconv.ops.elementwise import Add, Divide, FloorMod, Maximum, Multiply, Subtract
+from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.ops.slicing import Gather
 from irdeconv.spec import Array, ints, is_static
@@ -55,11 +55,14 @@ class GraphVector:
     def half(self) -> GraphVector:
         """Return floor(v / 2) on every axis.
 
-        OpenVINO's integer Divide rounds towards zero, so a vector that may be negative is made even
-        first.
+        OpenVINO's integer Divide rounds towards zero, so a vector that may be negative is the
+        difference of two that are not. (OpenVINO bounds FloorMod wrongly where sizes are open.)
         """
-        even = self if self.non_negative else self - self._apply(FloorMod(), self, 2)
-        return even._apply(Divide(), even, 2)
+        if self.non_negative:
+            return self._apply(Divide(), self, 2)
+        over = self.clamp()
+        under = replace(over - self + 1, non_negative=True)
+        return over.half() - under.half()
 
     def clamp(self) -> GraphVector:
         """Return max(v, 0) on every axis."""

@@ -112,7 +112,6 @@ LANGUAGE = frozenset(
         "Subtract",
         "Multiply",
         "Divide",
-        "FloorMod",
         "Maximum",
         "ReLU",
         "Tanh",

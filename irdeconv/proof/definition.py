@@ -146,10 +146,16 @@ def family(layer: Layer) -> str | None:
     return next((k for k, versions in fitting if re.fullmatch(versions, version)), None)
 
 
-def check_runs(layer: Layer, d: LayerDefinition) -> None:
-    """Check that OpenVINO runs a deconvolution, where it has that layer at all."""
+def check_runs(layer: Layer, d: LayerDefinition, channels: int = 0, sizes: Ints = ()) -> None:
+    """Check that OpenVINO runs a layer, where it has it at all, as it is defined.
+
+    `channels` are those of the data and `sizes` the output's, where they matter. Its convolutions
+    of one channel read other elements if an axis of one output has a stride.
+    """
     least = min((*d.padding.begin, *d.padding.end), default=0)
     need(family(layer) != "opset" or least >= 0, f"{layer} has negative pads")
+    idle = d.forward and channels == 1 and len(sizes) > 1 and sizes[-1] == 1 < d.strides[-1]
+    need(not idle, f"{layer} has the stride {d.strides[-1]} on an axis of one output")
 
 
 def is_deconvolution(layer: Layer) -> bool:

@@ -22,7 +22,7 @@ ATTRIBUTES = {
     for name, rows in RULES.items()
 }
 # OpenVINO bounds these wrongly where sizes are open, and then leaves them out or folds them.
-_MISJUDGED = ("Abs", "Clamp", "Minimum")
+_MISJUDGED = ("Abs", "Clamp", "FloorMod", "Minimum")
 _RANKS = {"v": (1,), "s": (0,), "e": (0, 1)}
 
 

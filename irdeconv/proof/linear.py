@@ -232,8 +232,6 @@ class LinearWalk:
         x, w = (self.linear(v) for v in given[:2])
         d = define(layer, len(x.shape))
         need(len(w.shape) == len(d.filter_axes), f"{layer} has a filter of rank {len(w.shape)}")
-        if self.runs:
-            check_runs(layer, d)
         x = x.each(partial(np.transpose, axes=d.data_axes))
         w = w.each(partial(np.transpose, axes=d.filter_axes))
         if d.groups is not None:
@@ -259,6 +257,8 @@ class LinearWalk:
                 at = np.where(at % d.strides[a] == 0, at // d.strides[a], NONE)
             reads.append(np.where((at >= 0) & (at < space[a]), at, NONE))
             sizes.append(size)
+        if self.runs:
+            check_runs(layer, d, c, tuple(sizes))
         x = x.each(lambda a: a.reshape(n, g, k, *space))
         back, whole = np.argsort(d.data_axes), (n, g * m, *sizes)
         y = self._block(layer, x, w, reads).each(lambda a: a.reshape(whole).transpose(back))

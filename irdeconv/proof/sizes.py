@@ -29,6 +29,10 @@ class SizesTooLarge(Unproved):
     """Numbers that are computed from the largest sizes do not fit their type."""
 
 
+class SizesTooSmall(Unproved):
+    """A size of 0 would mean something else."""
+
+
 class Expr:
     """A sum of coefficient * product of symbols, plus a constant; there is at least one symbol."""
 

@@ -20,7 +20,7 @@ from irdeconv.proof.maps import Axis, KernelSums, Read, Reference, View, by_chan
 from irdeconv.proof.model import Array, Layer, TypedArray, need
 from irdeconv.proof.operations import depth_to_space
 from irdeconv.proof.resizing import MOST_RESIZED, ahead, enlarged
-from irdeconv.proof.sizes import Case, Expr, SizesTooLarge
+from irdeconv.proof.sizes import Case, Expr, SizesTooLarge, SizesTooSmall
 from irdeconv.proof.views import (
     Numbers,
     alike,
@@ -103,6 +103,11 @@ def _reshape(case: Case, layer: Layer, x: View, pattern: Any) -> View:
         if not isinstance(v, Expr) and v == 0 and special in ("true", "1"):
             need(i < len(x.axes), f"{layer} keeps an axis that is not there")
             target[i] = x.axes[i].length
+        elif isinstance(v, Expr) and special in ("true", "1"):  # of 0 it would be a copy
+            kept = x.axes[i].length if i < len(x.axes) else 1
+            fits = case.implies(v - 1) or case.implies(v - kept)
+            if not fits:
+                raise SizesTooSmall(f"{layer} keeps an axis where size {i} is 0")
     unknown = [i for i, v in enumerate(target) if not isinstance(v, Expr) and v == -1]
     need(len(unknown) < 2, f"{layer} leaves two sizes open")
     if unknown:

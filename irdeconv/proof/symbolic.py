@@ -31,7 +31,7 @@ from irdeconv.proof.model import (
     Unproved,
     need,
 )
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, every_case
+from irdeconv.proof.sizes import LARGEST_SIZES, Case, Expr, SizesTooLarge, SizesTooSmall, every_case
 from irdeconv.proof.steps import BEHIND, STEPS
 from irdeconv.proof.views import (
     Leaf,
@@ -55,19 +55,25 @@ class Vacuous(Exception):
 
 def prove(ob: Obligation) -> Proof:
     """Return the proof of an obligation about one deconvolution for all sizes; else Unproved."""
+    with suppress(SizesTooSmall):
+        return _up_to_the_largest(ob, 0)
+    return _up_to_the_largest(ob, 1)
+
+
+def _up_to_the_largest(ob: Obligation, least: int) -> Proof:
     for largest in LARGEST_SIZES[:-1]:
         with suppress(SizesTooLarge):
-            return _proof(ob, largest)
-    return _proof(ob, LARGEST_SIZES[-1])
+            return _proof(ob, least, largest)
+    return _proof(ob, least, LARGEST_SIZES[-1])
 
 
-def _proof(ob: Obligation, largest: int) -> Proof:
-    """Return the proof for open sizes up to `largest`."""
+def _proof(ob: Obligation, least: int, largest: int) -> Proof:
+    """Return the proof for open sizes from `least` up to `largest`."""
     found: list[MapComparison] = []
 
     def show(case: Case) -> None:
         try:
-            found.append(_compared(RegionWalk(ob, case)))
+            found.append(_compared(RegionWalk(ob, case, least)))
         except Vacuous:
             return
         except REFUSED as e:
@@ -77,7 +83,8 @@ def _proof(ob: Obligation, largest: int) -> Proof:
     need(found, "the source layer has no output at any size")
     data = found[0].wanted.data
     is_open = any(isinstance(n, Expr) for c in found for n in (*c.wanted.data, *c.view.shape))
-    sizes = f"every size (up to {largest:,} per axis)" if is_open else f"the size {list(data)}"
+    ends = f"from {least} up to {largest:,}" if least else f"up to {largest:,}"
+    sizes = f"every size ({ends} per axis)" if is_open else f"the size {list(data)}"
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
@@ -140,6 +147,7 @@ class RegionWalk:
 
     ob: Obligation
     case: Case
+    least: int = 0  # of the open sizes
     leaves: dict[Port, Leaf] = field(default_factory=dict)
     vectors: dict[Port, Array] = field(default_factory=dict)
     roles: dict[Port, Any] = field(default_factory=dict)
@@ -171,12 +179,15 @@ class RegionWalk:
             if shape is None:
                 raise Unproved(f'the rank of "{name}" is not known')
             sizes = tuple(
-                n if isinstance(n, int) else self.case.symbol(f"{name}[{a}]", *n)
+                n if isinstance(n, int) else self._size(f"{name}[{a}]", *n)
                 for a, n in enumerate(shape)
             )
             self.leaves[port] = Leaf(port, kind, sizes)
         leaf = self.leaves[port]
         return self.roles[port](leaf) if port in self.roles else self._vector(leaf)
+
+    def _size(self, name: str, low: int, high: int | None) -> Expr:
+        return self.case.symbol(name, max(low, self.least), high)
 
     def _vector(self, leaf: Leaf) -> Value:
         """Return a short input of integers as symbols for sizes, others as they are."""

@@ -338,3 +338,18 @@ def _back_by_definition(g: TextGraph) -> End:
 
 for _type in ("i8", "u8"):
     texts(RANKS, f"order_of_{_type}", _back_by_definition, turned_back(_type), (1, 4, 8))
+
+
+_COLUMNS = np.arange(1.0, 37).reshape(12, 1, 1, 3)
+
+
+def _one_column(g: TextGraph) -> End:
+    return g.add("Convolution-1", g.x, g.real(_COLUMNS), **TWO_AXES)
+
+
+def _stepping(g: TextGraph) -> End:
+    return g.add("Convolution-1", g.x, g.real(_COLUMNS), **{**TWO_AXES, "strides": "1,2"})
+
+
+# The stride changes nothing, but oneDNN computes other values.
+texts(LIMITS, "step_in_one_column", _one_column, _stepping, (2, 1, 4, 3))

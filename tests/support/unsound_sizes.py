@@ -283,3 +283,33 @@ FOLDED: dict[str, Extra] = {
 }
 for _name, _extra in FOLDED.items():
     of_size(f"longer_{_name}", longer(_extra), (1, 2, 7, 5), shape="1,2,3..,?", cause="folded")
+of_size(
+    "longer_floor_mod",  # both ends of the interval leave 0
+    longer(
+        lambda n, h, w: op.subtract(
+            op.subtract(h, op.multiply(number(5), op.divide(h, number(5)))),
+            op.floor_mod(h, number(5)),
+        )
+    ),
+    (1, 2, 7, 5),
+    shape="1,2,5..30,?",
+    cause="folded",
+)
+
+
+def _kept(low: bool) -> Any:
+    """Stride 2 by a Reshape that keeps an axis where its size is 0: at the width 1."""
+    x = parameter("x", "?,2,?,?")
+    w = WEIGHTS[:, :, :1, :1]
+    if not low:
+        y = op.convolution_backprop_data(x, op.constant(w), [1, 2], [0, 0], [0, 1], [1, 1])
+        return model({"y": named(y, "deconv")}, [x])
+    zero = op.constant(np.float32(0))
+    y = conv(op.pad(x, vector(0, 0, 0, 0), vector(0, 0, 0, -1), "constant", zero), w, 0)
+    shape = concat(size(y, 0), number(4), size(y, 2), op.multiply(size(y, 3), number(2)))
+    y = op.unsqueeze(y, vector(2, 5))  # N, 4, 1, H, W, 1
+    y = op.pad(y, vector(*[0] * 6), vector(0, 0, 0, 0, 0, 1), "constant", zero)
+    return model({"y": named(op.reshape(y, shape, True), "deconv")}, [x])
+
+
+twins("sizes", "axis_kept", _kept, (1, 2, 3, 1))
