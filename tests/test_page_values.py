@@ -47,7 +47,7 @@ def test_histograms_agree_with_numpy() -> None:
 def test_odd_tensors(values: Any) -> None:
     seen = TensorValues.of(values)
     assert sum(seen.bins) == (values.size if values.dtype != object else 0)
-    assert seen.to_dict(LEVELS[0])["shape"] == values.shape
+    assert seen.to_dict()["shape"] == values.shape
 
 
 def test_nothing_finite() -> None:
@@ -119,8 +119,11 @@ def test_many_pictures_stay_within_the_limit() -> None:
         y = Value(g.add(ReLU(), [y], name=f"r{at}").id)
     result(g, y)
     seen = ValueCollector(ird.infer(g))
-    tensor = TensorValues.of(np.random.default_rng(2).standard_normal((1, 16, 64, 64)))
-    seen.found = {node.id: (tensor,) for node in g.nodes()}
+    tensor = np.random.default_rng(2).standard_normal((1, 16, 64, 64))
+    for node in g.nodes():
+        seen.trace(node, (tensor,))
+        kept = [t.picture.values for ts in seen.found.values() for t in ts if t.picture]
+        assert sum(values.size for values in kept) <= PICTURE_BYTES
     shown = [t["picture"] for ts in seen.to_dict("graph").values() for t in ts]
     assert 0 < sum(len(base64.b64decode(p["data"])) for p in shown) <= PICTURE_BYTES
     assert seen.level != LEVELS[0]
@@ -152,7 +155,7 @@ def test_a_run_of_a_lowered_model_has_forms_and_certificates() -> None:
 
 
 def test_an_extreme_of_zero_is_kept_and_counts_of_zero_are_not() -> None:
-    found = TensorValues.of(np.array([0.0, 0.0], np.float32)).to_dict(LEVELS[0])
+    found = TensorValues.of(np.array([0.0, 0.0], np.float32)).to_dict()
     assert (found["low"], found["high"], found["mean"], found["zeros"]) == (0.0, 0.0, 0.0, 2)
     assert not {"nan", "infinite"} & found.keys()
 
@@ -179,7 +182,7 @@ def test_histograms_of_any_range_and_type(pair: Any) -> None:
     low, high = sorted(float(v) for v in pair)
     assert (seen.low, seen.high, seen.bins) == (low, high, (20, *[0] * 22, 20))
     assert seen.mean == pytest.approx(low / 2 + high / 2, rel=1e-12)
-    json.dumps(TensorValues.of(array.reshape(1, 2, 4, 5)).to_dict(LEVELS[0]), allow_nan=False)
+    json.dumps(TensorValues.of(array.reshape(1, 2, 4, 5)).to_dict(), allow_nan=False)
     data = ArrayData.of(array, ELEMENT_TYPES["i4"] if array.dtype == np.int8 else None)
     told = constant_detail(Const(data.dtype, array.shape, data), Budget())
     if array.dtype != bool:  # the page has no histogram of these

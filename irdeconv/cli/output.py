@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from irdeconv.cli.console import Console, discard
 from irdeconv.errors import misused
 from irdeconv.io.arrays import npy, npz
@@ -90,12 +88,12 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
 
 def statistics(array: Array) -> dict[str, Any]:
     """Return shape, element type, least, greatest and mean value and the non-finite count."""
+    from irdeconv.page.statistics import array_statistics, has_numbers
+
     out: dict[str, Any] = {"shape": list(array.shape), "element_type": str(array.dtype)}
-    if array.size and array.dtype != object:
-        values = array.astype(np.float64)
-        finite = values[np.isfinite(values)]
-        out["non_finite"] = int(values.size - finite.size)
-        if finite.size:
-            out |= {"min": finite.min(), "max": finite.max(), "mean": finite.mean()}
-            out |= {k: float(out[k]) for k in ("min", "max", "mean")}
+    if has_numbers(array):
+        seen = array_statistics(array)
+        out["non_finite"] = seen.nan + seen.infinite
+        if seen.mean is not None:
+            out |= {"min": seen.low, "max": seen.high, "mean": seen.mean}
     return out

@@ -63,11 +63,6 @@ class TensorPicture:
         channels, height, width = self._shape(level)
         return replace(self, values=_reduced(self.values[:channels], height, width))
 
-    def bytes_at(self, level: Level) -> int:
-        """Return the pixels that are left at a level."""
-        channels, height, width = self._shape(level)
-        return channels * height * width
-
     def _shape(self, level: Level) -> tuple[int, int, int]:
         channels, height, width = self.values.shape
         if self.kind == "lines":
@@ -99,7 +94,9 @@ class TensorPicture:
         }
 
 
-def picture(values: Array, *, colour: bool = False) -> TensorPicture | None:
+def picture(
+    values: Array, level: Level = LEVELS[0], *, colour: bool = False
+) -> TensorPicture | None:
     """Return a tensor of floating-point numbers as a picture; None where it is none.
 
     [N, C, H, W] are maps, [N, C, L] and shorter ones lines; of [N, C, D, H, W] the middle slice is
@@ -114,7 +111,7 @@ def picture(values: Array, *, colour: bool = False) -> TensorPicture | None:
         kind: Kind = "lines"
     else:
         kind = "colour" if colour and total == 3 else "maps"
-    return TensorPicture(kind, axes, total, (height, width), channels).read_at(LEVELS[0])
+    return TensorPicture(kind, axes, total, (height, width), channels).read_at(level)
 
 
 def _read(values: Array) -> tuple[str, Array] | None:

@@ -35,8 +35,11 @@ def has_numbers(array: Array) -> bool:
     return bool(array.size) and array.dtype != object and array.dtype.kind not in "SUT"
 
 
-def array_statistics(array: Array, bins: int) -> ArrayStatistics:
-    """Return the statistics of an array, in float64; those of no numbers where it has none."""
+def array_statistics(array: Array, bins: int = 0) -> ArrayStatistics:
+    """Return the statistics of an array, in float64; those of no numbers where it has none.
+
+    Without `bins` the numbers are not counted by size.
+    """
     if not has_numbers(array):
         return ArrayStatistics()
     nan = zeros = seen = 0
@@ -56,7 +59,8 @@ def array_statistics(array: Array, bins: int) -> ArrayStatistics:
         return ArrayStatistics(*counts)
     # The last digit of a mean may be rounded beyond the ends, even to infinity.
     mean = min(max(mean, low), high)
-    return ArrayStatistics(*counts, low, high, mean, _histogram(array, low, high, bins, seen))
+    counted = _histogram(array, low, high, bins, seen) if bins else ()
+    return ArrayStatistics(*counts, low, high, mean, counted)
 
 
 def rounded(value: float, digits: int) -> float:
