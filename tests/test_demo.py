@@ -97,7 +97,7 @@ def test_openvino_runs_it() -> None:
 def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("demo") == 0
     said = capsys.readouterr().out
-    steps = "picture validate infer lower certify run compare measure page"
+    steps = "picture validate infer lower certify run compare write measure page"
     assert re.findall(r"^✓ (\w+)", said, re.M) == steps.split()
     assert "2 of 2 layers proved, for pictures of every size" in said
     assert "PSNR 33.52 dB, bicubic 30.93 dB: +2.59 dB" in said

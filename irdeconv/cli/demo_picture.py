@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irdeconv import progress
 from irdeconv.cli.console import Console
 from irdeconv.cli.enlarging import (
     FACTOR,
@@ -83,7 +84,8 @@ def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int
         low = _lower(work, graph, exact, steps)
         proofs = _certify(work, steps)
         enlarged = _enlarge(work, exact, steps)
-        ratios = _measure(work, enlarged, steps)
+        smooth = _write(work, enlarged, steps)
+        ratios = _measure(work, enlarged, smooth, steps)
         _page(work, exact, low, proofs, steps)
         content = {
             "schema": SCHEMA,
@@ -253,14 +255,28 @@ def _runner(graph: Graph) -> Run:
     return lambda x: plan.run([x])[output]
 
 
-def _measure(work: Demonstration, made: Enlarged, steps: Steps) -> dict[str, float] | None:
-    """Keep both enlarged pictures; where the original is known, see which comes closer to it."""
+def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
+    """Keep the enlarged picture and the one by bicubic interpolation, which is returned."""
     from irdeconv.cli import pictures
 
     profile = work.picture.profile
-    work.keep("enlarged.png", pictures.png(made.image, profile))
-    smooth = pictures.resized(work.picture.image, made.image.size)
-    work.keep("bicubic.png", pictures.png(smooth, profile))
+    with steps.step("write") as step:
+        smooth = pictures.resized(work.picture.image, made.image.size)
+        sizes = []
+        named = {"enlarged.png": made.image, "bicubic.png": smooth}
+        for name, image in progress.each("writing", named.items(), lambda item: item[0]):
+            size = work.keep(name, pictures.png(image, profile)).stat().st_size
+            sizes.append(f"{name}, {size / 1000:,.0f} kB")
+        step.text = "; ".join(sizes)
+    return smooth
+
+
+def _measure(
+    work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
+) -> dict[str, float] | None:
+    """Where the original is known, see which enlarged picture comes closer to it."""
+    from irdeconv.cli import pictures
+
     if work.reference is None:
         return None
     with steps.step("measure") as step:
