@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from op_cases import Tensor, bf16, count, f16, f32, i32, i64, u1, u8
+from op_cases import Tensor, bf16, boolean, count, f16, f32, f64, i32, i64, u1, u8
 from support.live_operations.explained import EXPLAINED, explanation
 from support.live_operations.runtime import Answer
 from support.live_operations.sample import Given, Sample, given
@@ -97,19 +98,26 @@ def test_the_limit_is_that_of_the_narrowest_type() -> None:
 X, ROW, TWO_VALUES = count((2, 3), 1), f32([[1, 2, 3]]), f32([1, 2])
 PADS = i64([1, 0])
 IMAGE = count((1, 1, 4, 4), 1)
+BOXES = "base_size=16 pre_nms_topn=4 post_nms_topn=1 nms_thresh=0.5 feat_stride=16 ratio=1 scale=1"
+SCORES = (f32([[[[0.5]], [[0.5]]]]), f32(np.zeros((1, 4, 1, 1))), f32([16, 16, 1]))
 POOL = 'kernel="2,2" strides="1,1" pads_begin="0,0" pads_end="0,0"'
 ALONE = 'kernel="1,1" strides="1,1" pads_begin="1,0" pads_end="0,0"'
+ADDS = "begin_mask=0,0 end_mask=0,0 new_axis_mask=1,0"
+ROW_ALONE, TWICE, NO_KEYS = f32([1, 2, 3]), f32([1, 1, 2]), boolean([[False]])
 SAME = f'{POOL} auto_pad="same_lower"'
+DIFFERS = "output 0: 1 of 2 values; at [0] 1, OpenVINO 2"
 SERIES, STATE, MATRIX = count((1, 4, 1), 1), f32([[[1]]]), f32([[[1]]])
 
 
-def explained(op: str, attributes: str, *inputs: Tensor | Given, outputs: int = 1) -> str:
+def explained(
+    op: str, attributes: str, *inputs: Tensor | Given, outputs: int = 1, reason: str = DIFFERS
+) -> str:
     """Title of what explains that values of a layer differ; the inputs are open or as given."""
     kind, version = op.split("-")
     texts = dict(text.split("=") for text in attributes.replace('"', "").split())
     ports = tuple(g if isinstance(g, Given) else opened(g) for g in inputs)
     sample = Sample(kind, f"opset{version}", texts, ports, outputs)
-    return explanation(Verdict("differ", sample, "output 0: 1 of 2 values; at [0] 1, OpenVINO 2"))
+    return explanation(Verdict("differ", sample, reason))
 
 
 def opened(t: Tensor) -> Given:
@@ -205,6 +213,21 @@ def constant(t: Tensor) -> Given:
             ("MaxPool-14", SAME, given(IMAGE)),
         ),
         (
+            "reals beyond",
+            ("Convert-1", "destination_type=u8", f32([-1.0])),
+            ("Convert-1", "destination_type=u8", given(f32([-1.0]))),
+        ),
+        (
+            "a StridedSlice",
+            ("StridedSlice-1", f"{ADDS} shrink_axis_mask=0,1", X, PADS, PADS),
+            ("StridedSlice-1", f"{ADDS} shrink_axis_mask=0,1", ROW_ALONE, PADS, PADS),
+        ),
+        (
+            "equal values",
+            ("TopK-11", "axis=0 mode=max sort=index", TWICE, constant(i64(2))),
+            ("TopK-11", "axis=0 mode=max sort=index", TWICE, constant(i64(1))),
+        ),
+        (
             "windows",
             ("AvgPool-1", f"{ALONE} exclude-pad=false", bf16(IMAGE.values)),
             ("AvgPool-1", f"{POOL} exclude-pad=false", bf16(IMAGE.values)),
@@ -215,6 +238,43 @@ def test_explanations_are_narrow(title: str, fits: tuple, misses: tuple) -> None
     outputs = 2 if title.startswith("MaxPool") else 1
     assert explained(*fits, outputs=outputs).startswith(title)
     assert explained(*misses, outputs=outputs) == ""
+
+
+@pytest.mark.parametrize(
+    ("title", "reason", "fits", "misses"),
+    [
+        (
+            "CTCLoss",
+            "output 0: 1 of 1 values; at [0] 0.0, OpenVINO inf",
+            ("CTCLoss-4", "", f32([[[90, 0]]]), i32([1]), i32([[0]]), i32([1])),
+            ("CTCLoss-4", "", f32([[[88, 0]]]), i32([1]), i32([[0]]), i32([1])),
+        ),
+        (
+            "a boolean mask",
+            "output 0: 1 of 2 values; at [0] nan, OpenVINO 2",
+            ("ScaledDotProductAttention-13", "causal=false", *(f64([[[1]]]),) * 3, NO_KEYS),
+            ("ScaledDotProductAttention-13", "causal=false", *(f32([[[1]]]),) * 3, NO_KEYS),
+        ),
+        (
+            "scores of a Proposal",
+            "output 1: 1 of 2 values; at [0] 0, OpenVINO 2",
+            ("Proposal-4", f"{BOXES} post_nms_topn=2", *SCORES),
+            ("Proposal-4", f"{BOXES} post_nms_topn=1", *SCORES),
+        ),
+        (
+            "places of MaxPool",
+            "output 1: 1 of 2 values; at [0] 0, OpenVINO 2",
+            ("MaxPool-8", POOL, u8([[[[1, 0, 0], [1, 0, 0]]]])),
+            ("MaxPool-8", POOL, u8([[[[1, 0, 1], [1, 0, 0]]]])),
+        ),
+    ],
+)
+def test_explanations_of_a_kind_of_value(
+    title: str, reason: str, fits: tuple, misses: tuple
+) -> None:
+    assert explained(*fits, outputs=2, reason=reason).startswith(title)
+    assert explained(*misses, outputs=2, reason=reason) == ""
+    assert explained(*fits, outputs=2) == ""
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ ROWS = [
     row("PSROIPooling-1", SENSITIVE, ["f32[1,5,5,5]", "f32[3,5]"], "E302", 0, "5 channels", "4"),
     row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,6,1,1]"], "E302", 2),
     row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,2,1,2]"], "E302", 2),
+    row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,5,1,1]"], "E302", 2),
     row("RegionYolo-1", "coords=4 classes=2 mask=0,1", ["f32[1,12,2,2]"], "E302", 0, "12", "14"),
     row("ReorgYolo-1", "stride=2", ["f32[1,4,2,3]"], "E302", 0, "size 3", "2"),
     row("ReorgYolo-1", "stride=2", ["f32[1,3,2,2]"], "E302", 0, "3 channels", "4"),

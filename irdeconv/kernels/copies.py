@@ -89,6 +89,14 @@ class Border:
             out[self.into] = x[self.source]
 
 
+def padded(x: Array, begin: Sequence[int], end: Sequence[int], value: Any = 0) -> Array:
+    """Return `x` with a constant around it; negative pads crop."""
+    sizes = [d + b + e for d, b, e in zip(x.shape, begin, end, strict=True)]
+    out = np.empty(sizes, x.dtype)
+    Border.of(x.shape, begin, end)(x, out, value)
+    return out
+
+
 def take(x: Array, indices: Array, axis: int, out: Array) -> None:
     """Pick elements along an axis; indices are inside of it and not negative."""
     np.take(x, indices, axis, out=out, mode="clip")  # the mode "raise" buffers the result

@@ -41,7 +41,11 @@ def convolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = No
     f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape
     and type.
     """
-    w = w if w.ndim == problem.rank + 3 else w.reshape(problem.groups, -1, *w.shape[1:])
+    w = (
+        w
+        if w.ndim == problem.rank + 3
+        else w.reshape(problem.groups, len(w) // problem.groups, *w.shape[1:])
+    )
     return _evaluate(x, w, problem, math.prod(w.shape[2:]), _convolve, out)
 
 

@@ -81,9 +81,8 @@ class Clamp(UnaryFunction):
         if data.dtype.kind not in "iu":
             return super().compute(data)
         info = np.iinfo(data.dtype)
-        least = info.min if self.min <= info.min else int(np.ceil(self.min))
-        most = info.max if self.max >= info.max else int(np.floor(self.max))
-        return np.clip(data, least, most)
+        low, high = (min(max(v, info.min), info.max) for v in (self.min, self.max))
+        return np.clip(data, int(np.ceil(low)), int(np.floor(high)))
 
 
 @op("Gelu", since=2, until=6)
@@ -230,4 +229,8 @@ class Selu(_Parametric):
     def infer(self, data: Spec, alpha: Spec, lambda_: Spec) -> Spec:
         want_type(data, "real", 0, "data")
         dtype = one_type(data, alpha, lambda_, names=("data", "alpha", "lambda"))
+        for port, (s, name) in enumerate(((alpha, "alpha"), (lambda_, "lambda")), 1):
+            if s.size not in (None, 1):
+                text = f"{name} has {s.size} values; it must have one"
+                raise OpError(text, code="E302", port=port)
         return Spec(dtype, data.shape)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.kernels.copies import padded
 from irdeconv.kernels.eager import convolution
 from irdeconv.op import attribute, op
 from irdeconv.ops.checks import want_rank, want_type
@@ -54,8 +55,7 @@ class BinaryConvolution(FilterWindows):
         begin, end = self.effective_pads(data.shape[2:], filter.shape[2:])
         signs = np.where(data > 0, np.float32(1), np.float32(-1))
         padding = 0.0 if self.pad_value == 0 else 1.0 if self.pad_value == 1 else -1.0
-        widths = ((0, 0), (0, 0), *zip(begin, end, strict=True))
-        x = np.pad(signs, widths, constant_values=padding)
+        x = padded(signs, (0, 0, *begin), (0, 0, *end), padding)
         sizes = tuple(map(int, shape[2:]))  # type: ignore[arg-type]
         plain = replace(self, pads_begin=(), pads_end=(), auto_pad="explicit")
         problem = plain.problem(x.shape, filter.shape, sizes, x.dtype.name)

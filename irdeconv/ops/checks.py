@@ -112,6 +112,17 @@ def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | N
     return axis % rank
 
 
+def places_of(indices: Array, size: int, axis: int, port: int = 1) -> Array:
+    """Return indices along an axis counted from 0 (negative ones count from the end); E305."""
+    at = indices.astype(np.int64)
+    wrong = at[(at < -size) | (at >= size)]
+    if wrong.size:
+        rule = f"{-size} to {size - 1} is allowed" if size else "it has no element"
+        text = f"index {wrong.reshape(-1)[0]} is outside axis {axis} of size {size} ({rule})"
+        raise OpError(text, code="E305", port=port)
+    return np.where(at < 0, at + size, at)
+
+
 def axes_of(axes: Sequence[int], rank: int, port: int) -> tuple[int, ...]:
     """Return axes counted from 0 in the given order; a repeated one is E305."""
     out = tuple(axis_of(a, rank, port=port) for a in axes)

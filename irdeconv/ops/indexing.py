@@ -12,12 +12,22 @@ import numpy as np
 from irdeconv.errors import OpError
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import shape_of
-from irdeconv.ops.checks import axis_of, one_type, single, want_rank, want_type
+from irdeconv.ops.checks import (
+    axis_of,
+    one_type,
+    places_of,
+    single,
+    want_rank,
+    want_shapes,
+    want_type,
+)
 from irdeconv.spec import (
     Array,
     Interval,
     Shape,
     Spec,
+    bounds,
+    compatible,
     format_shape,
     merge,
 )
@@ -56,7 +66,10 @@ class GatherElements(Op):
         return Spec(data.dtype, indices.shape)
 
     def evaluate(self, data: Array, indices: Array) -> Array:
-        return np.take_along_axis(data, indices.astype(np.int64), self.axis)
+        axis = axis_of(self.axis, data.ndim, attribute="axis")
+        if not indices.size:
+            return np.empty(indices.shape, data.dtype)
+        return np.take_along_axis(data, places_of(indices, data.shape[axis], axis), axis)
 
 
 class _GatherND(Op):
@@ -101,11 +114,17 @@ class _GatherND(Op):
     def evaluate(self, data: Array, indices: Array) -> Array:
         shape = shape_of(self.infer(*(Spec.of(a, keep=False) for a in (data, indices))))
         b = self.batch_dims
-        batch = math.prod(data.shape[:b])
+        batch, places = math.prod(data.shape[:b]), math.prod(indices.shape[b:-1])
         x = data.reshape(batch, *data.shape[b:])
-        at = indices.reshape(batch, -1, indices.shape[-1]).astype(np.int64)
-        which = np.arange(batch)[:, np.newaxis]
-        return np.asarray(x[(which, *np.moveaxis(at, -1, 0))]).reshape(shape)
+        at = [p.reshape(batch, places) for p in _places(data, indices, b)]
+        which = np.broadcast_to(np.arange(batch)[:, np.newaxis], (batch, places))
+        return np.asarray(x[(which, *at)]).reshape(shape)
+
+
+def _places(data: Array, indices: Array, first: int = 0) -> list[Array]:
+    """Return, for each axis from the first on, the places that indices[.., :] name."""
+    named = enumerate(np.moveaxis(indices, -1, 0), first)
+    return [places_of(at, data.shape[axis], axis) for axis, at in named]
 
 
 @op("GatherND", since=5, until=7)
@@ -161,10 +180,22 @@ class _Scatter(Op):
         return Spec(dtype, data.shape)
 
 
-def _check_axis(data: Spec, axis: Spec) -> None:
+def _along(data: Spec, axis: Spec) -> int | None:
+    """Return the axis counted from 0; None where it or the rank is unknown."""
     known = single(axis, 3, "axis")
-    if not isinstance(known, Interval) and data.shape is not None:
-        axis_of(known, len(data.shape), port=3)
+    if isinstance(known, Interval) or data.shape is None:
+        return None
+    return axis_of(known, len(data.shape), port=3)
+
+
+def _want_updates(updates: Spec, wanted: Shape) -> None:
+    if not compatible(updates.shape, wanted):
+        raise OpError(
+            f"updates are {format_shape(updates.shape)}; data and indices want "
+            f"{format_shape(wanted)}",
+            code="E302",
+            port=2,
+        )
 
 
 @op("ScatterUpdate", since=3)
@@ -175,13 +206,17 @@ class ScatterUpdate(_Scatter):
     """
 
     def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
-        _check_axis(data, axis)
+        at = _along(data, axis)
+        if at is not None and data.shape is not None and indices.shape is not None:
+            _want_updates(updates, (*data.shape[:at], *indices.shape, *data.shape[at + 1 :]))
         return self._infer(data, indices, updates)
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         out = data.copy()
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
-        place: Any = (*(slice(None),) * at, indices.astype(np.int64))
+        wanted = (*data.shape[:at], *indices.shape, *data.shape[at + 1 :])
+        _want_updates(Spec(None, updates.shape), wanted)
+        place: Any = (*(slice(None),) * at, places_of(indices, data.shape[at], at))
         out[place] = updates
         return out
 
@@ -193,17 +228,23 @@ class _ScatterElements(_Scatter):
     use_init_val: bool = True
 
     def infer(self, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> Spec:
-        _check_axis(data, axis)
+        at = _along(data, axis)
         for port, s, name in ((1, indices, "indices"), (2, updates, "updates")):
             if data.shape is not None:
                 want_rank(s.shape, len(data.shape), len(data.shape), port, name)
+        if indices.shape is not None:
+            _want_updates(updates, indices.shape)
+        if at is not None and data.shape is not None and indices.shape is not None:
+            _check_reach(data.shape, indices.shape, at)
         return self._infer(data, indices, updates)
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        want_shapes(self, data, indices, updates, axis)
         mode, keep = self.reduction, self.use_init_val
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
+        _check_reach(data.shape, indices.shape, at)
         places: list[Array] = list(np.indices(indices.shape, sparse=True))
-        places[at] = np.where(indices < 0, indices + data.shape[at], indices).astype(np.int64)
+        places[at] = places_of(indices, data.shape[at], at)
         where = tuple(places)
         out = data.copy()
         if not keep and mode != "none":
@@ -215,6 +256,19 @@ class _ScatterElements(_Scatter):
             # Integer means are cut towards zero.
             out = (out / np.maximum(counts, 1)).astype(out.dtype)
         return out
+
+
+def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
+    """Require that no axis of the indices but the given one is longer than that of the data."""
+    for i, (d, n) in enumerate(zip(data, indices, strict=True)):
+        high = bounds(d)[1]
+        if i != axis and high is not None and bounds(n)[0] > high:
+            raise OpError(
+                f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
+                f"axis {i}; only axis {axis} may be",
+                code="E302",
+                port=1,
+            )
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
@@ -254,12 +308,27 @@ class _ScatterND(_Scatter):
     reduction: str = "none"
 
     def infer(self, data: Spec, indices: Spec, updates: Spec) -> Spec:
+        want_rank(indices.shape, 1, None, 1, "indices")
+        if data.shape is not None and indices.shape is not None:
+            self._check_updates(data.shape, indices.shape, updates)
         return self._infer(data, indices, updates)
 
+    def _check_updates(self, data: Shape, indices: Shape, updates: Spec) -> None:
+        depth = indices[-1]
+        if isinstance(depth, Interval):
+            return
+        if depth > len(data):
+            text = f"indices name {depth} axes of data of rank {len(data)}"
+            raise OpError(text, code="E302", port=1)
+        _want_updates(updates, (*indices[:-1], *data[depth:]))
+
     def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
+        want_shapes(self, data, indices, updates)
         out = data.copy()
-        at = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
-        _store(out, at, updates, self.reduction)
+        # The axis in front is there for indices that name no axis at all.
+        first = np.zeros(indices.shape[:-1], np.int64)
+        at = (first, *_places(data, indices))
+        _store(out[np.newaxis], at, updates, self.reduction)
         return out
 
 

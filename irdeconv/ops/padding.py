@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.copies import Border
+from irdeconv.kernels.copies import Border, padded
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import indexed, shape_of
 from irdeconv.ops.checks import elements, one_type, want_rank
@@ -106,11 +106,8 @@ class _Pad(Op):
         begin = tuple(int(v) for v in pads_begin.reshape(-1))
         end = tuple(int(v) for v in pads_end.reshape(-1))
         if self.pad_mode == "constant":
-            shape = [d + b + e for d, b, e in zip(data.shape, begin, end, strict=True)]
-            out = np.empty(shape, data.dtype)
             value = 0 if pad_value is None else pad_value.reshape(())
-            Border.of(data.shape, begin, end)(data, out, value)
-            return out
+            return padded(data, begin, end, value)
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
             if b or e:
                 data = data.take(pad_indices(self.pad_mode, data.shape[axis], b, e), axis)

@@ -52,10 +52,22 @@ class GridSample(Op):
         wide = np.result_type(data.dtype, np.float32) if data.dtype.kind not in "iu" else np.float64
         places = grid.astype(wide)
         height, width = data.shape[2:]
+        if not height or not width:
+            return self._of_nothing(data, grid)
         x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
         y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
         read = sampling.sample(data.astype(wide), y, x, WEIGHTS[self.mode], self._extend())
         return np.asarray(read.astype(data.dtype))
+
+    def _of_nothing(self, data: Array, grid: Array) -> Array:
+        shape = (*data.shape[:2], *grid.shape[1:3])
+        if self.padding_mode != "zeros" and 0 not in shape:
+            text = (
+                f"the image has {data.shape[2]} x {data.shape[3]} elements; "
+                f'padding_mode="{self.padding_mode}" needs one'
+            )
+            raise OpError(text, code="E302", port=0)
+        return np.zeros(shape, data.dtype)
 
     def _extend(self) -> sampling.Extend:
         if self.padding_mode == "zeros":

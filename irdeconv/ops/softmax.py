@@ -62,7 +62,12 @@ class _AlongAxis(Op):
 
 @op("SoftMax", until=7, aliases=("Softmax",))
 class SoftMax1(_AlongAxis):
-    """exp(x) / sum of exp along `axis` (not negative), floating-point.  [activation/SoftMax-1]"""
+    """exp(x) / sum of exp along `axis` (not negative), floating-point.
+
+    Absent, it is 0 in the runtime, 1 in the specification.  [activation/SoftMax-1]
+    """
+
+    axis: int = 0
 
 
 @op("SoftMax", since=8, aliases=("Softmax",))

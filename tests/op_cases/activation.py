@@ -163,6 +163,7 @@ CASES = [
     # A single value fits any data, whatever its rank.
     case("PReLU-1", "", [f32(-2), f32([0.5])], f32(-1)),
     case("PReLU-1", "", [f32([-2, 4]), f32([[[0.5]]])], f32([-1, 4])),
+    case("SoftMax-1", "", [f32([[0, 1, 2]])], f32([[1, 1, 1]])),
     case("SoftMax-1", 'axis="1"', [f32([[0, 1, 2]])], f32([THIRDS])),
     case("SoftMax-8", 'axis="-2"', [f32([[0], [1], [2]])], f32([[v] for v in THIRDS])),
     case("SoftMax-8", 'axis="1"', [f32([[1000, 1000]])], f32([[0.5, 0.5]])),

@@ -113,6 +113,12 @@ CASES = [
     ),
     case(
         "MVN-2",
+        'across_channels="false" normalize_variance="true"',
+        [f32([0.0009765625, 0.0029296875], (1, 1, 1, 2))],
+        f32([-1, 1], (1, 1, 1, 2)),
+    ),
+    case(
+        "MVN-2",
         'across_channels="true" normalize_variance="false" eps="0.5"',
         [f32([1, 3, 10, 10], (1, 2, 1, 2))],
         f32([-5, -3, 4, 4], (1, 2, 1, 2)),

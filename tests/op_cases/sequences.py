@@ -133,6 +133,13 @@ CASES = [
         steps=[2, 0],
         crash="OpenVINO reads outside of its tables where there is no label",
     ),
+    # A label that is the blank: each of three paths has a chance of 1.
+    case(
+        "CTCLoss-4",
+        MERGED,
+        [f32([[[0], [0]]]), i32([2]), i32([[0, 9]]), i32([1])],
+        f32([-math.log(3)]),
+    ),
     case(
         "CTCLoss-4",
         MERGED,

@@ -75,7 +75,17 @@ class ScaledDotProductAttention(Op):
                 batch = self._batch(batch, mask[:-2], 3)
                 _agree(length, mask[-2], "queries", 3, one=True)
                 _agree(keys, mask[-1], "keys", 3, one=True)
+        if batch is not None and sink is not None:
+            self._check_sink((*batch, length, 1), sink.shape)
         return Spec(dtype, None if batch is None else (*batch, length, width))
+
+    def _check_sink(self, scores: Shape, sink: Shape | None) -> None:
+        """Require that a sink broadcasts to the scores of one key."""
+        rows = () if sink is None else tuple(zip(reversed(scores), reversed(sink), strict=False))
+        fits = all(merge(have, d) is not None or merge(d, 1) is not None for have, d in rows)
+        if sink is not None and (len(sink) > len(scores) or not fits):
+            text = f"sink {format_shape(sink)} does not broadcast to {format_shape(scores)}"
+            raise OpError(text, code="E302", port=5)
 
     def _check_more(self, dtype: Any, more: dict[int, Spec | None]) -> None:
         for port, spec in more.items():

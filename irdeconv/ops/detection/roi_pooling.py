@@ -219,7 +219,9 @@ class DeformablePSROIPooling(_Sensitive):
             text = f"offsets have shape {format_shape(shape)}; a region's are (2K, {side}, {side})"
             raise OpError(text, code="E302", port=2)
         channels = shape[1]
-        if isinstance(channels, int) and (channels < 2 or self.output_dim % (channels // 2)):
+        if isinstance(channels, int) and (
+            channels < 2 or channels % 2 or self.output_dim % (channels // 2)
+        ):
             text = f"offsets have {channels} channels for {self.output_dim} outputs"
             hint = "two channels for each class, and classes divide output_dim"
             raise OpError(text, code="E302", port=2, hint=hint)

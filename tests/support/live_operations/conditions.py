@@ -221,3 +221,63 @@ def singular(s: Sample) -> bool:
     if not math.prod(x.shape):
         return False
     return bool(np.any(np.linalg.matrix_rank(x, tol=1e-4) < x.shape[-1]))
+
+
+def saturates_as_open(s: Sample) -> bool:
+    """Whether reals of an open shape lie beyond the 8-bit integers that they become."""
+    name = s.attributes.get("destination_type") or s.inputs[-1].tensor.dtype.name
+    data, target = s.inputs[0].tensor, ELEMENT_TYPES[name]
+    if not (data.dtype.is_real and target.is_integral and target.bits == 8 and is_open(s)):
+        return False
+    whole, limits = np.trunc(data.values.astype(np.float64)), np.iinfo(target.container)
+    return not bool(np.all((whole >= limits.min) & (whole <= limits.max)))
+
+
+def adds_and_drops(s: Sample) -> bool:
+    """Whether StridedSlice adds and drops axes, and has fewer entries than it takes for all."""
+    count = _values(s, 1).size
+    masks = {
+        n: {i for i, bit in enumerate(_bits(s, n)[:count]) if bit == "1"}
+        for n in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    }
+    new = masks["new_axis_mask"] - masks["ellipsis_mask"]
+    shrunk = masks["shrink_axis_mask"] - new - masks["ellipsis_mask"]
+    named = count - len(new | masks["ellipsis_mask"])
+    return bool(new and shrunk) and named < _values(s, 0).ndim
+
+
+def _bits(s: Sample, name: str) -> list[str]:
+    return s.attributes.get(name, "").replace(" ", "").split(",")
+
+
+def finds_too_few(s: Sample) -> bool:
+    """Whether Proposal fills rows up: the first behind the regions is of image -1."""
+    return bool(np.any(_op(s).evaluate(*(g.tensor.values for g in s.inputs))[0][:, 0] == -1))
+
+
+def hides_all(s: Sample) -> bool:
+    """Whether a boolean mask shows some query of f64 no key."""
+    if len(s.inputs) < 4 or s.inputs[0].tensor.dtype.name != "f64":
+        return False
+    mask = s.inputs[3].tensor
+    return mask.dtype.kind == "bool" and mask.values.ndim > 0 and not mask.values.any(-1).all()
+
+
+def ties_at_the_last(s: Sample) -> bool:
+    """Whether TopK of an open shape leaves a value that equals the last it takes."""
+    k = int(_values(s, 1).reshape(-1)[0])
+    data = np.sort(_values(s, 0).astype(np.float64), int(s.attributes["axis"]))
+    rows = np.moveaxis(data, int(s.attributes["axis"]), 0)
+    if not is_open(s) or not 0 < k < len(rows):
+        return False
+    at = k if s.attributes["mode"] == "min" else len(rows) - k
+    return bool(np.any(rows[at - 1] == rows[at]))
+
+
+def pools_the_lowest(s: Sample) -> bool:
+    """Whether a window holds nothing above the lowest number of its type."""
+    found = np.asarray(_op(s).evaluate(_values(s, 0))[0])
+    if found.dtype.kind not in "iu":
+        found = found.astype(np.float32)
+    limits = np.iinfo(found.dtype) if found.dtype.kind in "iu" else np.finfo(np.float32)
+    return bool(np.any(found == limits.min))

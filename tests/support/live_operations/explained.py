@@ -19,7 +19,9 @@ NARROW = (
     "ConvolutionBackpropData GroupConvolutionBackpropData"
 ).split()
 
-OUT_OF_RANGE = ("out of bounds", "E305", "reach from", "is of image", "is outside axis")
+# Codes and words of sizes that do not fit, and of values.
+SIZES = ("E302", "E306", "cannot reshape")
+OUT_OF_RANGE = ("E305", "reach from", "is of image", "is outside axis", "add up to")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ EXPLAINED = (
         "element types that the specification excludes", lambda v: _refused(v, "E303")
     ),
     Explanation(
-        "sizes that contradict each other", lambda v: _refused(v, "E302", "cannot reshape")
+        "sizes that contradict each other", lambda v: _refused(v, *SIZES)
     ),
     Explanation(
         "a bias of LRN that is no integer", lambda v: _if(v, at.broken_bias, "LRN")
@@ -165,6 +167,35 @@ EXPLAINED = (
         lambda v: _differs(v, "Unique") and bool({"u8", "i8", "boolean"} & at.types(v.sample)),
     ),
     Explanation("packed results", _packed),
+    Explanation(
+        "reals beyond 8-bit integers, of open shapes",
+        lambda v: _if(v, at.saturates_as_open, "Convert", "ConvertLike"),
+    ),
+    Explanation(
+        "a StridedSlice that adds and drops axes and leaves others unnamed",
+        lambda v: _if(v, at.adds_and_drops, "StridedSlice"),
+    ),
+    Explanation(
+        "CTCLoss of logits above 88",
+        lambda v: _differs(v, "CTCLoss") and "OpenVINO inf" in v.reason
+        and at.has(v.sample, lambda x: x > 88, "f32", "f16", "bf16"),
+    ),
+    Explanation(
+        "scores of a Proposal that finds too few",
+        lambda v: _if(v, at.finds_too_few, "Proposal") and v.reason.startswith("output 1"),
+    ),
+    Explanation(
+        "a boolean mask of f64 that hides all keys",
+        lambda v: _if(v, at.hides_all, "ScaledDotProductAttention") and " nan," in v.reason,
+    ),
+    Explanation(
+        "equal values of TopK by their index",
+        lambda v: _if(v, at.ties_at_the_last, "TopK") and v.sample.attributes["sort"] == "index",
+    ),
+    Explanation(
+        "places of MaxPool in windows of the lowest number",
+        lambda v: _if(v, at.pools_the_lowest, "MaxPool") and v.reason.startswith("output 1"),
+    ),
     Explanation(
         "a pad value that is no constant, though the pads are",
         lambda v: _if(v, at.fills_by_an_input, "Pad"),
