@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from irdeconv.graph import Graph, Node, Value
     from irdeconv.inspection import Inspection
     from irdeconv.inspection.operations import Operations
-    from irdeconv.io.limits import Limits
+    from irdeconv.limits import Limits
     from irdeconv.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
     from irdeconv.onnx_lowering.files import lower_onnx
     from irdeconv.onnx_lowering.rewrite import LoweredOnnx
@@ -89,7 +89,7 @@ _OFFERS = {
     "graph": "Graph Node Value",
     "inspection": "Inspection",
     "inspection.operations": "Operations",
-    "io.limits": "Limits",
+    "limits": "Limits",
     "models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
     "onnx_lowering.files": "lower_onnx",
     "onnx_lowering.rewrite": "LoweredOnnx",

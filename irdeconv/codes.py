@@ -207,11 +207,11 @@ CODES: dict[str, Code] = {
     # E6xx: limits
     "E600": Code(
         "the file is larger than the limit",
-        "a trusted file may have more: read(..., limits=Limits(...))",
+        "if you trust the file, allow more with --limit, or Limits(...) in Python",
     ),
     "E601": Code(
         "the document has more elements than the limit",
-        "a trusted file may have more: read(..., limits=Limits(...))",
+        "if you trust the file, allow more with --limit, or Limits(...) in Python",
     ),
     "E602": Code(
         "a tensor would be larger than the limit",
@@ -219,7 +219,7 @@ CODES: dict[str, Code] = {
     ),
     "E603": Code(
         "the document is nested deeper than the limit",
-        "a trusted file may have more: read(..., limits=Limits(...))",
+        "if you trust the file, allow more with --limit, or Limits(...) in Python",
     ),
     # E7xx: usage, output, the text form
     "E700": Code("the command line does not fit", ""),  # what mends it, only the place can tell

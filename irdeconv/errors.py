@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -280,9 +281,14 @@ def no_access(
 
 @dataclass
 class Collector:
-    """Gathers diagnostics in order, so that one run reports everything."""
+    """Gathers diagnostics in order, so that one run reports everything.
+
+    Beyond `most` of one code and severity they are only counted; `count_rest` says how many.
+    """
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    most: int | None = None
+    _counts: Counter[tuple[str, Severity]] = field(default_factory=Counter, repr=False)
 
     def add(
         self,
@@ -296,17 +302,37 @@ class Collector:
         hint: str | None = None,
     ) -> None:
         """Record a diagnostic; the severity follows from the code's letter unless given."""
-        self.diagnostics.append(
-            Diagnostic(
-                code=code,
-                severity=severity or severity_of(code),
-                message=message,
-                location=location,
-                layer=layer,
-                notes=tuple(notes),
-                hint=hint,
+        severity = severity or severity_of(code)
+        if self._has_room(code, severity):
+            self.diagnostics.append(
+                Diagnostic(
+                    code=code,
+                    severity=severity,
+                    message=message,
+                    location=location,
+                    layer=layer,
+                    notes=tuple(notes),
+                    hint=hint,
+                )
             )
-        )
+
+    def take(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Record diagnostics that somebody else has made."""
+        self.diagnostics += [d for d in diagnostics if self._has_room(d.code, d.severity)]
+
+    def _has_room(self, code: str, severity: Severity) -> bool:
+        self._counts[code, severity] += 1
+        return self.most is None or self._counts[code, severity] <= max(self.most, 1)
+
+    def count_rest(self) -> None:
+        """Report how many diagnostics of a code were not given in full."""
+        for (code, severity), count in self._counts.items():
+            if self.most is None or count <= max(self.most, 1):
+                continue
+            shown = [d for d in self.diagnostics if (d.code, d.severity) == (code, severity)]
+            message = f"{count - max(self.most, 1)} more like this one are not shown"
+            self.diagnostics.append(Diagnostic(code, severity, message, shown[-1].location))
+        self._counts.clear()
 
     @property
     def errors(self) -> list[Diagnostic]:

@@ -32,10 +32,10 @@ from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
 from irdeconv.importers.legacy.files import read_legacy_files
 from irdeconv.io.kinds import BEGIN, Format, kind_of, legacy_version
-from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, load, read_bytes
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.limits import Limits, current
 from irdeconv.op import TYPES
 from irdeconv.ops.basic import Opaque
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
@@ -92,7 +92,7 @@ class Reading:
 
     weights: Weights | None = None
     semantics: Semantics = "runtime"
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=current)
     shapes: Mapping[str, ShapeLike] = field(default_factory=dict)
     seed: int = 0
     name: str = "<bytes>"
@@ -134,15 +134,20 @@ def graph_of(
     how = Reading(
         weights=weights,
         semantics=semantics,
-        limits=limits or Limits(),
+        limits=limits or current(),
         shapes=shapes or {},
         seed=seed,
         name=name,
     )
+    with how.limits.applied():
+        return _graph(model, how, recognised and not isinstance(_held(model), Graph))
+
+
+def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
     loaded = _loaded(model, how)
     if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
-    if recognised and not isinstance(_held(model), Graph):
+    if recognised:
         recognise(loaded.graph, _wanted(loaded.graph, how.shapes))
     return loaded.graph
 
@@ -302,7 +307,7 @@ def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
         limits=how.limits,
         name=name,
     )
-    return Loaded(done.diagnostics, done.graph)
+    return Loaded(done.diagnostics, graph=done.graph)
 
 
 def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
@@ -335,7 +340,7 @@ def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loade
         name=name,
     )
     done.graph.info.files = tuple(map(str, done.files))
-    return Loaded(done.diagnostics, done.graph)
+    return Loaded(done.diagnostics, graph=done.graph)
 
 
 def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:

@@ -15,9 +15,10 @@ from typing import Any, TypeGuard
 from numpy.typing import NDArray
 
 from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.limits import LARGEST_INT, current
 
 Array = NDArray[Any]
-VALUE_LIMIT = 4096  # elements; larger values are not carried through inference
+_LOWEST = -LARGEST_INT - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,15 @@ class Interval:
 
     @staticmethod
     def of(lo: int, hi: int | None) -> Dim:
-        """Return the dimension lo..hi: an int where only one value is left."""
+        """Return the dimension lo..hi: an int where only one value is left.
+
+        Bounds that do not fit 64 bits are open ones, so that numbers do not grow without end. Of a
+        lower one 2**63 is left: nothing fits any more.
+        """
+        if lo < _LOWEST or lo > LARGEST_INT:
+            lo = _LOWEST if lo < 0 else LARGEST_INT + 1
+        if hi is not None and (hi > LARGEST_INT or hi < _LOWEST):
+            hi = None if hi > 0 else _LOWEST
         return lo if lo == hi else Interval(lo, hi)
 
     def __add__(self, other: Dim) -> Dim:
@@ -89,7 +98,6 @@ class Interval:
         return f"{self.lo}..{self.hi}" if self.lo > 0 else f"..{self.hi}"
 
 
-_LOWEST = -(2**63)
 SHOWN = 8  # elements of a value in a repr
 Dim = int | Interval
 Shape = tuple[Dim, ...]
@@ -202,10 +210,14 @@ def parse_dim(text: str) -> Dim:
     m = _DIM.match(text) if text.isascii() else None
     if m is None or len(text) > 44:
         raise ValueError(f'"{text}" is not a dimension: use 3, ?, -1, 3..9, ..9 or 3..')
-    if m["exact"] is not None:
-        return int(m["exact"])
-    lo = int(m["lo"] or 0)
+    lo = int(m["exact"] or m["lo"] or 0)
     hi = int(m["hi"]) if m["hi"] else None
+    if max(lo, hi or 0) > LARGEST_INT:
+        raise ValueError(
+            f"{max(lo, hi or 0)} is above {LARGEST_INT}, the largest number of 64 bits"
+        )
+    if m["exact"] is not None:
+        return lo
     if hi is not None and lo > hi:
         raise ValueError(f'"{text}" is an empty range: {lo} is above {hi}')
     return Interval.of(lo, hi)
@@ -235,8 +247,8 @@ class Spec:
 
     @staticmethod
     def of(array: Array, dtype: ElementType | None = None, *, keep: bool = True) -> Spec:
-        """Return the spec of an array; its value is kept up to `VALUE_LIMIT` elements."""
-        small = keep and array.size <= VALUE_LIMIT
+        """Return the spec of an array; its value is kept up to `Limits.value_elements` elements."""
+        small = keep and array.size <= current().value_elements
         return Spec(dtype or of_numpy(array.dtype), array.shape, array if small else None)
 
     @property
@@ -289,8 +301,19 @@ class Spec:
 
 
 def simplify(values: Array, dtype: ElementType) -> Array:
-    """Return an object array of dims as a plain array of `dtype` where every dim is exact."""
-    if values.dtype == object and not any(isinstance(v, Interval) for v in values.flat):
+    """Return an object array of dims as a plain array of `dtype` where every dim is exact.
+
+    Numbers that do not fit 64 bits are not known: what runs has other ones.
+    """
+    if values.dtype != object or dtype.kind == "string":
+        return values
+    wide = [
+        i for i, v in enumerate(values.flat) if type(v) is int and not _LOWEST <= v <= LARGEST_INT
+    ]
+    if wide:
+        values = values.copy()
+        values.flat[wide] = Interval(_LOWEST, None)
+    if not any(isinstance(v, Interval) for v in values.flat):
         return values.astype(dtype.container)
     return values
 
@@ -305,6 +328,7 @@ def dims(spec: Spec) -> Shape | None:
     """Return a known or partly known integer vector as dimensions; None where nothing is known."""
     if spec.value is None:
         if spec.shape is not None and len(spec.shape) == 1 and isinstance(spec.shape[0], int):
-            return (DYNAMIC,) * spec.shape[0] if spec.shape[0] <= VALUE_LIMIT else None
+            few = spec.shape[0] <= current().value_elements
+            return (DYNAMIC,) * spec.shape[0] if few else None
         return None
     return tuple(v if isinstance(v, Interval) else int(v) for v in spec.value.reshape(-1).tolist())

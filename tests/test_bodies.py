@@ -9,7 +9,6 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.ops import body_running
 from support import body_models as bm
 
 each = pytest.mark.parametrize("given", bm.MODELS.values(), ids=list(bm.MODELS))
@@ -104,8 +103,12 @@ def test_parts_that_do_not_suffice() -> None:
     assert (found.code, "iteration 4 needs elements 4 to 4" in found.message) == ("E500", True)
 
 
-def test_too_many_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_running, "ITERATIONS", 50)
+def test_too_many_iterations() -> None:
+    with ird.Limits(iterations=50).applied():
+        _fifty_iterations()
+
+
+def _fifty_iterations() -> None:
     endless = bm.loop(trip=-1, joined=False)
     for text in (endless, bm.loop(trip=51, joined=False)):
         found = problem(text, {"x": bm.ONE})

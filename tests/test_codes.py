@@ -159,6 +159,8 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
     limits = ird.Limits()
     assert f"{limits.layers:,}" in code_page("E601").why
     assert f"{limits.edges:,}" in code_page("E601").why
+    assert f"({limits.ports:,})" in code_page("E601").why
+    assert f"({limits.attributes:,})" in code_page("E601").why
     assert f"{limits.depth} levels" in code_page("E603").why
     assert f"{limits.xml_bytes // 2**30} GiB" in code_page("E600").why
 

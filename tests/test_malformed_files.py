@@ -19,8 +19,8 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.graph import Graph
-from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
+from irdeconv.limits import Limits
 from support import irbuild as ib
 from support.layers import parameter, result
 from support.loading import codes, found, read

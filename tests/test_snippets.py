@@ -13,15 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from irdeconv import limits
 from irdeconv.conformance.layers_file import read_layers
 from irdeconv.conformance.writing import MAX_CASES
-from irdeconv.io.limits import Limits
-from irdeconv.ops.body_running import ITERATIONS
-from irdeconv.ops.splitting import PARTS_LIMIT
-from irdeconv.passes.infer_specs import TENSOR_BYTES
 from irdeconv.passes.profile import load_profile
 from irdeconv.proof.sizes import LARGEST_SIZES
-from irdeconv.spec import VALUE_LIMIT
 from irdeconv.verify.proof.evaluation import LARGEST_PROBED
 from support.printed import printed
 
@@ -117,15 +113,7 @@ def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:
 
 def test_the_limits_of_the_page_are_those_of_the_code() -> None:
     text = (ROOT / "docs/limits.md").read_text("utf-8")
-    limits = Limits()
-    assert f"| size of an `.xml` | {limits.xml_bytes // 2**30} GiB |" in text
-    assert f"bodies included | {limits.layers:,} |" in text
-    assert f"bodies included | {limits.edges:,} |" in text
-    assert f"| bodies in bodies | {limits.depth} |" in text
-    assert f"printed in full | {limits.reports} |" in text
-    assert f"as inferred | {TENSOR_BYTES // 2**40} TiB |" in text
-    assert f"| iterations of a loop | {ITERATIONS:,} |" in text
-    assert f"computes with | {VALUE_LIMIT:,} |" in text
-    assert f"| outputs of a Split | {PARTS_LIMIT:,} |" in text
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|", text, re.MULTILINE)
+    assert rows == [(r["name"], r["what"], limits.shown(r)) for r in limits.table()]
     assert f"at most\n{MAX_CASES:,} cases" in text or f"at most {MAX_CASES:,} cases" in text
     assert all(f"{size:,}" in text for size in (*LARGEST_SIZES, LARGEST_PROBED))

@@ -19,6 +19,7 @@ from irdeconv.spec import (
     merge_shapes,
     parse_dim,
     parse_shape,
+    simplify,
 )
 
 RANGES = [(0, 0), (0, 3), (2, 5), (4, 4), (-3, 2), (-4, -1), (1, None), (-2, None)]
@@ -62,7 +63,25 @@ def test_bounded_interval_arithmetic_is_tight(a, b):
 
 
 def test_large_dimensions_do_not_overflow():
-    assert Interval(2**62, 2**63) * 2**40 == Interval(2**102, 2**103)
+    assert Interval(2**30, 2**31) * 2**30 == Interval(2**60, 2**61)
+
+
+def test_bounds_beyond_64_bits_are_open():
+    assert Interval(2**62, 2**63) * 2**40 == Interval(2**63, None)
+    assert Interval(1, 2**63 - 1) + 1 == Interval(2, None)
+    assert Interval.of(2, 2**63) - 2 == Interval(0, None)
+    assert Interval(0, 2**62) * -4 == Interval(-(2**63), 0)
+    grown = Interval(2, 7)
+    for _ in range(1_000):
+        grown = grown * grown
+    assert grown == Interval(2**63, None)
+
+
+def test_numbers_of_a_value_beyond_64_bits_are_not_known():
+    values = np.array([2**63, 3, Interval(1, 2)], object)
+    assert list(simplify(values, dtypes.i64)) == [Interval(-(2**63), None), 3, Interval(1, 2)]
+    with pytest.raises(ValueError, match="largest number of 64 bits"):
+        parse_dim("18446744073709551616")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Show the versions of all packages, and what this installation can do."""
+"""Show the versions of all packages, and what this installation can do; or the limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from irdeconv import __version__
+from irdeconv import __version__, limits
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
@@ -28,11 +28,18 @@ MODULES = {"pillow": "PIL.Image", "z3-solver": "z3"}  # what to import where it 
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
+    parser.add_argument(
+        "--limits",
+        action="store_true",
+        help="show the limits for models instead: each with its name, which --limit takes",
+    )
     add_format(parser)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Report; exit code 1 where a required package is missing or does not import."""
+    if args.limits:
+        return _limits(console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     if console.wants_json:
@@ -40,6 +47,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
     else:
         _text(facts, broken, console)
     return 1 if broken else 0
+
+
+def _limits(console: Console) -> int:
+    """Show the limits in force."""
+    rows = limits.table()
+    if console.wants_json:
+        keys = ("name", "value", "default", "what", "code")
+        console.json("doctor", {"limits": [{k: row[k] for k in keys} for row in rows]})
+        return 0
+    cells = [(row["name"], limits.shown(row), row["what"], row["code"]) for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(2)]
+    for name, value, what, code in cells:
+        console.text(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {what}{code and f' ({code})'}")
+    return 0
 
 
 def gather() -> dict[str, Any]:

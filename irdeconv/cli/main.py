@@ -19,8 +19,9 @@ from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
 from irdeconv.cli.drawing import drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
-from irdeconv.cli.options import OptionParser
+from irdeconv.cli.options import OptionParser, add_limit
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
+from irdeconv.limits import of_settings
 
 VERBS = {
     "validate": "check a model and report everything that is wrong with it",
@@ -115,6 +116,8 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
             default=[],
             help="a Python file with operations of your own (docs/extensions.md); it is executed",
         )
+    if verb in ("doctor", *(v for v in VERBS if v not in WITHOUT_MODELS)):
+        add_limit(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
 
@@ -134,7 +137,7 @@ def _run_verb(verb: str, args: list[str]) -> int:
         check_options(options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
-        with drawn(console):
+        with of_settings(getattr(options, "limit", ())).applied(), drawn(console):
             return int(_module(verb).run(options, console))
     except SystemExit as e:  # --help
         return e.code if isinstance(e.code, int) else 2

@@ -15,8 +15,8 @@ from irdeconv.errors import Diagnostic, UsageError, misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.atomic import require_writable
-from irdeconv.io.limits import Limits
 from irdeconv.io.xml_writer import require_model_path
+from irdeconv.limits import current
 from irdeconv.models import SUFFIXES, graph_of
 from irdeconv.plural import count
 from irdeconv.proving import Given
@@ -89,7 +89,7 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
 
 
 def _source(file: str) -> str | bytes:
-    return sys.stdin.buffer.read(Limits().xml_bytes + 1) if file == "-" else file
+    return sys.stdin.buffer.read(current().xml_bytes + 1) if file == "-" else file
 
 
 def input_names(graph: Graph) -> dict[str, str]:

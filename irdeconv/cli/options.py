@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from irdeconv.limits import setting
 from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.wrapping import wrap
 
@@ -61,6 +62,14 @@ def measurements(text: str) -> str:
     return text
 
 
+def limit(text: str) -> tuple[str, int]:
+    """Parse a value of --limit."""
+    try:
+        return setting(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from None
+
+
 class HelpText(argparse.HelpFormatter):
     """Fills paragraphs to the width of the terminal; of indented ones every line by itself."""
 
@@ -103,6 +112,19 @@ class OptionParser(argparse.ArgumentParser):
         from irdeconv.cli.usage import misparsed
 
         raise misparsed(self, message, self._args, self._others)
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Add --limit."""
+    parser.add_argument(
+        "--limit",
+        metavar="NAME=N",
+        action="append",
+        type=limit,
+        default=[],
+        help="another limit for what a model may contain and ask for, such as layers=2000000 or "
+        "xml_bytes=4G; doctor --limits lists them",
+    )
 
 
 def add_model(parser: OptionParser, *, structure: bool = False, optional: bool = False) -> None:

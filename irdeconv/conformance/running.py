@@ -15,8 +15,8 @@ from irdeconv.conformance import manifest
 from irdeconv.conformance.manifest import StoredCase, Suite
 from irdeconv.errors import Diagnostic, IrdeconvError, UnsupportedError, misused
 from irdeconv.extras import ExtraError, extra
-from irdeconv.io.limits import Limits
 from irdeconv.io.reading import load
+from irdeconv.limits import current
 from irdeconv.passes.infer_specs import inferred
 from irdeconv.passes.recognise import recognise
 from irdeconv.runtime.plan import build_plan
@@ -88,7 +88,7 @@ def _runner(peer: str) -> Run:
 
 def _irdeconv() -> Run:
     def call(path: Path, inputs: dict[str, Array]) -> Array:
-        loaded = load(path, None, semantics="runtime", limits=Limits())
+        loaded = load(path, None, semantics="runtime", limits=current())
         assert loaded.graph is not None
         recognise(loaded.graph)
         return next(iter(build_plan(inferred(loaded.graph)).run(inputs).values()))

@@ -76,6 +76,7 @@ class Report(Collector):
         """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError."""
         if not self.errors:
             return
+        self.count_rest()
         self.diagnostics = merged(self.diagnostics)
         codes = {d.code for d in self.errors}
         kind: type[IrdeconvError] = InferenceError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,8 +9,8 @@ from functools import lru_cache
 from irdeconv.errors import Collector, Note, Problem, Severity, severity_of
 from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
-from irdeconv.io.limits import Limits
 from irdeconv.io.weights import NoWeights
+from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
 from irdeconv.suggest import did_you_mean
 
@@ -35,7 +34,6 @@ class Context:
     unplaced: bool = False
     outside: list[tuple[XmlLayer, int, int]] = field(default_factory=list)
     unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
     errors: int = 0  # reported so far
 
     def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
@@ -55,14 +53,11 @@ class Context:
         notes: Sequence[Note] = (),
         hint: str | None = None,
     ) -> None:
-        """Report a problem; beyond `limits.reports` of one code it is only counted.
+        """Report a problem.
 
         Without an anchor its place is the layer, or the element `sub` inside it.
         """
-        self.counts[code] += 1
         self.errors += (severity or severity_of(code)) == "error"
-        if self.counts[code] > self.limits.reports:
-            return
         if anchor is None:
             anchor = layer.within(sub) if layer else Anchor()
         if layer is not None:
@@ -115,16 +110,6 @@ class Context:
             severity=problem.severity,
             hint=problem.hint,
         )
-
-    def finish(self) -> None:
-        """Report how many diagnostics of a code were not given in full."""
-        for code, count in self.counts.items():
-            if count > self.limits.reports:
-                self.out.add(
-                    code,
-                    f"{count - self.limits.reports} more like this one are not shown",
-                    location=self.place(Anchor()),
-                )
 
 
 @lru_cache(maxsize=1 << 16)

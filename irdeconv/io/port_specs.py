@@ -89,13 +89,15 @@ def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
     text = dim.strip()
     try:
         parse_dim(text)
-    except ValueError:
+    except ValueError as e:
         if _NUMBER_THEN_TEXT.fullmatch(text):
             message = f'the dimension "{text}" is not an integer; OpenVINO ignores it'
             context.add("W103", message, layer=layer, sub=sub)
             return
         hint = "a <dim> holds a non-negative integer, or -1 where it is not known"
-        context.add("E213", f'"{text}" is not a dimension', layer=layer, sub=sub, hint=hint)
+        wide = text.isascii() and text.isdigit()
+        message = str(e) if wide else f'"{text}" is not a dimension'
+        context.add("E213", message, layer=layer, sub=sub, hint=hint)
         return
     if not _plain(text):
         message = f'the dimension "{text}" is spelled unusually; OpenVINO writes -1'

@@ -29,11 +29,11 @@ from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
 from irdeconv.io.context import Context
 from irdeconv.io.kinds import BEGIN, BINARY, kind_of
-from irdeconv.io.limits import Limits
 from irdeconv.io.operations import report_unknown
 from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.io.weights_use import LEFT_OUT, UNREADABLE, check_weights
 from irdeconv.io.xml_reader import read_document
+from irdeconv.limits import Limits, current
 from irdeconv.source import Location, SourceFile
 
 PathLikeText = str | PathLike[str]
@@ -88,7 +88,7 @@ def load(
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
         raise misused(message)
     with _without_gc():
-        return _load(path, weights, semantics, limits or Limits(), name)
+        return _load(path, weights, semantics, limits or current(), name)
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def _load(
     limits: Limits,
     name: str,
 ) -> Loaded:
-    out = Loaded()
+    out = Loaded(most=limits.reports)
     source = open_source(path, name, out, limits)
     if source is None or _is_foreign(source, out):
         return out
@@ -123,7 +123,7 @@ def _load(
     out.graph = build(document, context)
     report_unknown(context)
     check_weights(document, context)
-    context.finish()
+    out.count_rest()
     if out.graph is not None:
         out.graph.info = model_info(document, source.path)
     return out

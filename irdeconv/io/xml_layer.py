@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from sys import intern
-from typing import Any
+from typing import Any, NoReturn
 
 from lxml import etree
 
@@ -20,7 +20,7 @@ from irdeconv.io.document import (
     XmlLayer,
     XmlPort,
 )
-from irdeconv.io.limits import Limits
+from irdeconv.limits import Limits, raise_hint
 from irdeconv.source import Anchor, Location, SourceFile
 from irdeconv.suggest import did_you_mean
 
@@ -82,20 +82,52 @@ class LayerReader:
         place = Location(self._source, self._anchor())
         self._out.add(code, message, location=place, hint=hint)
 
-    def _exceeded(self, code: str, message: str) -> None:
-        self._add(code, message, "raise the limit if the file is trusted")
+    def _exceeded(self, code: str, message: str, limit: str) -> NoReturn:
+        self._add(code, message, raise_hint(limit))
         raise TooLarge
+
+    def _attributes(self, e: Element) -> dict[str, str]:
+        """Return the attributes of an element; their number and their lengths are limited."""
+        limits = self._limits
+        if len(e.attrib) > limits.attributes:
+            text = f"<{e.tag}> has {len(e.attrib):,} attributes; the limit is {limits.attributes:,}"
+            self._exceeded("E601", text, "attributes")
+        out: dict[str, str] = dict(e.items())
+        for name, value in out.items():
+            if len(value) > limits.attribute_length:
+                self._too_long(name, len(value), "attribute_length")
+        return out
+
+    def _too_long(self, name: str, length: int, limit: str) -> NoReturn:
+        most = getattr(self._limits, limit)
+        text = f'"{name[:40]}" has {length:,} characters; the limit is {most:,}'
+        self._exceeded("E600", text, limit)
+
+    def _head(self, e: Element) -> dict[str, str]:
+        """Return the attributes of a `<layer>`."""
+        texts = self._attributes(e)
+        for name in ("id", "name", "type", "version"):
+            if len(texts.get(name, "")) > self._limits.name_length:
+                self._too_long(name, len(texts[name]), "name_length")
+        return texts
+
+    def _check_ports(self, layer: Parts) -> None:
+        for ports, what in ((layer.inputs, "inputs"), (layer.outputs, "outputs")):
+            if len(ports) > self._limits.ports:
+                text = f"a layer has {len(ports):,} {what}; the limit is {self._limits.ports:,}"
+                self._exceeded("E601", text, "ports")
 
     def _layer(self, e: Element) -> XmlLayer:
         self._layers += 1
         if self._layers > self._limits.layers:
-            self._exceeded("E601", f"more than {self._limits.layers} layers")
+            self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
         anchor = self._anchor()
+        texts = self._head(e)
         parts = Parts()
         for child in e:
             self._sub += 1
             self._child(child, parts)
-        texts = dict(e.items())
+        self._check_ports(parts)
         kind = texts.pop("type", None)
         return XmlLayer(
             id=texts.pop("id", None),
@@ -120,7 +152,7 @@ class LayerReader:
             self._add("E108", "a second <data>; OpenVINO reads the first alone", "keep one of them")
             self._skip(e)
         elif tag == "data":
-            parts.data, parts.data_sub = dict(e.items()), sub
+            parts.data, parts.data_sub = self._attributes(e), sub
             self._skip(e)
         elif tag == "input":
             parts.inputs += self._ports(e)
@@ -150,7 +182,7 @@ class LayerReader:
             get = e.get
             number, precision, names = get("id"), get("precision"), get("names")
             known = (number is not None) + (precision is not None) + (names is not None)
-            extra = () if len(e.attrib) == known else _others(e, _PORT_ATTRIBUTES)
+            extra = () if len(e.attrib) == known else self._others(e, _PORT_ATTRIBUTES)
             dims, rt_info = self._inside(e)
             out.append(
                 XmlPort(
@@ -188,12 +220,15 @@ class LayerReader:
         self._sub = sub
         return tuple(out), rt_info
 
+    def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:
+        return tuple((k, v) for k, v in self._attributes(e).items() if k not in known)
+
     def _entries(self, group: Element) -> Iterable[MapEntry]:
         wanted = ("edge",) if group.tag == "back_edges" else ("input", "output")
         for e in group:
             self._sub += 1
             if e.tag in wanted:
-                yield MapEntry(e.tag, tuple(e.items()), self._sub)
+                yield MapEntry(e.tag, tuple(self._attributes(e).items()), self._sub)
                 self._skip(e)
             else:
                 self._unexpected(e, wanted, str(group.tag))
@@ -201,19 +236,20 @@ class LayerReader:
     def _edge(self, e: Element) -> Edge:
         self._edges += 1
         if self._edges > self._limits.edges:
-            self._exceeded("E601", f"more than {self._limits.edges} edges")
+            self._exceeded("E601", f"more than {self._limits.edges:,} edges", "edges")
         anchor = self._anchor()
         get = e.get
         a, b, c, d = get("from-layer"), get("from-port"), get("to-layer"), get("to-port")
         known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
-        extra = () if len(e.attrib) == known else _others(e, _EDGE_ATTRIBUTES)
+        extra = () if len(e.attrib) == known else self._others(e, _EDGE_ATTRIBUTES)
         self._skip(e)
         return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
 
     def _body(self, body: Element) -> Document:
         self._depth += 1
         if self._depth > self._limits.depth:
-            self._exceeded("E603", f"bodies are nested more than {self._limits.depth} deep")
+            text = f"bodies are nested more than {self._limits.depth} deep"
+            self._exceeded("E603", text, "depth")
         anchor, layers, edges = self._anchor(), [], []
         rt_info: str | None = None
         for part in body:
@@ -262,10 +298,6 @@ class Parts:
         self.sections: list[RawSection] = []
         self.bodies: list[XmlBody] = []
         self.maps: list[PortMap] = []
-
-
-def _others(e: Element, known: tuple[str, ...]) -> Pairs:
-    return tuple((k, v) for k, v in e.items() if k not in known)
 
 
 def _rt_info(e: Element) -> str | None:

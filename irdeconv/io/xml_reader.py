@@ -11,9 +11,9 @@ from lxml import etree
 from irdeconv import progress
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, XmlLayer
-from irdeconv.io.limits import Limits
 from irdeconv.io.prolog import Prolog, report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, TooLarge
+from irdeconv.limits import Limits, raise_hint
 from irdeconv.source import Anchor, Location, SourceFile
 
 Element = Any
@@ -26,8 +26,9 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
     if len(source.data) > limits.xml_bytes:
         out.add(
             "E600",
-            f"{source.name} has {len(source.data)} bytes, the limit is {limits.xml_bytes}",
+            f"{source.name} has more than {limits.xml_bytes:,} bytes, the limit",
             location=Location(source, fixed=(1, 1)),
+            hint=raise_hint("xml_bytes"),
         )
         return None
     prolog = scan_prolog(source, out)

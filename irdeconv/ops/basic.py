@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
+from irdeconv.limits import current
 from irdeconv.op import Op, attribute, op
-from irdeconv.spec import VALUE_LIMIT, Array, Shape, Spec
+from irdeconv.spec import Array, Shape, Spec
 from irdeconv.traits import MOVES
 
 
@@ -45,7 +46,7 @@ class Const(Op):
 
     def infer(self) -> Spec:
         spec = Spec(self.element_type, self.shape)
-        if spec.size is not None and spec.size <= VALUE_LIMIT and self.data.available:
+        if spec.size is not None and spec.size <= current().value_elements and self.data.available:
             return Spec(self.element_type, self.shape, self.data.array())
         return spec
 

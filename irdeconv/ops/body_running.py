@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import as_tuple
 from irdeconv.ops.bodies import Body, BodyOutput, Run
 from irdeconv.ops.body_inference import entering, first_value, infer_plainly, with_specs
 from irdeconv.ops.checks import axis_of
 from irdeconv.spec import Array, Spec
-
-ITERATIONS = 1_000_000  # of one loop; more are surely a condition that never fails
-JOINED_BYTES = 1 << 40  # of one output that loops join
 
 
 def one(array: Array, name: str) -> Array:
@@ -50,15 +48,16 @@ def iterate(
     Raises OpError E602 where there are too many iterations, or an output becomes too large.
     """
     carried = body.carried()
-    outputs = [_Gathered(o, limit or JOINED_BYTES) for o in body.by_port()]
+    most = current().iterations
+    outputs = [_Gathered(o, limit or current().tensor_bytes) for o in body.by_port()]
     ends = [o.result for o in body.outputs if o.condition and not _holds(body, o.result)]
-    if trips is not None and trips > ITERATIONS and not ends:
+    if trips is not None and trips > most and not ends:
         raise _too_many(trips)
     values: dict[int, Array] = {}
     made: Mapping[int, Array] = {}
     iteration = 0
     while trips is None or iteration < trips:
-        if iteration == ITERATIONS:
+        if iteration == most:
             raise _too_many(iteration + 1)
         values = _given(body, inputs, iteration, values)
         made = run(values)
@@ -79,9 +78,9 @@ def _holds(body: Body, result: int) -> bool:
 
 def _too_many(count: int) -> OpError:
     return OpError(
-        f"{count:,} iterations or more; the limit is {ITERATIONS:,}",
+        f"{count:,} iterations or more; the limit is {current().iterations:,}",
         code="E602",
-        hint="check the trip count and the condition of the loop",
+        hint=f"check the trip count and the condition; {raise_hint('iterations')}",
     )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import OpError, Problem
+from irdeconv.limits import current
 from irdeconv.op import Op
 from irdeconv.spec import (
     DYNAMIC,
-    VALUE_LIMIT,
     Array,
     Dim,
     Interval,
@@ -152,7 +152,7 @@ def elements(spec: Spec, port: int, name: str) -> tuple[Dim, ...] | None:
     length = vector_length(spec, port, name)
     if spec.value is not None:
         return dims(spec)
-    if length is None or length > VALUE_LIMIT:
+    if length is None or length > current().value_elements:
         return None
     return (UNKNOWN,) * length
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.kernels.copies import ConcatKernel
+from irdeconv.limits import current
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import ViewOp, shape_of
 from irdeconv.ops.checks import UNKNOWN, axes_of, axis_of, elements, exact, one_type
 from irdeconv.spec import (
     DYNAMIC,
-    VALUE_LIMIT,
     Array,
     Dim,
     Shape,
@@ -78,7 +78,7 @@ class Concat(Op):
         some = any(p.value is not None for p in parts) and any(p.value is None for p in parts)
         if not some or out.dtype is None or not out.dtype.is_integral:
             return None
-        if out.size is None or out.size > VALUE_LIMIT:
+        if out.size is None or out.size > current().value_elements:
             return None
         return self.evaluate(*(_value(p) for p in parts))
 

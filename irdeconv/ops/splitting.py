@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.copies import ConcatKernel
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import op
 from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.channels import divided
@@ -19,8 +20,6 @@ from irdeconv.ops.checks import (
     want_type,
 )
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
-
-PARTS_LIMIT = 2**16  # outputs of a Split; each is a port
 
 
 def _with(spec: Spec, axis: int, size: Dim) -> Spec:
@@ -53,9 +52,10 @@ class Split(ViewOp):
 
     def check(self) -> Iterator[Problem]:
         yield from positive_number(self, "num_splits")
-        if self.num_splits > PARTS_LIMIT:
-            text = f"num_splits is {self.num_splits}; the limit is {PARTS_LIMIT}"
-            yield Problem("E210", text, attribute="num_splits")
+        limit = current().ports
+        if self.num_splits > limit:
+            text = f"num_splits is {self.num_splits}, so many outputs; the limit is {limit}"
+            yield Problem("E601", text, attribute="num_splits", hint=raise_hint("ports"))
 
     def infer(self, data: Spec, axis: Spec) -> tuple[Spec, ...]:
         at = _axis(data, axis)

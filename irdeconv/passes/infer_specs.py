@@ -9,14 +9,13 @@ from typing import Literal
 from irdeconv import progress
 from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
+from irdeconv.limits import LARGEST_INT, current, raise_hint
 from irdeconv.op import infer_op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.body_inference import BodyError, infer_bodies
 from irdeconv.passes.declared import Declarations, is_stale, warning
-from irdeconv.spec import Shape, Spec, compatible, format_shape
-
-TENSOR_BYTES = 1 << 40  # a larger tensor is surely a mistake in the file
+from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape
 
 
 def infer_specs(
@@ -35,13 +34,14 @@ def infer_specs(
     declares, as far as these hold of its inputs (passes/declared.py), or if they are not to be
     believed none. Operations with bodies get inferred ones.
     """
-    problems, declarations = Collector(), Declarations(believe)
+    problems, declarations = Collector(most=current().reports), Declarations(believe)
+    sizes = _SizeCheck(problems)
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         try:
             specs = _infer(graph, node, inputs, declarations)
         except BodyError as e:
-            problems.diagnostics += e.diagnostics
+            problems.take(e.diagnostics)
             node.specs = _declared(node)
             continue
         except (OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
@@ -53,9 +53,10 @@ def infer_specs(
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = specs if given is None or node.id not in given else (given[node.id],)
         declarations.enter(graph, node, node.specs)
-        _check_size(problems, node, inputs)
+        sizes.check(node, inputs)
         if remarks:
             _remark(problems, graph, node, believe)
+    problems.count_rest()
     return problems.diagnostics
 
 
@@ -78,8 +79,8 @@ def _remark(problems: Collector, graph: Graph, node: Node, believe: bool) -> Non
         report(problems, graph, node, problem)
     _compare(problems, graph, node)
     if believe and is_stale(node):
-        problems.diagnostics.append(warning(graph, node))
-    problems.diagnostics += _remarks(node, believe)
+        problems.take([warning(graph, node)])
+    problems.take(_remarks(node, believe))
 
 
 def _declared(node: Node) -> tuple[Spec, ...]:
@@ -122,20 +123,69 @@ def require_specs(graph: Graph) -> None:
         raise InferenceError(problems)
 
 
-def _check_size(problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
-    """Report a tensor that no machine holds, once on its way through the graph."""
-    if any(s.nbytes is not None and s.nbytes > TENSOR_BYTES for s in inputs):
-        return
-    for spec in node.specs or ():
-        if spec.nbytes is not None and spec.nbytes > TENSOR_BYTES:
-            problems.add(
-                "E602",
-                f'{node.type} "{node.name}": its output {spec} takes {spec.nbytes} bytes; the '
-                f"limit is {TENSOR_BYTES}",
-                location=node.location,
-                layer=node.name,
-                hint="check the sizes of the inputs and the attributes, pads above all",
-            )
+class _SizeCheck:
+    """Reports tensors that no machine holds, each once on its way through the graph."""
+
+    def __init__(self, problems: Collector) -> None:
+        self._problems = problems
+        self._total = 0
+
+    def check(self, node: Node, inputs: tuple[Spec, ...]) -> None:
+        """Look at a node that has been inferred; what is too large becomes an open size."""
+        specs = node.specs or ()
+        found = [_beyond(spec) for spec in specs]
+        if not any(found):
+            self._sum(node, specs)
+            return
+        for spec, (what, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
+            if not any(map(_beyond, inputs)):
+                self._report(node, f"its output {spec} {what}", limit)
+        node.specs = tuple(
+            Spec(s.dtype, s.shape if _countable(s) else None) if f else s
+            for s, f in zip(specs, found, strict=True)
+        )
+
+    def _sum(self, node: Node, specs: tuple[Spec, ...]) -> None:
+        limit, before = current().total_bytes, self._total
+        self._total += sum(s.nbytes or 0 for s in specs)
+        if before <= limit < self._total:
+            text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
+            self._report(node, text, "total_bytes")
+
+    def _report(self, node: Node, text: str, limit: str) -> None:
+        hint = "check the sizes of the inputs and the attributes, pads above all"
+        self._problems.add(
+            "E602",
+            f'{node.type} "{node.name}": {text}',
+            location=node.location,
+            layer=node.name,
+            hint=f"{hint}; {raise_hint(limit)}" if limit else hint,
+        )
+
+
+def _countable(spec: Spec) -> bool:
+    """Whether all dimensions fit 64 bits, and there are not too many."""
+    return spec.shape is None or (
+        len(spec.shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in spec.shape)
+    )
+
+
+def _beyond(spec: Spec) -> tuple[str, str] | None:
+    """Return what is too large of a tensor, and the limit by name; None where nothing is."""
+    limits = current()
+    if spec.shape is None:
+        return None
+    if len(spec.shape) > limits.rank:
+        return f"has rank {len(spec.shape)}; the limit is {limits.rank}", "rank"
+    if not _countable(spec):
+        return f"has a dimension above {LARGEST_INT}, the largest number of 64 bits", ""
+    size, bytes = spec.size or 0, spec.nbytes or 0
+    if size > limits.tensor_elements:
+        text = f"has {size:,} elements; the limit is {limits.tensor_elements:,}"
+        return text, "tensor_elements"
+    if bytes > limits.tensor_bytes:
+        return f"takes {bytes:,} bytes; the limit is {limits.tensor_bytes:,}", "tensor_bytes"
+    return None
 
 
 def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:

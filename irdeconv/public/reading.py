@@ -9,7 +9,7 @@ from irdeconv import text
 from irdeconv.errors import Diagnostic, InferenceError, UsageError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, GraphError
-from irdeconv.io.limits import Limits
+from irdeconv.limits import Limits, current
 from irdeconv.models import (
     ModelLike,
     OnnxModel,
@@ -102,23 +102,29 @@ def validate(
     reading = Reading(
         weights=weights,
         semantics=semantics,
-        limits=limits or Limits(),
+        limits=limits or current(),
         shapes=shapes or {},
         name=name,
     )
+    with reading.limits.applied():
+        return _in_file_order(_problems(model, reading))
+
+
+def _problems(model: ModelLike, reading: Reading) -> list[Diagnostic]:
+    """Read a model and infer it; everything found."""
     loaded = diagnose(model, reading)
     if loaded.graph is None:
-        return _in_file_order(loaded.diagnostics)
+        return loaded.diagnostics
     graph, found = loaded.graph.copy(), list(loaded.diagnostics)
     try:
         graph.lint()
-        wanted = input_shapes(graph, shapes or {})
+        wanted = input_shapes(graph, reading.shapes)
         problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
         # The shapes that a file declares are those of the inputs that it declares.
         found += [d for d in problems if not (wanted and d.code == "W202")]
     except (GraphError, UsageError) as e:
         found += e.diagnostics
-    return _in_file_order(found)
+    return found
 
 
 def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:

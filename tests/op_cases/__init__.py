@@ -19,8 +19,9 @@ from lxml import etree
 import irdeconv.dialects
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.errors import Problem
+from irdeconv.limits import current
 from irdeconv.op import Op, lookup, parse_attributes
-from irdeconv.spec import VALUE_LIMIT, Array, Spec
+from irdeconv.spec import Array, Spec
 
 assert irdeconv.dialects  # importing it fills the registry
 
@@ -35,7 +36,7 @@ class Tensor:
     @property
     def spec(self) -> Spec:
         """Type, shape and, where it is small, the value."""
-        value = self.values if self.values.size <= VALUE_LIMIT else None
+        value = self.values if self.values.size <= current().value_elements else None
         return Spec(self.dtype, self.values.shape, value)
 
 

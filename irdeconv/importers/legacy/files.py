@@ -11,9 +11,9 @@ from irdeconv.errors import InputError
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
 from irdeconv.importers.legacy.reader import read_legacy
-from irdeconv.io.limits import Limits
 from irdeconv.io.reading import Loaded, open_source, open_weights
 from irdeconv.io.weights import NoWeights
+from irdeconv.limits import Limits, current
 from irdeconv.passes.overrides import ShapeLike
 
 
@@ -32,7 +32,7 @@ def read_legacy_files(
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
     `seed`, False leaves them out. Raises UnsupportedError, InputError, FileAccessError.
     """
-    out, limits = Loaded(), limits or Limits()
+    out, limits = Loaded(), limits or current()
     source = open_source(model, name, out, limits)
     if source is None:
         raise out.error()

@@ -10,9 +10,9 @@ from lxml import etree
 
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
-from irdeconv.io.limits import Limits
 from irdeconv.io.prolog import report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, Parts, TooLarge
+from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
 
 Element = Any
@@ -63,7 +63,7 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
     """Return what the file says, or None where it is not well-formed; problems go to `out`."""
     place = Location(source, fixed=(1, 1))
     if len(source.data) > limits.xml_bytes:
-        message = f"{source.name} has {len(source.data)} bytes, the limit is {limits.xml_bytes}"
+        message = f"{source.name} has more than {limits.xml_bytes:,} bytes, the limit"
         out.add("E600", message, location=place)
         return None
     prolog = scan_prolog(source, out)

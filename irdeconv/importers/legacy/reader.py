@@ -15,11 +15,11 @@ from irdeconv.importers.legacy.layer import (
 )
 from irdeconv.importers.legacy.layers import LegacyLayersReader
 from irdeconv.io.context import Context
-from irdeconv.io.limits import Limits
 from irdeconv.io.liveness import find_cycles
 from irdeconv.io.weights import NoWeights
 from irdeconv.io.weights_use import LEFT_OUT, UNREADABLE
 from irdeconv.io.wiring import Wiring, wire
+from irdeconv.limits import Limits, current
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes
@@ -42,7 +42,8 @@ def read_legacy(
     not covered, InputError for a bad file.
     """
     location = Location(source)
-    limits, out = limits or Limits(), Report(location=location)
+    limits = limits or current()
+    out = Report(location=location, most=limits.reports)
     found = read_grammar(source, out, limits)
     if found is None:
         out.finish()

@@ -12,12 +12,12 @@ from irdeconv.attributes import Floats
 from irdeconv.dtypes import f32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import prior_boxes
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import UNKNOWN, elements, want_rank
 from irdeconv.spec import Array, Dim, Interval, Spec, non_negative
 from irdeconv.traits import SCALE
 
-CELL_LIMIT = 2**16  # boxes of a cell; more come from a wrong density
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -109,9 +109,10 @@ class _PriorBox(_Priors):
 
     def _check_count(self) -> Iterator[Problem]:
         count = self.per_cell()
-        if count > CELL_LIMIT:
-            text = f"the attributes describe {count} boxes of a cell; the limit is {CELL_LIMIT}"
-            yield Problem("E210", text)
+        limit = current().boxes
+        if count > limit:
+            text = f"the attributes describe {count} boxes of a cell; the limit is {limit}"
+            yield Problem("E210", text, hint=raise_hint("boxes"))
             return
         made = len(self._candidates().boxes(1))
         if made < count or made > 2 * count:

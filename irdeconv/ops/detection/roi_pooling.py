@@ -12,11 +12,11 @@ from irdeconv.attributes import Ints
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.detection import pooled_regions
 from irdeconv.kernels.detection.pooled_regions import Groups
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, positive_number, want_rank, want_type
 from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, format_shape, merge
 
-SAMPLES_LIMIT = 2**10  # samples of a bin along an axis; each is computed by itself
 Pool = Callable[[int, Array, Array], Array]
 
 
@@ -202,9 +202,10 @@ class DeformablePSROIPooling(_Sensitive):
         yield from super().check()
         for name in ("spatial_bins_x", "spatial_bins_y"):
             yield from positive_number(self, name)
-            if getattr(self, name) > SAMPLES_LIMIT:
-                text = f"{name} is {getattr(self, name)}; the limit is {SAMPLES_LIMIT}"
-                yield Problem("E210", text, attribute=name)
+            limit = current().samples
+            if getattr(self, name) > limit:
+                text = f"{name} is {getattr(self, name)}; the limit is {limit}"
+                yield Problem("E210", text, attribute=name, hint=raise_hint("samples"))
 
     def infer(self, data: Spec, rois: Spec, offsets: Spec | None = None) -> Spec:
         out = self._pooled(data, rois, self.group_size**2, exact=False)

@@ -11,13 +11,13 @@ import numpy as np
 from irdeconv.dtypes import ElementType, i32
 from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.random import numbers
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import elements, one_type, want_one, want_rank
 from irdeconv.spec import Array, Interval, Spec, non_negative
 from irdeconv.traits import DRAWN, JUMPS, Rounding
 
 _INT32 = np.iinfo(np.int32)
-DRAWN_LIMIT = 2**33  # elements; more come from a wrong shape
 
 
 @op("RandomUniform", since=8)
@@ -75,9 +75,10 @@ class RandomUniform(Op):
                 text = f"output_shape has {size}; it must not be negative"
                 raise OpError(text, code="E305", port=0)
         known = [s for s in sizes if not isinstance(s, Interval)]
-        if math.prod(known) > DRAWN_LIMIT and len(known) == len(sizes):
-            text = f"output_shape {known} has more than {DRAWN_LIMIT} elements"
-            raise OpError(text, code="E306", port=0)
+        limit = current().drawn_elements
+        if math.prod(known) > limit and len(known) == len(sizes):
+            text = f"output_shape {known} has more than {limit} elements"
+            raise OpError(text, code="E306", port=0, hint=raise_hint("drawn_elements"))
         return Spec(self.output_type, tuple(map(non_negative, sizes)))
 
     def evaluate(self, output_shape: Array, min_val: Array, max_val: Array) -> Array:

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.errors import OpError
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import UNKNOWN, axes_of, elements, exact, want_rank, want_type, widened
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, merge, non_negative
-
-SIGNAL_LIMIT = 2**31  # elements of a transform; a longer axis comes from a wrong signal_size
 
 
 def paired(x: Array) -> Array:
@@ -27,6 +26,14 @@ def pairs(z: Array, dtype: np.dtype[Any]) -> Array:
     """Return complex numbers [...] as pairs [..., 2]."""
     out = np.stack([z.real, z.imag], -1)
     return out.astype(dtype, copy=False)
+
+
+def require_length(size: int, name: str, port: int) -> None:
+    """Raise OpError E306 for an axis that comes from a wrong size."""
+    limit = current().axis_elements
+    if size > limit:
+        text, hint = f"{name} has {size}, above {limit}", raise_hint("axis_elements")
+        raise OpError(text, code="E306", port=port, hint=hint)
 
 
 class _Fourier(Op):
@@ -84,8 +91,7 @@ class _Fourier(Op):
         if size < -1 or size == 0:
             text = f"signal_size has {size}; it must be positive, or -1 for the whole axis"
             raise OpError(text, code="E305", port=2)
-        if size > SIGNAL_LIMIT:
-            raise OpError(f"signal_size has {size}, above {SIGNAL_LIMIT}", code="E306", port=2)
+        require_length(size, "signal_size", 2)
         return length if size == -1 else size
 
     def evaluate(self, data: Array, axes: Array, signal_size: Array | None = None) -> Array:

@@ -10,7 +10,7 @@ from irdeconv.errors import OpError
 from irdeconv.kernels.signal import frames
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import one_type, single, want_rank, want_type, widened
-from irdeconv.ops.signal.fourier import SIGNAL_LIMIT, paired, pairs
+from irdeconv.ops.signal.fourier import paired, pairs, require_length
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge, non_negative
 
 
@@ -21,8 +21,7 @@ def _positive(spec: Spec, port: int, name: str) -> Dim:
     top = bounds(value)[1]
     if top is not None and top < 1:
         raise OpError(f"{name} is {value}; it must be positive", code="E305", port=port)
-    if bounds(value)[0] > SIGNAL_LIMIT:
-        raise OpError(f"{name} is {value}, above {SIGNAL_LIMIT}", code="E306", port=port)
+    require_length(bounds(value)[0], name, port)
     return Interval.of(max(1, bounds(value)[0]), top)
 
 
@@ -124,8 +123,7 @@ class ISTFT(Op):
         if top is not None and top < 0:
             text = f"signal_length is {value}; it must not be negative"
             raise OpError(text, code="E305", port=4)
-        if low > SIGNAL_LIMIT:
-            raise OpError(f"signal_length is {value}, above {SIGNAL_LIMIT}", code="E306", port=4)
+        require_length(low, "signal_length", 4)
         return DYNAMIC if low < 0 and top is None else non_negative(value)
 
     def evaluate(

@@ -1,0 +1,133 @@
+"""The limits that keep hostile files and wrong sizes from exhausting the machine: all of them.
+
+Whoever needs one asks `current()`, which gives those that are in force: the defaults, or what
+`Limits(...).applied()` or `--limit` sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from irdeconv.suggest import did_you_mean
+
+LARGEST_INT = 2**63 - 1  # what a limit can be set to; sizes and bounds beyond it are no sizes
+_AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def _of(default: int, what: str, code: str = "", *, size: bool = False) -> Any:
+    return field(default=default, metadata={"what": what, "code": code, "bytes": size})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file may contain and ask for; give higher values for files that you trust.
+
+    `irdeconv doctor --limits` and docs/limits.md say what each one limits. `read` takes them for
+    one file; as a context manager they hold for whatever is done inside:
+
+    >>> with ird.Limits(layers=2).applied():
+    ...     ird.validate("ir_samples/openvino/group_deconv.xml")[0].code
+    'E601'
+    """
+
+    xml_bytes: int = _of(2 * 2**30, "an .xml file or another text", "E600", size=True)
+    layers: int = _of(1_000_000, "layers of a file, those of bodies included", "E601")
+    edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
+    ports: int = _of(65_536, "inputs of a layer, and its outputs", "E601")
+    attributes: int = _of(4_096, "attributes of an element", "E601")
+    name_length: int = _of(65_536, "characters of a layer's name, type or version", "E600")
+    attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")
+    depth: int = _of(32, "bodies in bodies", "E603")
+    rank: int = _of(64, "axes of a tensor", "E602")
+    tensor_elements: int = _of(2**40, "elements of a tensor", "E602")
+    tensor_bytes: int = _of(2**40, "a tensor", "E602", size=True)
+    total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
+    value_elements: int = _of(4_096, "elements of a value that inference computes with")
+    axis_elements: int = _of(2**31, "elements of an axis that is transformed (DFT, STFT)", "E306")
+    drawn_elements: int = _of(2**33, "random numbers that a layer draws", "E306")
+    boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")
+    samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
+    iterations: int = _of(1_000_000, "iterations of a loop", "E602")
+    reports: int = _of(100, "diagnostics of one code that are printed in full")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int)
+                or not 0 <= value <= LARGEST_INT
+            ):
+                raise ValueError(f"{each.name}={value!r} is not a number from 0 to {LARGEST_INT:,}")
+
+    @contextmanager
+    def applied(self) -> Iterator[Limits]:
+        """Let these limits hold inside."""
+        token = _CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            _CURRENT.reset(token)
+
+
+_CURRENT: ContextVar[Limits] = ContextVar("limits")
+_DEFAULT = Limits()
+
+
+def current() -> Limits:
+    """Return the limits in force."""
+    return _CURRENT.get(_DEFAULT)
+
+
+def raise_hint(name: str) -> str:
+    """Return how to raise a limit."""
+    return f"if you trust the file, allow more: --limit {name}=N, or Limits({name}=N)"
+
+
+def table() -> list[dict[str, Any]]:
+    """Return every limit in force: its name, value and default, what it limits, and the code."""
+    now = current()
+    return [
+        {"name": f.name, "value": getattr(now, f.name), "default": f.default, **f.metadata}
+        for f in fields(Limits)
+    ]
+
+
+def shown(row: dict[str, Any]) -> str:
+    """Return the value of a row of the table: `2 GiB`, `1,000,000`, `none`."""
+    value: int = row["value"]
+    if value == LARGEST_INT:
+        return "none"
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if row["bytes"] and value and value % 2**power == 0:
+            return f"{value >> power:,} {unit}"
+    return f"{value:,}{' bytes' if row['bytes'] else ''}"
+
+
+def setting(text: str) -> tuple[str, int]:
+    """Parse `layers=2000000` or `xml_bytes=4G`; ValueError says what is wrong."""
+    name, equals, amount = text.partition("=")
+    names = [f.name for f in fields(Limits)]
+    found = name.strip().replace("-", "_")
+    if not equals or found not in names:
+        hint = did_you_mean(found, names) or "irdeconv doctor --limits lists them"
+        raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')
+    match = _AMOUNT.fullmatch(amount.strip())
+    if match is None:
+        raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G')
+    value = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper())) if match[2] else None
+    if value is None:
+        value = int(match[1].partition(".")[0])
+    if value > LARGEST_INT:
+        raise ValueError(f"{amount} is above {LARGEST_INT:,}")
+    return found, value
+
+
+def of_settings(settings: Iterable[tuple[str, int]]) -> Limits:
+    """Return the limits that settings say; the last one of a name counts."""
+    return Limits(**dict(settings))
