@@ -143,3 +143,12 @@ def test_options_that_do_not_fit(
 ) -> None:
     assert command("run", net, *wrong) == 2
     assert "error[E700]: --" in capsys.readouterr().err
+
+
+def test_tuning_without_anything_to_measure_is_said(
+    net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = net.parent / "kernels.json"
+    assert command("run", net, "--tune", kept) == 0
+    assert not kept.exists()
+    assert f"{kept} is not written: no layer has several kernels" in capsys.readouterr().err

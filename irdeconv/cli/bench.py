@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.inputs import gather, input_files, specialize
     from irdeconv.cli.model import inferred, protect_report, read
-    from irdeconv.cli.output import write_text
+    from irdeconv.cli.output import note_tuning, write_text
     from irdeconv.io.atomic import write_file
 
     _check(args)
@@ -121,6 +121,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         source=None if alone else args.file,
         weights=None if alone else args.weights,
     )
+    note_tuning(args.tune, console)
     content = {"file": args.file, "seed": args.seed, **report.to_dict()}
     if args.save is not None:
         write_file(Path(args.save), (json.dumps(content, indent=1) + "\n").encode("utf-8"))

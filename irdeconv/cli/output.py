@@ -97,3 +97,10 @@ def statistics(array: Array) -> dict[str, Any]:
         if seen.mean is not None:
             out |= {"min": seen.low, "max": seen.high, "mean": seen.mean}
     return out
+
+
+def note_tuning(path: str | bool, console: Console) -> None:
+    """Say that --tune has measured nothing, where the file that it names was not made."""
+    if isinstance(path, str) and not Path(path).exists():
+        reason = "no layer has several kernels that are worth measuring"
+        console.log(f"{path} is not written: {reason}")

@@ -147,8 +147,8 @@ def _watched(
     args: argparse.Namespace,
     console: Console,
 ) -> dict[str, Array]:
-    """Run the plan with these traces, and write what --report names."""
-    from irdeconv.cli.output import write_text
+    """Run the plan with these traces, write what --report names, say what --tune did not."""
+    from irdeconv.cli.output import note_tuning, write_text
     from irdeconv.page.reports import run_page
     from irdeconv.page.values import ValueCollector
 
@@ -161,6 +161,7 @@ def _watched(
             one(node, arrays)
 
     arrays = plan.run(inputs, trace if traces else None)
+    note_tuning(args.tune, console)
     if args.report is not None:
         write_text(args.report, run_page(source, seen).to_html(), console)
     return arrays

@@ -161,8 +161,21 @@ def require_writable(target: Path) -> None:
     elif not os.access(target if special else target.parent, os.W_OK):
         problem = EACCES
     else:
+        if not special:
+            _try(target)
         return
     raise unwritable(target, problem, os.strerror(problem))
+
+
+def _try(target: Path) -> None:
+    """Make a file beside the target and remove it: permissions alone do not say whether it works.
+
+    A file system may be read-only or full, or like /proc make no files at all.
+    """
+    trial = _beside(target)
+    with failures(target):
+        trial.touch(exist_ok=False)
+        trial.unlink()
 
 
 def _beside(target: Path) -> Path:
