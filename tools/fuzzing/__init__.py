@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads a file: mutants, guards, judgement. `tools/fuzz.py` runs it."""

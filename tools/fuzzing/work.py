@@ -1,0 +1,162 @@
+"""A process that tries mutants one by one, and its parent, which outlives what kills it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from fuzzing.attempt import Fault, attempt, faults, peak, size
+from fuzzing.cases import Case, make, place
+from fuzzing.guard import Guard
+
+FORK = multiprocessing.get_context("fork")
+MEMORY = 512 << 20  # bytes that a mutant may take above what the process had before
+PATIENCE = 60.0  # seconds of wall time without a word
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fault of a mutant."""
+
+    case: str
+    command: tuple[str, ...]
+    fault: Fault
+    bytes: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What faults of one cause share."""
+        return self.fault.kind, self.fault.key
+
+
+@dataclass
+class Tally:
+    """What came of some mutants."""
+
+    mutants: int = 0
+    commands: int = 0
+    codes: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    found: list[Found] = field(default_factory=list)
+    slowest: tuple[float, str, str] = (0.0, "", "")
+    most: tuple[int, str] = (0, "")  # bytes above the start
+
+    def add(self, other: Tally) -> None:
+        """Take in another tally."""
+        self.mutants += other.mutants
+        self.commands += other.commands
+        self.codes += other.codes
+        self.found += other.found
+        self.slowest = max(self.slowest, other.slowest)
+        self.most = max(self.most, other.most)
+
+
+def run_case(case: Case, folder: Path, guard: Guard, tally: Tally) -> None:
+    """Write a mutant's files, run its commands and judge them; a slow one gets a second chance."""
+    length = len(case.files[case.main])
+    for command in case.commands:
+        made = tried(case, command, folder, guard)
+        if made[0].seconds > 1 and not any(f.kind == "endless" for f in made[1]):
+            made = min(made, tried(case, command, folder, guard), key=lambda m: m[0].seconds)
+        result, wrong = made
+        tally.commands += 1
+        tally.codes[case.format, command[0], result.code] += 1
+        tally.slowest = max(tally.slowest, (result.seconds, case.name, command[0]))
+        tally.found += [Found(case.name, command, f, length) for f in wrong]
+    tally.mutants += 1
+
+
+def tried(case: Case, command: tuple[str, ...], folder: Path, guard: Guard) -> tuple[Any, Any]:
+    """Run one command on fresh files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, data in case.files.items():
+        (folder / name).write_bytes(data)
+    result = attempt(tuple(a.replace("{d}", str(folder)) for a in command), guard)
+    return result, faults(result, folder)
+
+
+def limit_memory() -> int:
+    """Let this process have no more than MEMORY above what it has; return what it had at most."""
+    wall = size() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (wall, wall))
+    return peak()
+
+
+Numbers = list[tuple[str, int]]
+
+
+def _child(send: Connection, seed: int, numbers: Numbers, at: Any, root: str) -> None:
+    folder = Path(root) / "m"
+    tempfile.tempdir = root  # where commands put what they need for a while
+    guard = Guard(root)
+    tally, start = Tally(), limit_memory()
+    high = start + (8 << 20)
+    for i, (format, number) in enumerate(numbers):
+        at.value = i
+        case = make(format, number, seed)
+        run_case(case, folder, guard, tally)
+        if peak() > high:
+            high = peak()
+            tally.most = (high - start, case.name)
+        if len(tally.found) > 200 or i % 100 == 99:
+            send.send(tally)
+            tally = Tally()
+    send.send(tally)
+    send.close()
+    os._exit(0)
+
+
+def run_numbers(seed: int, numbers: Numbers, tell: Callable[[Tally], None]) -> None:
+    """Try mutants in processes of their own: another one goes on behind one that died."""
+    first = 0
+    while first < len(numbers):
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as root:
+            first += _one_process(seed, numbers[first:], root, tell)
+
+
+def _one_process(seed: int, numbers: Numbers, root: str, tell: Callable[[Tally], None]) -> int:
+    at = FORK.RawValue("q", 0)
+    receive, send = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_child, args=(send, seed, numbers, at, root), daemon=True)
+    child.start()
+    send.close()
+    last, since, killed = -1, time.monotonic(), False
+    while True:
+        try:
+            if receive.poll(1.0):
+                tell(receive.recv())
+        except EOFError:
+            break
+        if at.value != last:
+            last, since = at.value, time.monotonic()
+        elif time.monotonic() - since > PATIENCE and not killed:
+            child.kill()
+            killed = True
+    child.join()
+    if child.exitcode == 0:
+        return len(numbers)
+    format, number = numbers[at.value]
+    case = make(format, number, seed)
+    why = "no answer within a minute" if killed else f"exit code {child.exitcode}"
+    fault = Fault("endless" if killed else "crash", f"{why} {format} {case.commands[-1][0]}", why)
+    found = Found(case.name, case.commands[-1], fault, len(case.files[case.main]))
+    tell(Tally(mutants=1, found=[found]))
+    return int(at.value) + 1
+
+
+def numbers_of(formats: list[str], start: int, count: int) -> Numbers:
+    """Return the mutants of a range: of all formats by their shares, or of one by its own count."""
+    if len(formats) == 1:
+        return [(formats[0], n) for n in range(start, start + count)]
+    wanted = set(formats)
+    return [p for p in map(place, range(start, start + count)) if p[0] in wanted]
