@@ -62,6 +62,10 @@ CODES: dict[str, Code] = {
         "a packed string constant is malformed",
         "a string constant is a count, count + 1 offsets (i32 each) and UTF-8 bytes",
     ),
+    "E124": Code(
+        "the weights file is not the one that the .xml was written with",
+        "write both files again; if the .bin is meant, name it: --weights, weights=",
+    ),
     # E2xx: the graph
     "E200": Code(
         "two layers share an id",

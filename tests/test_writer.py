@@ -220,7 +220,7 @@ def test_the_mark_of_a_zero_insertion_is_not_believed(tmp_path, target):
     was, now = (np.array(v, np.int64).tobytes() for v in ([1, 1, 4, 16], target))
     assert weights.read_bytes().count(was) == 1
     weights.write_bytes(weights.read_bytes().replace(was, now))
-    assert not list(ird.read(file).nodes("ZeroInsertion"))
+    assert not list(ird.read(file, weights).nodes("ZeroInsertion"))
 
 
 @pytest.mark.parametrize("factors", [(1, 1, 2, 2), (1, 1, 1, 4), (1, 2, 2, 1)])
@@ -235,7 +235,7 @@ def test_neither_where_sizes_are_open(tmp_path, factors):
     was, now = (np.array(v, np.int64).tobytes() for v in ((1, 1, 2, 2), factors))
     assert was in weights.read_bytes()
     weights.write_bytes(weights.read_bytes().replace(was, now))
-    recognised = bool(list(ird.read(file).nodes("ZeroInsertion")))
+    recognised = bool(list(ird.read(file, weights).nodes("ZeroInsertion")))
     assert recognised is (factors == (1, 1, 2, 2))
 
 

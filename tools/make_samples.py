@@ -6,6 +6,7 @@ python tools/make_samples.py [folder]
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,8 @@ class Net:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not ird.write: it would spell a dialect's layer in standard operations.
         write_ir(self.closed(value), path)
+        # Samples are there to be edited, so they do not vouch for their weights.
+        path.write_text(re.sub("\t<rt_info weights_.*\n", "", path.read_text("utf-8")), "utf-8")
 
 
 def deconv_3x3_to_5x5(folder: Path) -> None:

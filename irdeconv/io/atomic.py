@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-import secrets
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from errno import EACCES, EISDIR, ENOENT, ENOTDIR
+from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
 
 from irdeconv.access import unwritable
 from irdeconv.errors import FileAccessError
+from irdeconv.io.strays import beside, hold, sweep, turn
+
+_LINKS = 40  # as many as Linux follows
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+_DESCRIPTOR = re.compile(
+    r"/(?:proc/(?:self|thread-self)|dev)/fd/([0-9]{1,9})|/dev/(stdin|stdout|stderr)"
+)
 
 
 @dataclass(frozen=True)
@@ -37,44 +45,110 @@ class Files:
 
     opened: list[Replacement] = field(default_factory=list)
     names: list[Path] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)  # descriptors that keep temporaries locked
 
     def open(self, target: Path) -> Replacement:
-        """Open a file in the target's folder; OSError where that cannot be written."""
-        name = _beside(target)
-        self.names.append(name)  # before it exists, so that no interruption leaves it behind
-        made = Replacement(target, name, name.open("xb"))
+        """Open a file in the target's folder; OSError where that cannot be written.
+
+        A link is followed. A file that exists hands on its permissions and, as far as allowed, its
+        owner; its other names (hard links) keep what it was.
+        """
+        if descriptor_of(target) is not None:
+            raise OSError(EINVAL, "it is an open file of this process, which nothing can replace")
+        target = Path(os.path.realpath(target)) if target.is_symlink() else target
+        with turn(target.parent) as alone:
+            if alone:
+                sweep(target.parent)
+            name = beside(target)
+            self.names.append(name)  # before it exists, so that no interruption leaves it behind
+            made = Replacement(target, name, self._create(name, target))
         self.opened.append(made)
         return made
+
+    def _create(self, name: Path, target: Path) -> BinaryIO:
+        try:
+            former = target.stat()
+        except OSError:
+            former = None
+        mode = 0o666 if former is None else stat.S_IMODE(former.st_mode) & 0o777
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        fd = os.open(name, flags, mode)
+        file = os.fdopen(fd, "w+b")
+        if os.name != "nt":  # which replaces no open file, and has no such permissions
+            self.held.append(os.dup(fd))
+            hold(self.held[-1])
+            if former is not None:
+                _hand_on(former, fd, mode)
+        return file
 
     def write(self, target: Path, data: bytes) -> None:
         """Write a whole file; FileAccessError.
 
-        A device or a pipe cannot be replaced: it gets the data now.
+        What cannot be replaced gets the data now: a device, a pipe, a descriptor such as
+        /dev/stdout, wherever that leads.
         """
         require_writable(target)
         with failures(target):
-            if target.exists() and not target.is_file():
+            fd = descriptor_of(target)
+            if fd is not None:
+                with os.fdopen(os.dup(fd), "wb") as file:
+                    file.write(data)
+            elif target.exists() and not target.is_file():
                 target.write_bytes(data)
-                return
-            new = self.open(target)
-            new.file.write(data)
-            new.finish()
+            else:
+                new = self.open(target)
+                new.file.write(data)
+                new.finish()
 
     def put(self) -> None:
         """Finish all files, then let each take its place, in the order of opening.
 
-        Where one cannot, those before it give their places back.
+        Where one cannot, those before it give their places back. Other writers wait meanwhile.
         """
         for one in self.opened:
             with failures(one.target):
                 one.finish()
-        with ExitStack() as undo:
+        with ExitStack() as turns, ExitStack() as undo:
+            for folder in sorted({os.path.realpath(one.target.parent) for one in self.opened}):
+                turns.enter_context(turn(Path(folder)))
             for one in self.opened:
                 with failures(one.target):
                     former = _Former(one.target)
                     undo.push(former.restore)
                     former.keep()
                     os.replace(one.name, one.target)
+
+    def tidy(self) -> None:
+        """Close everything, and remove what has not taken its place."""
+        for one in self.opened:
+            with suppress(OSError):  # what is not finished is not wanted
+                one.file.close()
+        for name in self.names:
+            with suppress(OSError):  # where it stays, the next writer sweeps it
+                name.unlink(missing_ok=True)
+        while self.held:
+            os.close(self.held.pop())
+
+
+def _hand_on(former: os.stat_result, fd: int, mode: int) -> None:
+    """Give a new file the owner and the permissions of the one that it replaces."""
+    new = os.fstat(fd)
+    if (new.st_uid, new.st_gid) != (former.st_uid, former.st_gid):
+        with suppress(OSError):
+            os.fchown(fd, former.st_uid, former.st_gid)
+    os.fchmod(fd, mode)
+
+
+def descriptor_of(path: Path) -> int | None:
+    """Return the descriptor that a path such as /dev/stdout names, through any links."""
+    for _ in range(_LINKS):
+        named = _DESCRIPTOR.fullmatch(os.path.normpath(path.absolute()))
+        if named:
+            return int(named[1]) if named[1] else _STREAMS[named[2]]
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
+    return None
 
 
 class _Former:
@@ -83,7 +157,7 @@ class _Former:
     def __init__(self, target: Path) -> None:
         self.target = target
         self.status = _status(target)
-        self.name = _beside(target)
+        self.name = beside(target)
         self.kept = False
 
     def keep(self) -> None:
@@ -124,11 +198,7 @@ def together() -> Iterator[Files]:
         yield files
         files.put()
     finally:
-        for one in files.opened:
-            with suppress(OSError):  # what is not finished is not wanted
-                one.file.close()
-        for name in files.names:
-            name.unlink(missing_ok=True)
+        files.tidy()
 
 
 def write_file(target: Path, data: bytes) -> None:
@@ -153,7 +223,7 @@ def require_writable(target: Path) -> None:
 
     What is neither a folder nor a regular file (a device, a pipe) has to be writable itself.
     """
-    special = target.exists() and not target.is_file()
+    special = descriptor_of(target) is not None or (target.exists() and not target.is_file())
     if target.name in ("", "..") or target.is_dir():
         problem = EISDIR
     elif not special and not target.parent.is_dir():
@@ -172,12 +242,7 @@ def _try(target: Path) -> None:
 
     A file system may be read-only or full, or like /proc make no files at all.
     """
-    trial = _beside(target)
+    trial = beside(Path(os.path.realpath(target)))
     with failures(target):
         trial.touch(exist_ok=False)
-        trial.unlink()
-
-
-def _beside(target: Path) -> Path:
-    """Return a name in the target's folder that no file has."""
-    return target.parent / f".irdeconv-{secrets.token_hex(8)}"
+        trial.unlink(missing_ok=True)  # another writer may have swept it

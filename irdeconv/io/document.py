@@ -6,7 +6,7 @@ Texts are kept as they stand in the file. Every element knows its place: a layer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from irdeconv.source import Anchor
@@ -106,7 +106,8 @@ class XmlLayer:
 class Document:
     """A `<net>` or a body: its layers and edges in file order.
 
-    `complete` is false where `<layers>` or `<edges>` is missing, which has been reported.
+    `complete` is false where `<layers>` or `<edges>` is missing, which has been reported. `mark` is
+    what the file says of its weights.
     """
 
     layers: tuple[XmlLayer, ...]
@@ -117,3 +118,4 @@ class Document:
     extra: Pairs = ()
     anchor: Anchor = Anchor()
     complete: bool = True
+    mark: dict[str, str] = field(default_factory=dict)

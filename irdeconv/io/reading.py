@@ -29,6 +29,7 @@ from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
 from irdeconv.io.context import Context
 from irdeconv.io.kinds import BEGIN, BINARY, kind_of
+from irdeconv.io.mark import check_mark
 from irdeconv.io.operations import report_unknown
 from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.io.weights_use import LEFT_OUT, UNREADABLE, check_weights
@@ -123,6 +124,7 @@ def _load(
     out.graph = build(document, context)
     report_unknown(context)
     check_weights(document, context)
+    check_mark(document.mark, store, weights is not None, context)
     out.count_rest()
     if out.graph is not None:
         out.graph.info = model_info(document, source.path)

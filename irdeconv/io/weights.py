@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import stat
@@ -47,6 +48,10 @@ class NoWeights:
                 code="E121",
             )
         return self._view[offset : offset + size]
+
+    def sha256(self) -> str:
+        """Return the hash of all bytes, in hexadecimal digits; they are there."""
+        return hashlib.sha256(b"" if self._view is None else self._view).hexdigest()
 
 
 class MemoryWeights(NoWeights):

@@ -11,6 +11,7 @@ from lxml import etree
 from irdeconv import progress
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, XmlLayer
+from irdeconv.io.mark import SHA256, SIZE
 from irdeconv.io.prolog import Prolog, report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, TooLarge
 from irdeconv.limits import Limits, raise_hint
@@ -99,7 +100,7 @@ class _Stream:
         data = self._source.data
         with progress.stage(f"reading {self._source.name}", total=len(data)) as step:
             root = self._parse(BytesIO(data), step)
-        rt_info = self._rest(root)
+        rt_info, mark = self._rest(root)
         self._check_net(prolog)
         return Document(
             layers=tuple(self._layers),
@@ -109,6 +110,7 @@ class _Stream:
             rt_info=rt_info,
             extra=tuple((k, v) for k, v in prolog.attributes.items() if k not in _NET_ATTRIBUTES),
             complete=all(root.find(tag) is not None for tag in self._counts),
+            mark=mark,
         )
 
     def _parse(self, data: BytesIO, step: progress.Advance) -> Element:
@@ -183,23 +185,26 @@ class _Stream:
         self._counts[section] += 1
         self._reader.unexpected(e, anchor, (section[:-1],), section)
 
-    def _rest(self, root: Element) -> str | None:
-        """Look at the other children of `<net>`; return the model's rt_info."""
+    def _rest(self, root: Element) -> tuple[str | None, dict[str, str]]:
+        """Look at the other children of `<net>`; return the model's rt_info and its mark."""
         rt_info, seen = None, set()
+        mark: dict[str, str] = {}
         for e in root:
             if e.tag in seen and e.tag in self._counts:
                 place = Location(self._source, Anchor(e.tag))
                 self._out.add("E108", f"a second <{e.tag}>: only the first is read", location=place)
             elif e.tag not in _SECTIONS:
                 self._reader.unexpected(e, Anchor(str(e.tag)), _SECTIONS, "net")
-            elif e.tag == "rt_info" and len(e):
-                rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
+            elif e.tag == "rt_info":
+                mark |= {k: e.attrib.pop(k) for k in (SIZE, SHA256) if k in e.attrib}
+                if len(e):
+                    rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
             seen.add(e.tag)
         for tag in self._counts:
             if tag not in seen:
                 place = Location(self._source, Anchor())
                 self._out.add("E104", f"<net> has no <{tag}>", location=place)
-        return rt_info
+        return rt_info, mark
 
     def _check_net(self, prolog: Prolog) -> None:
         """Check the version; layers of another version would be misread."""

@@ -18,6 +18,7 @@ from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.io.lacking import no_data
+from irdeconv.io.mark import marked
 from irdeconv.io.version10 import as_version_10
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
@@ -29,11 +30,15 @@ _WRITTEN_AT_ONCE = 1 << 24
 
 @dataclass
 class _Blobs:
-    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned."""
+    """The `.bin` while it is written: identical blobs are stored once, nothing is aligned.
+
+    `hash` is that of all bytes so far.
+    """
 
     file: BinaryIO
     size: int = 0
     seen: dict[bytes, int] = field(default_factory=dict)
+    hash: Any = field(default_factory=hashlib.sha256)
 
     def add(self, raw: bytes | memoryview) -> tuple[int, int]:
         """Store a blob; returns (offset, size)."""
@@ -42,7 +47,9 @@ class _Blobs:
         if digest not in self.seen:
             self.seen[digest] = self.size
             for start in range(0, len(data), _WRITTEN_AT_ONCE):
-                self.file.write(data[start : start + _WRITTEN_AT_ONCE])
+                part = data[start : start + _WRITTEN_AT_ONCE]
+                self.file.write(part)
+                self.hash.update(part)
             self.size += len(data)
         return self.seen[digest], len(data)
 
@@ -50,9 +57,10 @@ class _Blobs:
 def write_ir(graph: Graph, path: Path) -> None:
     """Write an inferred graph of standard operations; both files appear whole, or neither.
 
-    The `.bin` replaces its predecessor before the `.xml` does. Raises UsageError for a path that
-    cannot be a model's, InputError where constants have no data, FileAccessError where writing
-    fails.
+    The `.xml` replaces its predecessor before the `.bin` does: it has the mark of its `.bin`, so
+    who reads between the two is told, also where the former `.xml` has none. Raises UsageError for
+    a path that cannot be a model's, InputError where constants have no data, FileAccessError where
+    writing fails.
     """
     with together() as files:
         stage_ir(graph, path, files)
@@ -66,7 +74,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     _require_data(graph)
     require_model_path(path)
     with failures(path):
-        weights, xml = files.open(path.with_suffix(".bin")), files.open(path)
+        xml, weights = files.open(path), files.open(path.with_suffix(".bin"))
         for part in _document(graph, _Blobs(weights.file)):
             xml.file.write(_encoded(part, graph))
         weights.finish()
@@ -149,12 +157,12 @@ def _document(graph: Graph, blobs: _Blobs) -> Iterator[str]:
     yield '<?xml version="1.0"?>\n'
     yield f'<net name={quoteattr(info.name)} version="{info.ir_version}"{extra}>\n'
     yield from _Inside(graph, blobs, info.ir_version).lines()
-    yield "</net>\n"
+    yield f"\t{marked(info.rt_info, blobs.size, blobs.hash.hexdigest())}\n</net>\n"
 
 
 @dataclass
 class _Inside:
-    """What stands inside a `<net>` or a body: layers, edges, rt_info."""
+    """The layers and edges of a `<net>` or of a body."""
 
     graph: Graph
     blobs: _Blobs
@@ -174,8 +182,6 @@ class _Inside:
         yield "\t</layers>\n\t<edges>\n"
         yield from _edges(self.graph, self.order, self.number)
         yield "\t</edges>\n"
-        if self.graph.info.rt_info:
-            yield f"\t{self.graph.info.rt_info.strip()}\n"
 
 
 def _layer(inside: _Inside, node: Node) -> Iterator[str]:
@@ -253,7 +259,8 @@ class _Written:
     def lines(self) -> Iterator[str]:
         """Yield the body itself, its lines below those of the layer."""
         yield f"\t\t\t<{self._body.tag}>\n"
-        for piece in self._inside.lines():
+        info = self._body.graph.info.rt_info
+        for piece in (*self._inside.lines(), *([f"\t{info.strip()}\n"] if info else [])):
             yield from (f"\t\t\t{line}" for line in piece.splitlines(keepends=True))
         yield f"\t\t\t</{self._body.tag}>\n"
 

@@ -28,8 +28,11 @@ class Ir:
 
     @staticmethod
     def read(path: Path) -> Ir:
-        """Read a file and the `.bin` beside it."""
+        """Read a file, without the mark of its weights, and the `.bin` beside it."""
         root = etree.fromstring(path.read_bytes())
+        for info in root.findall("rt_info"):
+            for mark in ("weights_size", "weights_sha256"):
+                info.attrib.pop(mark, None)
         return Ir(root, bytearray(path.with_suffix(".bin").read_bytes()))
 
     def copy(self) -> Ir:
