@@ -57,11 +57,11 @@ def test_what_the_lowering_writes_is_proved(tmp_path: Path, seed: int, form: str
         assert proof.rounding == 0
 
 
-def dynamic(tmp_path: Path, form: str) -> tuple[Path, Path]:
+def dynamic(tmp_path: Path, form: str, least: int = 1) -> tuple[Path, Path]:
     """Write a deconvolution of (1, 2, ?, 4..9) by 3x2, strides 2 and 3; and its lowering."""
     rng = np.random.default_rng(5)
     graph = Graph()
-    x = parameter(graph, (1, 2, Interval(1, None), Interval(4, 9)), np.float32, "x")
+    x = parameter(graph, (1, 2, Interval(least, None), Interval(4, 9)), np.float32, "x")
     w = constant(graph, numbers(rng, (2, 3, 3, 2), np.float32), "w")
     op = REGISTRY["ConvolutionBackpropData", "opset1"]((2, 3), (1, 0), (0, -1), (1, 2))
     result(graph, Value(graph.add(op, [x, w], name="deconv").id))
@@ -81,6 +81,14 @@ def test_index_maps_are_printed(tmp_path: Path) -> None:
         "axis 0: 2*i + 1*k = o + 1, 0 <= i < x[2], 0 <= o < 2*x[2]: taps 0 as 2, 1 as 1, 2 as 0"
     )
     assert proof.sizes == "every size (up to 16,777,216 per axis)"
+
+
+@pytest.mark.parametrize(("least", "says"), [(1, "up to"), (0, "from 1 up to")])
+def test_a_size_of_0_that_would_keep_an_axis(tmp_path: Path, least: int, says: str) -> None:
+    a, b = dynamic(tmp_path, "phases", least)
+    assert prove(a, b).sizes == "every size (up to 16,777,216 per axis)"
+    b.write_text(b.read_text().replace('special_zero="false"', 'special_zero="true"'))
+    assert prove(a, b).sizes == f"every size ({says} 16,777,216 per axis)"
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])

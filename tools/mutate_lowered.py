@@ -2,6 +2,7 @@
 
     python tools/mutate_lowered.py                                 500 mutants
     python tools/mutate_lowered.py --count 20000 --seed 7 --jobs 2
+    python tools/mutate_lowered.py --seed 7 --mutant 33:9     one of them, as a report names it
 
 Each model is a random deconvolution of any system, often with open sizes, beside a loop, a state
 and plain layers, lowered in a random form and written. An edit of tests/support/edit_kinds.py or
@@ -22,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 
 import checkout  # noqa: F401
@@ -188,9 +190,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--core", action="store_true", help="ask irdeconv.proof alone")
+    parser.add_argument("--mutant", help="judge this one alone (MODEL:NUMBER)")
     args = parser.parse_args(arguments)
     start = time.perf_counter()
-    found = list(outcomes(args.count, args.seed, args.jobs, core=args.core))
+    if args.mutant:
+        number, i = map(int, args.mutant.split(":"))
+        # Each comes twice, the second time with what the runtime says.
+        found = [*islice(mutants(args.seed, number, PER_MODEL, i, core=args.core), 1, 2)]
+        print(*found, sep="\n")
+    else:
+        found = list(outcomes(args.count, args.seed, args.jobs, core=args.core))
     failed = report(found)
     print(f"{len(found)} mutants in {time.perf_counter() - start:.0f} s")
     return failed
