@@ -225,6 +225,10 @@ CODES: dict[str, Code] = {
         "the document is nested deeper than the limit",
         "if you trust the file, allow more with --limit, or Limits(...) in Python",
     ),
+    "E610": Code(
+        "an item of a batch took too long",
+        "allow more with --timeout, or look at the model by itself",
+    ),
     # E7xx: usage, output, the text form
     "E700": Code("the command line does not fit", ""),  # what mends it, only the place can tell
     "E701": Code(
@@ -232,6 +236,10 @@ CODES: dict[str, Code] = {
         "check the folder, its permissions and the free space",
     ),
     "E702": Code("the text form cannot be parsed", "dump prints the text form of a graph"),
+    "E710": Code(
+        "the process of an item ended without an answer",
+        "run the same verb on this model alone; if it lacked memory, run fewer --jobs",
+    ),
     # W1xx: the input files
     "W100": Code("an attribute that OpenVINO ignores", "delete it, or correct its name"),
     "W101": Code(

@@ -9,11 +9,14 @@ from irdeconv.errors import Diagnostic, UnsupportedError
 
 # The extra of pyproject.toml that installs a package, by what is imported.
 INSTALLED_BY = {
+    "dask": "distributed",
+    "distributed": "distributed",
     "numba": "fast",
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
     "z3": "smt",
+    "zarr": "distributed",
 }
 CAUSE_LENGTH = 200  # characters of the cause
 

@@ -43,6 +43,7 @@ MODELS = 10  # that have to be there at least
 NUMBERED = 8  # columns that a number in front of a name takes, or an indent
 LAYERS = (3_000, 20_000)
 MOST_SECONDS = 5.0
+TRUE = f"{sys.executable} -c pass {{}}"
 FORMATS = ("text", "json", "dot", "html", "ir")
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
@@ -66,7 +67,6 @@ def rows(case: Case) -> dict[str, Commands]:
     """Return the arguments with which each verb is run on a model; a verb has to have some."""
     model, lowered = str(case.model), case.at("lowered.xml")
     middle, last = case.names
-    true = [sys.executable, "-c", "pass", "{}"]
     return {
         "validate": [[model]],
         "infer": [[model], [model, "--all"]],
@@ -82,8 +82,9 @@ def rows(case: Case) -> dict[str, Commands]:
         "explain": [[model], [model, middle]],
         "check-certificate": [[model, lowered], [model, model]],
         "compare": [[model], [model, "--all", "--form", "phases"], [model, lowered]],
+        "batch": [["validate", model, "--all"], ["lower", model, "--jobs", "0", "--all"]],
         "reduce": [
-            [model, "--check", " ".join(true), "-o", case.at("small.xml"), "--max-checks", "3"],
+            [model, "--check", TRUE, "-o", case.at("small.xml"), "--max-checks", "3"],
             [model, "--compare", "openvino", "-o", case.at("small.xml"), "--max-checks", "3"],
         ],
         "convert": [[model, "-o", case.at("converted.xml"), "--force"]],

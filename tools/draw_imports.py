@@ -78,6 +78,7 @@ LEVELS = (
     ("page", "the graph page: one HTML file for a browser"),
     ("models", "whatever is given becomes a graph"),
     ("proving", "two models become the sides of a proof"),
+    ("batches", "many items of work: names, a journal, processes; nothing of models"),
     ("reducing", "what a failing model can do without"),
     ("public extension", "the public functions by what they are for; operations of others"),
     ("irdeconv", "the public names"),
@@ -94,7 +95,7 @@ WALLS = {
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.
-COMPUTED = ("extras", "cli.doctor", "importers.onnx_tensors")
+COMPUTED = ("extras", "batches.child_main", "cli.doctor", "importers.onnx_tensors")
 
 
 class Sources:

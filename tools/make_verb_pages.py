@@ -59,6 +59,7 @@ EXAMPLES = {
     "extract": [f"irdeconv extract {HEAD_MODEL} --from up1 --to up2 -o part.xml"],
     "rename": [f"irdeconv rename {HEAD_MODEL} image=picture -o renamed.xml"],
     "suite": ["irdeconv suite list --dialect onnx --set quick"],
+    "batch": ["irdeconv batch validate ir_samples --jobs 2 --report report.html"],
     "simplify": [f"irdeconv simplify {HEAD_MODEL} -o small.xml"],
     "codes": ["irdeconv codes W3"],
 }
@@ -92,12 +93,13 @@ ANSWERS = {
     "compare": "the two sides differ",
     "reduce": "the check does not fail on the whole model",
     "extract": "with `--save-inputs`: a layer failed while running",
+    "batch": "the worst answer of an item is no",
     "simplify": "with `--check`: the two models differ",
     "suite": "a case did not pass",
     "demo": "a step did not give what it should",
     "doctor": "a required package is missing or broken",
 }
-PROVING = ("lower", "raise", "check-certificate")  # which answer in part, too
+PROVING = ("lower", "raise", "check-certificate", "batch")  # which answer in part, too
 GUIDES = {
     "lower": "lowering.md",
     "raise": "lowering.md",
@@ -112,6 +114,7 @@ GUIDES = {
     "rename": "extract.md",
     "simplify": "extract.md",
     "suite": "suite.md",
+    "batch": "batch.md",
     "codes": "codes.md",
 }
 # An option in a sentence; its value where that is a placeholder, in quotes or one of these words.

@@ -69,7 +69,7 @@ class Console:
     def json(self, verb: str, content: Mapping[str, Any]) -> None:
         """Write the result as JSON with its schema; NaN and infinities become strings."""
         document = {"schema": f"irdeconv/{verb}/1", **content}
-        self.raw(json.dumps(_finite(document), indent=1) + "\n")
+        self.raw(json.dumps(finite(document), indent=1) + "\n")
 
     def raw(self, text: str) -> None:
         """Write text to stdout as it is."""
@@ -164,11 +164,12 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return a value in which floats that JSON cannot spell are texts."""
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return value

@@ -104,7 +104,7 @@ def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
     }
     place: dict[str, Any] = {}
     if d.location is not None:
-        place["physicalLocation"] = _physical(d.location.file, d.location.position)
+        place["physicalLocation"] = physical(d.location.file, d.location.position)
     if d.layer is not None:
         place["logicalLocations"] = [{"name": d.layer, "kind": "element"}]
     if place:
@@ -113,7 +113,7 @@ def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
         {
             "id": i,
             "message": {"text": n.message},
-            "physicalLocation": _physical(n.location.file, n.location.position),
+            "physicalLocation": physical(n.location.file, n.location.position),
         }
         for i, n in enumerate(d.notes)
         if n.location is not None
@@ -123,7 +123,8 @@ def _sarif_result(d: Diagnostic, rule: int) -> dict[str, Any]:
     return result
 
 
-def _physical(file: str, position: tuple[int, int] | None) -> dict[str, Any]:
+def physical(file: str, position: tuple[int, int] | None) -> dict[str, Any]:
+    """Return a place as SARIF spells it; `position` is a line and a column."""
     out: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(file).as_posix())}}
     if position is not None:
         out["region"] = {"startLine": position[0], "startColumn": position[1]}

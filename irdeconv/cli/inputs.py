@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +61,17 @@ def _top(dtype: ElementType) -> int:
 
 
 def gather(
-    graph: Graph, items: Iterable[str], seed: int, console: Console, *, limit: int | None = None
+    graph: Graph,
+    items: Iterable[str],
+    seed: int,
+    console: Console,
+    *,
+    limit: int | None = None,
+    without: Collection[str] = (),
 ) -> dict[str, Array]:
     """Return the value of every input; inputs that no item names are random numbers.
+
+    Those in `without` have values already, and may have any number of rows.
 
     Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError where
     the inputs alone take more than `limit` bytes.
@@ -77,13 +85,16 @@ def gather(
             found[name] = value
     out = {}
     for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
+        if name in without:
+            continue
         value = found.get(name, "rand")
         if isinstance(value, str):
             console.log(f"input {name}: {value}, seed {seed}")
             out[name] = generate(value, node.spec(), seed, index, name)
         else:
             out[name] = typed(value, node.spec())
-    Binder.of(graph).bind(out)
+    if not without:
+        Binder.of(graph).bind(out)
     return out
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 import traceback
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from types import ModuleType
+from typing import TextIO
 
 from irdeconv import __version__
 from irdeconv.cli.checks import check_options
@@ -39,6 +41,7 @@ VERBS = {
     "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
     "rename": "give layers, inputs, outputs and other tensors new names",
     "suite": "make test vectors for hardware and compilers, and judge the results",
+    "batch": "do the same with many models, or with many inputs of one, on several workers",
     "simplify": "fold constants, and drop layers that change nothing or that no output needs",
     "codes": "explain diagnostic codes, each with an example and how to fix it",
     "demo": "enlarge a picture with a lowered network; check the packaged sample models",
@@ -46,20 +49,23 @@ VERBS = {
     "doctor": "show versions, and what this installation can do",
 }
 
+Consoles = Callable[..., Console]
 WITHOUT_MODELS = ("codes", "demo", "completion", "doctor")  # of the user's
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+def main(
+    argv: Sequence[str] | None = None, *, out: TextIO | None = None, err: TextIO | None = None
+) -> int:
+    """Run the command line and return its exit code; `out` and `err` stand for the streams."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(args)
+        return _run(args, partial(Console, out=out, err=err))
     except KeyboardInterrupt:
         return EXIT_CODE
 
 
-def _run(args: list[str]) -> int:
-    console = Console()
+def _run(args: list[str], consoles: Consoles) -> int:
+    console = consoles()
     if not args:
         console.error(_usage())
         return 2
@@ -71,7 +77,7 @@ def _run(args: list[str]) -> int:
     if args[0] in ("-V", "--version"):
         console.text(f"irdeconv {__version__}")
         return 0
-    return _run_verb(args[0], args)
+    return _run_verb(args[0], args, consoles)
 
 
 def _usage() -> str:
@@ -108,7 +114,8 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
         default="auto",
         help="use colours; auto: on a terminal, unless NO_COLOR or FORCE_COLOR is set",
     )
-    if verb not in WITHOUT_MODELS:
+    reads = verb not in (*WITHOUT_MODELS, "batch")  # whose items read
+    if reads:
         parser.add_argument(
             "--extension",
             metavar="FILE.py",
@@ -116,7 +123,7 @@ def configure_verb(parser: ArgumentParser, verb: str) -> None:
             default=[],
             help="a Python file with operations of your own (docs/extensions.md); it is executed",
         )
-    if verb in ("doctor", *(v for v in VERBS if v not in WITHOUT_MODELS)):
+    if reads or verb == "doctor":
         add_limit(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("-q", "--quiet", action="store_true", help="no log lines on stderr")
@@ -126,19 +133,31 @@ def _verbs_with(option: str) -> list[str]:
     return [verb for verb in VERBS if option in option_names(verb_parser(verb))]
 
 
-def _run_verb(verb: str, args: list[str]) -> int:
-    console = Console("json" if wants_json(args) else "text")
-    debug = "--debug" in args
-    try:
+def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
+    console = consoles("json" if wants_json(args) else "text")
+
+    def run() -> int:
+        nonlocal console
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
         options = verb_parser(verb).parse(args[1:])
-        console = Console(options.format, quiet=options.quiet, color=options.color)
+        console = consoles(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
         with of_settings(getattr(options, "limit", ())).applied(), drawn(console):
             return int(_module(verb).run(options, console))
+
+    name = verb if verb in VERBS else "error"
+    return guarded(name, lambda: console, run, debug="--debug" in args)
+
+
+def guarded(
+    verb: str, console: Callable[[], Console], work: Callable[[], int], *, debug: bool = False
+) -> int:
+    """Return the exit code of some work; what it raises is reported on the console of then."""
+    try:
+        return work()
     except SystemExit as e:  # --help
         return e.code if isinstance(e.code, int) else 2
     except Exception as e:
@@ -146,7 +165,7 @@ def _run_verb(verb: str, args: list[str]) -> int:
             return EXIT_CODE
         if debug:
             traceback.print_exc()
-        return _report(verb if verb in VERBS else "error", console, e)
+        return _report(verb, console(), e)
 
 
 def _report(verb: str, console: Console, error: Exception) -> int:

@@ -1,0 +1,64 @@
+"""The process of `child.py` itself: it takes lines from a pipe and does what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, BinaryIO
+
+
+def main() -> None:
+    """Do items until the pipe is closed."""
+    questions, answers = _pipes()
+    work = json.loads(questions.readline())
+    os.chdir(work["folder"])
+    module, _, name = work["call"].partition(":")
+    call: Callable[[Any], Any] = getattr(import_module(module), name)
+    _limit(work["memory"])
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_read, args=(questions, lines), daemon=True).start()
+    _say(answers, {})
+    while True:
+        _say(answers, call(json.loads(lines.get())))
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Return the two pipes; what else is read from stdin or printed goes nowhere."""
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(null, stream)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    return questions, answers
+
+
+def _read(questions: BinaryIO, lines: SimpleQueue[bytes]) -> None:
+    """Pass lines on; whoever gave them is gone when the pipe ends, and nobody needs the rest."""
+    with suppress(OSError):
+        for line in questions:
+            lines.put(line)
+    os._exit(0)
+
+
+def _say(answers: BinaryIO, content: Any) -> None:
+    answers.write(json.dumps(content).encode() + b"\n")
+    answers.flush()
+
+
+def _limit(memory: int | None) -> None:
+    """Limit the address space to what is taken now and `memory` bytes."""
+    if memory is None:
+        return
+    import resource  # a batch refuses --memory where there is none
+
+    with open("/proc/self/statm") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = taken + memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard < 0 else min(limit, hard), hard))

@@ -1,0 +1,162 @@
+"""Items on a cluster of Dask: its workers do each in a process of their own, as a pool does here.
+
+What Dask pickles is between this process, the scheduler and the workers, so the scheduler has to be
+trusted. Only the words of items and their rows pass through it, and once for each worker the files
+that all items share. A task whose worker dies is given to another one; it may have been done
+already, and does the same again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from irdeconv import __version__
+from irdeconv.batches.child import Child, Errand
+from irdeconv.batches.executors import Payload, Results
+from irdeconv.batches.rows import Row, ended
+from irdeconv.errors import Diagnostic, IrdeconvError, misused
+from irdeconv.extras import needed
+
+AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
+LEAST_AHEAD = 64
+ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
+_local = threading.local()
+
+
+class Cluster:
+    """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
+
+    `shared` is a model whose files the workers get, instead of reading them.
+    """
+
+    def __init__(
+        self, work: Errand, address: str | None, jobs: int, retries: int, shared: str | None
+    ) -> None:
+        self._work = work
+        self._address = address
+        self._jobs = jobs
+        self._retries = retries
+        self._shared = shared
+        self._distributed = needed("a batch on Dask", "distributed", "Client")
+
+    def results(self, payloads: Sequence[Payload]) -> Results:
+        """Yield the number of each payload, and what became of it, as soon as it is done."""
+        with ExitStack() as stack:
+            client = stack.enter_context(self._client(stack))
+            known = client.run(version) if client.scheduler_info()["workers"] else {}
+            wrong = next((v for v in known.values() if v != __version__), None)
+            if wrong is not None:
+                message = f"a worker of Dask has irdeconv {wrong}, this is {__version__}"
+                raise misused(message, "install the same on all machines")
+            digest = self._ship(client)
+            yield from self._as_done(client, payloads, digest)
+
+    def _client(self, stack: ExitStack) -> Any:
+        import dask
+
+        log = logging.getLogger("distributed")
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
+        failures = {"distributed.scheduler.allowed-failures": self._retries}
+        stack.enter_context(dask.config.set(failures))
+        address: Any = self._address
+        if address is None:
+            address = stack.enter_context(
+                self._distributed.LocalCluster(
+                    n_workers=self._jobs,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    memory_limit=0,
+                    silence_logs=logging.CRITICAL,
+                )
+            )
+        try:
+            return self._distributed.Client(address, timeout=ANSWER_TIME)
+        except (OSError, ValueError, TimeoutError) as e:
+            message = f"no scheduler of Dask answers at {self._address}: {e}"
+            raise misused(message, "dask scheduler starts one; --cluster local needs none") from e
+
+    def _ship(self, client: Any) -> str | None:
+        """Send the files that all items share to each worker, also to those that come later."""
+        if self._shared is None:
+            return None
+        model = Path(self._shared)
+        paths = [p for p in (model, model.with_suffix(".bin")) if p.is_file()]
+        contents = {f"model{p.suffix}": p.read_bytes() for p in paths}
+        digest = hashlib.sha256(b"".join(contents.values())).hexdigest()
+        from irdeconv.batches.dask_files import SharedFiles
+
+        client.register_plugin(SharedFiles(digest, contents))
+        return digest
+
+    def _as_done(self, client: Any, payloads: Sequence[Payload], digest: str | None) -> Results:
+        waiting: dict[str, tuple[int, int]] = {}
+        rest = iter(range(len(payloads)))
+
+        def submitted(index: int, attempt: int) -> Any:
+            payload = {**payloads[index], "shared": digest}
+            future = client.submit(work_on, payload, self._work, pure=False)
+            waiting[future.key] = index, attempt
+            return future
+
+        ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
+        first = [submitted(index, 0) for index, _ in zip(rest, range(ahead), strict=False)]
+        done = self._distributed.as_completed(first, raise_errors=False)
+        for future in done:
+            index, attempt = waiting.pop(future.key)
+            row = self._row(client, future, attempt)
+            if row is None:
+                done.add(submitted(index, attempt + 1))
+                continue
+            yield index, row
+            following = next(rest, None)
+            if following is not None:
+                done.add(submitted(following, 0))
+
+    def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
+        """Return what became of a task; None where its worker has died and another has to do it."""
+        if client.status != "running":
+            message = "the scheduler of Dask is gone"
+            raise misused(message, "start it again, and the same command with --resume")
+        if future.status == "finished":
+            try:
+                row: Row = future.result()
+            except IrdeconvError:
+                raise
+            except Exception:  # the worker that had it died before it was sent
+                return None
+            return row
+        cause = future.exception() if future.status == "error" else None
+        if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
+            raise cause
+        if attempt < self._retries:
+            return None
+        message = f"{attempt + 1} workers of Dask died while they had this item"
+        return ended("crashed", Diagnostic("E710", "error", message))
+
+
+def version() -> str:
+    """Return the version that a worker has."""
+    return __version__
+
+
+def work_on(payload: Payload, work: Errand) -> Row:
+    """Do an item on a worker, in a process that the worker's thread keeps for the next one."""
+    from irdeconv.batches.dask_files import FILES
+
+    child: Child | None = getattr(_local, "child", None)
+    if child is None or child.work != work:
+        if child is not None:
+            child.close()
+        child = _local.child = Child(work)
+    digest = payload.pop("shared", None)
+    if digest in FILES:
+        payload = {**payload, "model": FILES[digest]}
+    return child.run(payload)

@@ -1,0 +1,122 @@
+"""The journal of a batch: a line of JSON per finished item, on the disk before the next one counts.
+
+A process that is killed leaves at most half a line at the end, which is cut off when the batch is
+resumed. Only one batch at a time writes a journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from irdeconv.batches.rows import STATUS, Row, is_row
+from irdeconv.errors import misused
+from irdeconv.io.atomic import failures, require_writable
+from irdeconv.plural import count
+
+JOURNAL_SCHEMA = "irdeconv/batch-journal/1"
+STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
+Limits = dict[str, float | int | None]
+
+
+class Journal:
+    """An open journal: what it holds by key, and where the next line goes."""
+
+    def __init__(self, file: int, lines: dict[str, dict[str, Any]]) -> None:
+        self._file = file
+        self._lines = lines
+
+    def known(self, key: str, limits: Limits) -> Row | None:
+        """Return what became of an item; not what other limits than these have stopped."""
+        line = self._lines.get(key)
+        if line is None:
+            return None
+        row: Row = line["item"]
+        stopped = row["exit_code"] not in STOPS_AT_NO_LIMIT
+        return None if stopped and line.get("limits") != limits else row
+
+    def add(self, key: str, row: Row, limits: Limits) -> None:
+        """Keep what became of an item."""
+        self._line({"key": key, "limits": limits, "item": row})
+
+    def begin(self) -> None:
+        """Begin anew."""
+        os.ftruncate(self._file, 0)
+        self._lines.clear()
+        self._line({"schema": JOURNAL_SCHEMA})
+
+    def _line(self, content: dict[str, Any]) -> None:
+        data = (json.dumps(content) + "\n").encode()
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
+
+
+@contextmanager
+def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
+    """Open a journal, for this process alone.
+
+    With `resume` it keeps its rows. Without, one that has rows is refused, except with `force`.
+    UsageError, FileAccessError.
+    """
+    require_writable(path)
+    if path.exists() and not path.is_file():
+        raise misused(f"the journal {path} is no regular file", "name a new file with --journal")
+    with failures(path):
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        file = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+    try:
+        _lock(file, path)
+        lines = _lines(file, path)
+        journal = Journal(file, lines)
+        if lines and not resume and not force:
+            message = f"{path} has the results of {count(len(lines), 'item')} already"
+            raise misused(message, "--resume goes on with them, --force begins anew")
+        if not (resume and lines):
+            journal.begin()
+        yield journal
+    finally:
+        os.close(file)
+
+
+def _lock(file: int, path: Path) -> None:
+    """Refuse a journal that another batch writes; the lock goes when its process goes."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        message = f"another batch is at work with {path}"
+        raise misused(message, "wait for its end, or name another folder or journal") from None
+
+
+def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines by key; cut off what comes behind the last whole line."""
+    with os.fdopen(os.dup(file), "rb") as opened:
+        data = opened.read()
+    whole = data.rfind(b"\n") + 1
+    lines = data[:whole].split(b"\n")
+    if data and not _is_head(lines[0] if whole else data):
+        message = f"{path} is no journal of a batch"
+        raise misused(message, "name a new file with --journal")
+    if whole < len(data):
+        os.ftruncate(file, whole)
+    out: dict[str, dict[str, Any]] = {}
+    for line in lines[1:]:
+        with suppress(ValueError, RecursionError):  # what cannot be read is done again
+            found = json.loads(line)
+            if isinstance(found, dict) and is_row(found.get("item")):
+                out[str(found.get("key"))] = found
+    return out
+
+
+def _is_head(line: bytes) -> bool:
+    """Whether a first line is one of a journal; half of one is, too."""
+    head = json.dumps({"schema": JOURNAL_SCHEMA}).encode()
+    return line == head or (len(line) < len(head) and head.startswith(line))

@@ -1,0 +1,133 @@
+"""What a verb has answered to an item of a batch, as a row of the report.
+
+The verb writes JSON, which goes to `result.json` in the item's folder. No path of that folder
+stays in it, so that the same work gives the same bytes in any folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from irdeconv.batches.rows import STATUS, Row
+from irdeconv.io.atomic import write_file
+from irdeconv.plural import count
+
+RESULT = "result.json"
+MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
+
+
+def row_of(verb: str, code: int, text: str, folder: str | None) -> Row:
+    """Return the row of a verb that has printed a JSON document."""
+    document = json.loads(text) if text else {"error": "no answer", "diagnostics": []}
+    document = _relative(document, folder) if folder is not None else document
+    data = (json.dumps(document, indent=1) + "\n").encode()
+    if folder is not None:
+        write_file(Path(folder, RESULT), data)
+    found = list(diagnostics(document))
+    row: Row = {
+        "status": STATUS.get(code, "bug"),
+        "exit_code": code,
+        "summary": summary(verb, document),
+        "result": hashlib.sha256(data).hexdigest(),
+        "diagnostics": found[:MOST_DIAGNOSTICS],
+        "files": list(files(folder)) if folder is not None else [],
+    }
+    if code in (5, 70):
+        row["last"] = True  # the process may lack memory that nobody gives back
+    return row
+
+
+def _relative(value: Any, folder: str) -> Any:
+    """Return a document in which paths below a folder begin there."""
+    if isinstance(value, str):
+        return value.removeprefix(folder + os.sep)
+    if isinstance(value, list):
+        return [_relative(v, folder) for v in value]
+    if isinstance(value, dict):
+        return {k: _relative(v, folder) for k, v in value.items()}
+    return value
+
+
+def files(folder: str) -> Iterator[dict[str, Any]]:
+    """Yield name, size and digest of each file in an item's folder, by name."""
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            name = path.relative_to(folder).as_posix()
+            yield {"name": name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def diagnostics(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a verb has found, errors first."""
+    proof = document.get("proof") or {}
+    found = [*document.get("diagnostics", ()), *proof.get("warnings", ())]
+    found = [d for d in found if isinstance(d, dict)]
+    yield from (d for d in found if d["severity"] == "error")
+    yield from (d for d in found if d["severity"] != "error")
+
+
+def summary(verb: str, document: dict[str, Any]) -> str:
+    """Return one line of what a verb has answered."""
+    if "error" in document:
+        found = next(diagnostics(document), None)
+        return str(found["message"] if found else document["error"].split("\n")[0])
+    return _SUMMARIES[verb](document)
+
+
+def _validated(document: dict[str, Any]) -> str:
+    errors, warnings = document["errors"], document["warnings"]
+    return f"{count(errors, 'error')}, {count(warnings, 'warning')}"
+
+
+def _inferred(document: dict[str, Any]) -> str:
+    differs = document["differs"]
+    tensors = count(len(document["tensors"]), "tensor")
+    return f"{tensors}, {differs} unlike what is declared" if differs else tensors
+
+
+def _lowered(document: dict[str, Any]) -> str:
+    layers = document["layers"]
+    if not layers:
+        return "no deconvolutions, nothing to lower"
+    done = sum(layer["form"] is not None for layer in layers)
+    text = f"{count(done, 'deconvolution')} of {len(layers)} lowered"
+    made = document.get("certificates")
+    if made is None:
+        return text
+    return f"{text}, {sum(c['reason'] is None for c in made)} proved"
+
+
+def _run(document: dict[str, Any]) -> str:
+    outputs = document["outputs"]
+    shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
+    return shapes if len(shapes) < 100 else count(len(outputs), "output")
+
+
+def _compared(document: dict[str, Any]) -> str:
+    tensors = count(len(document["tensors"]), "tensor")
+    if document["passed"]:
+        return f"the same: {tensors} compared"
+    wrong = sum(not tensor["passed"] for tensor in document["tensors"])
+    return f"different: {wrong} of {tensors}"
+
+
+def _checked(document: dict[str, Any]) -> str:
+    layers = document["proof"]["layers"]
+    done = sum(bool(layer.get("passed")) for layer in layers)
+    return f"{done} of {count(len(layers), 'rewritten layer')} proved for every size"
+
+
+_SUMMARIES = {
+    "validate": _validated,
+    "infer": _inferred,
+    "lower": _lowered,
+    "run": _run,
+    "compare": _compared,
+    "check-certificate": _checked,
+}

@@ -1,0 +1,104 @@
+"""The inputs of `batch run --inputs`: files of arrays, whole or cut into rows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irdeconv.access import unreadable
+from irdeconv.batches.items import BatchItem, found_files, name_of
+from irdeconv.cli.inputs import load_npz
+from irdeconv.errors import misused
+from irdeconv.extras import needed
+from irdeconv.spec import Array
+
+FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
+MOST_PARTS = 10_000_000
+
+
+def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
+    """Return an item for each file of --inputs, or for each --rows of it."""
+    if len(models) != 1:
+        message = f"--inputs: one model runs on them, PATH names {len(models)}"
+        raise misused(message, "name a single model")
+    if any(word.startswith("--dump=") for word in args.words):
+        raise misused("--dump and --inputs exclude each other", "name inner layers by --outputs")
+    files = found_files(args.inputs, FILES, FOLDERS)
+    for path in files:
+        if not path.endswith((*FILES, *FOLDERS)):
+            names = ", ".join([*FILES, *FOLDERS])
+            raise misused(f'--inputs: "{path}" holds no arrays', f"they are files of {names}")
+    return [item for path in files for item in _of_file(args, models[0], path)]
+
+
+def _of_file(args: argparse.Namespace, model: str, path: str) -> Iterator[BatchItem]:
+    rows = None if args.rows is None else _row_count(path)
+    if rows is None:
+        yield _part(args, model, path, None)
+        return
+    if rows // args.rows > MOST_PARTS:
+        raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
+    for begin in range(0, rows, args.rows):
+        yield _part(args, model, path, (begin, min(begin + args.rows, rows)))
+
+
+def _part(
+    args: argparse.Namespace, model: str, path: str, rows: tuple[int, int] | None
+) -> BatchItem:
+    name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
+    folder = None if args.folder is None else os.path.join(args.folder, name)
+    payload = {"arrays": path, "part": rows, "model": model, "words": args.words, "folder": folder}
+    sources = (model, str(Path(model).with_suffix(".bin")), path)
+    return BatchItem(name, path, payload, sources, rows, depends=args.words)
+
+
+def _row_count(path: str) -> int:
+    """Return how many rows the arrays of a file have; their values are not read."""
+    shapes = {name: array.shape for name, array in _opened(path).items()}
+    found = {shape[0] for shape in shapes.values() if shape}
+    if len(found) != 1 or not all(shapes.values()):
+        listed = ", ".join(f"{name or 'array'} {list(s)}" for name, s in shapes.items()) or "none"
+        message = f"{path} cannot be cut into rows; its arrays: {listed}"
+        raise misused(message, "all of them need a first axis of one size")
+    return int(found.pop())
+
+
+def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
+    """Return the arrays of a file by name ("" for the one of an .npy), or rows of them."""
+    part = slice(None) if rows is None else slice(*rows)
+    return {name: np.array(array[part]) for name, array in _opened(path).items()}
+
+
+def _opened(path: str) -> dict[str, Any]:
+    """Return arrays whose values are read when they are asked for, but for those of an .npz."""
+    if path.endswith(".npz"):
+        return dict(load_npz(path))
+    if path.endswith(".zarr"):
+        return _zarr(path)
+    try:
+        return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
+    except OSError as e:
+        raise unreadable(path, e) from None
+    except (ValueError, EOFError) as e:
+        message = f"{path} holds no array of numbers: {e}"
+        raise misused(message, "np.save writes one") from e
+
+
+def _zarr(path: str) -> dict[str, Any]:
+    """Return the arrays of a folder of zarr; none of Python objects, which zarr would unpickle."""
+    zarr = needed("reading .zarr", "zarr", "open")
+    try:
+        found = zarr.open(path, mode="r")
+        arrays = {"": found} if hasattr(found, "dtype") else dict(found.arrays())
+    except Exception as e:  # whatever zarr says of what is no store of its
+        raise misused(f"{path} cannot be read as zarr: {e}", "zarr.save writes one") from e
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufc":
+            message = f'{path}: the array "{name}" holds no numbers'
+            raise misused(message, "leave it out")
+    return arrays

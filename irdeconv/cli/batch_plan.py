@@ -1,0 +1,164 @@
+"""What a batch will do: its items with their words, folders and sources, and its journal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from irdeconv.batches.items import BatchItem, found_files, name_of
+from irdeconv.batches.rows import Row
+from irdeconv.cli.checks import PEER, check_options, require_folder
+from irdeconv.errors import misused
+
+JOURNAL = "batch.journal"
+PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
+MADE = {"infer": "inferred", "lower": "lowered"}  # models that verbs write
+
+
+def journal_of(args: argparse.Namespace) -> Path | None:
+    """Return where the journal is: as said, in -o, or beside the first report."""
+    if args.folder is not None:
+        require_folder(Path(args.folder))
+    if args.journal is not None:
+        return Path(args.journal)
+    if args.folder is not None:
+        return Path(args.folder, JOURNAL)
+    return Path(f"{args.report[0]}.journal") if args.report else None
+
+
+def planned(args: argparse.Namespace) -> list[BatchItem]:
+    """Return the items, in the order of the paths; UsageError for words that cannot be right."""
+    files = found_files(args.paths)
+    _require_words(args, files[0])
+    if args.inputs:
+        from irdeconv.cli.batch_arrays import parts
+
+        return parts(args, files)
+    return [_item(args, file) for file in files]
+
+
+def _require_words(args: argparse.Namespace, file: str) -> None:
+    """Let the verb's own parser look at the words, before anything is done."""
+    from irdeconv.cli.main import verb_parser
+
+    second = [file] if args.task == "check-certificate" else []
+    options = verb_parser(args.task).parse([_word(file), *second, *args.words])
+    for name in ("file", "files", "lowered", "other"):
+        setattr(options, name, None)
+    if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
+        check_options(options)
+
+
+def _item(args: argparse.Namespace, file: str) -> BatchItem:
+    name = name_of(file)
+    folder = None if args.folder is None else os.path.join(args.folder, name)
+    words = [_filled(word, file, name) for word in args.words]
+    other = [] if args.against is None else [_against(args.against, file, name)]
+    given = [_word(file), *map(_word, other), *words]
+    payload = {
+        "verb": args.task,
+        "words": [*given, *_usual(args.task, words), *_made(args, file, folder, words)],
+        "folder": folder,
+    }
+    return BatchItem(name, file, payload, tuple(_sources(file, other, words)), depends=given)
+
+
+def _word(path: str) -> str:
+    """Return a path as an argument, which does not look like an option."""
+    return os.path.join(".", path) if path.startswith("-") else path
+
+
+def _filled(text: str, file: str, name: str) -> str:
+    path = Path(file)
+    values = (file, str(path.parent), path.stem, name)
+    for mark, value in zip(PLACEHOLDERS, values, strict=True):
+        text = text.replace(mark, value)
+    return text
+
+
+def _against(where: str, file: str, name: str) -> str:
+    """Return the second model: of a pattern, or what `batch lower -o` has made of this file."""
+    if where.partition(":")[0] != PEER and os.path.isdir(where):
+        return os.path.join(where, name, f"{MADE['lower']}{_suffix(file)}")
+    return _filled(where, file, name)
+
+
+def _suffix(file: str) -> str:
+    return ".onnx" if file.endswith(".onnx") else ".xml"
+
+
+def _usual(task: str, words: list[str]) -> Iterator[str]:
+    """Yield what makes results the same in each run, and workers share the processors."""
+    names = {word.partition("=")[0] for word in words}
+    if task == "run" and "--threads" not in names:
+        yield "--threads=1"
+    if "--probe" in names and "--seed" not in names:
+        yield "--seed=0"
+
+
+def _made(
+    args: argparse.Namespace, file: str, folder: str | None, words: list[str]
+) -> Iterator[str]:
+    """Yield what lets the verb write into the item's folder."""
+    if folder is None:
+        return
+    if args.task == "run":
+        yield f"--output={os.path.join(folder, 'outputs.npz')}"
+    elif args.task == "lower":
+        yield f"--output={os.path.join(folder, MADE['lower'])}{_suffix(file)}"
+        if "--certify" in words:
+            yield f"--certify={os.path.join(folder, 'certificates.json')}"
+    elif args.task == "infer" and "--no-weights" not in words:
+        yield f"--output={os.path.join(folder, MADE['infer'])}.xml"
+
+
+def _sources(file: str, other: list[str], words: list[str]) -> Iterator[str]:
+    """Yield the files that the result depends on, as far as their names tell."""
+    for model in (file, *other):
+        yield model
+        yield str(Path(model).with_suffix(".bin"))
+        yield f"{model}.data"  # as ONNX names what does not fit into the file
+        yield str(Path(model).with_suffix(".data"))
+    for word in words:
+        value = word.partition("=")[2]
+        for path in (value, value.rpartition("@")[2]):
+            if os.path.isfile(path):
+                yield path
+
+
+def complete(item: BatchItem, row: Row) -> bool:
+    """Whether all files that an item has made are still there."""
+    folder = item.payload["folder"]
+    if folder is None:
+        return True
+    if row["result"] is not None and not row["files"]:
+        return False  # done without -o
+    return all(_size(os.path.join(folder, f["name"])) == f["bytes"] for f in row["files"])
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return None
+
+
+def cleared(items: Iterable[BatchItem]) -> None:
+    """Remove what earlier runs of these items have left in their folders."""
+    for item in items:
+        folder = item.payload["folder"]
+        if folder is None or not os.path.lexists(folder):
+            continue
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            raise misused(f"{folder} is in the way", "name another folder with -o")
+        shutil.rmtree(folder)
+
+
+def shown(item: BatchItem, row: Row) -> dict[str, Any]:
+    """Return an item as the report shows it."""
+    part = {} if item.rows is None else {"rows": list(item.rows)}
+    return {"item": item.name, "file": item.file, **part, **row}

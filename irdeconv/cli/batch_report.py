@@ -1,0 +1,204 @@
+"""The report of a batch: text, JSON, JUnit, SARIF, HTML; all of the same rows, in their order."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from irdeconv import __version__
+from irdeconv.batches.items import BatchItem
+from irdeconv.batches.rows import GOOD, STATUS, Row, worst
+from irdeconv.cli.batch_plan import shown
+from irdeconv.cli.console import Console, finite
+from irdeconv.cli.diagnostics import physical, xml_text
+from irdeconv.cli.output import write_bytes
+from irdeconv.codes import CODES
+from irdeconv.errors import misused
+from irdeconv.io.atomic import require_writable
+from irdeconv.markup import plain
+from irdeconv.plural import count
+from irdeconv.wrapping import printable
+
+MOST_LINES = 5  # diagnostics of an item on the screen
+STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;margin:2em;color-scheme:light dark}"
+    "table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.15em .8em}"
+    "tr{border-top:1px solid #8886}td{overflow-wrap:anywhere}code{white-space:pre-wrap}"
+)
+
+
+def require_reports(paths: list[str]) -> None:
+    """Refuse reports that no suffix names, or that cannot be written, before anything is done."""
+    for path in paths:
+        if Path(path).suffix not in FORMATS:
+            message = f"--report {path}: its suffix names no format"
+            raise misused(message, f"write {', '.join(FORMATS)}")
+        require_writable(Path(path))
+
+
+def finish(
+    args: argparse.Namespace, items: list[BatchItem], rows: list[Row], console: Console
+) -> int:
+    """Write the report, show the result, and return the exit code."""
+    report = document(args, items, rows)
+    for path in args.report:
+        text = FORMATS[Path(path).suffix](report)
+        write_bytes(path, text.encode("utf-8", "backslashreplace"))
+        console.log(f"wrote {path}")
+    if console.wants_json:
+        console.json("batch", report)
+    else:
+        _text(report, console, everything=args.all)
+    return int(report["exit_code"])
+
+
+def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) -> dict[str, Any]:
+    """Return the report; it says nothing of times, places and workers."""
+    found = Counter(row["status"] for row in rows)
+    order = [*STATUS.values(), *sorted(found.keys() - set(STATUS.values()))]
+    return {
+        "verb": args.task,
+        "options": [*args.words, *([f"--against={args.against}"] if args.against else [])],
+        "counts": {status: found[status] for status in order if found[status]},
+        "exit_code": worst(row["exit_code"] for row in rows),
+        "items": [shown(item, row) for item, row in zip(items, rows, strict=True)],
+    }
+
+
+def verdict(report: dict[str, Any]) -> str:
+    """Return one line of what became of all items."""
+    states = ", ".join(f"{n:,} {status}" for status, n in report["counts"].items())
+    return f"{report['verb']}: {count(len(report['items']), 'item')}: {states}"
+
+
+def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None:
+    for item in report["items"]:
+        good = item["status"] in GOOD
+        if good and not everything:
+            continue
+        style = "" if good else "red"
+        console.text((item["status"], style), f"  {_title(item)}: {item['summary']}")
+        for d in item["diagnostics"][: 0 if good else MOST_LINES]:
+            console.text(f"    {_line(d)}")
+        more = len(item["diagnostics"]) - MOST_LINES
+        if more > 0 and not good:
+            console.text(f"    and {count(more, 'more diagnostic')}")
+    colour = "bold red" if report["exit_code"] not in (0, 7) else "bold green"
+    console.text((verdict(report), colour))
+
+
+def _title(item: dict[str, Any]) -> str:
+    rows = item.get("rows")
+    return str(item["file"]) if rows is None else f"{item['file']}[{rows[0]}:{rows[1]}]"
+
+
+def _line(d: dict[str, Any]) -> str:
+    place = ":".join(str(d[k]) for k in ("file", "line", "column") if d[k] is not None)
+    return f"{place + ': ' if place else ''}{d['severity']}[{d['code']}]: {d['message']}"
+
+
+def _as_json(report: dict[str, Any]) -> str:
+    content = finite({"schema": "irdeconv/batch/1", **report})
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _junit(report: dict[str, Any]) -> str:
+    """Return a suite with a case per item; crashes and bugs are errors, the rest failures."""
+    root = ElementTree.Element("testsuites", name="irdeconv batch")
+    wrong = [i for i in report["items"] if i["status"] not in GOOD]
+    errors = sum(i["exit_code"] == 70 for i in wrong)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=f"irdeconv {report['verb']}",
+        tests=str(len(report["items"])),
+        failures=str(len(wrong) - errors),
+        errors=str(errors),
+    )
+    for item in report["items"]:
+        name = _safe_xml(_title(item))
+        case = ElementTree.SubElement(suite, "testcase", classname=report["verb"], name=name)
+        if item["status"] not in GOOD:
+            tag = "error" if item["exit_code"] == 70 else "failure"
+            what = {"type": item["status"], "message": _safe_xml(item["summary"])}
+            text = "\n".join(_line(d) for d in item["diagnostics"])
+            ElementTree.SubElement(case, tag, what).text = _safe_xml(text)
+    ElementTree.SubElement(suite, "system-out").text = _safe_xml(verdict(report))
+    ElementTree.indent(root, " ")
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _safe_xml(text: str) -> str:
+    return xml_text(printable(text))
+
+
+def _sarif(report: dict[str, Any]) -> str:
+    """Return a SARIF 2.1.0 log with a result per diagnostic."""
+    found = [(item, d) for item in report["items"] for d in item["diagnostics"]]
+    used = sorted({d["code"] for _, d in found})
+    rules = [
+        {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
+        for c in used
+    ]
+    driver = {"name": "irdeconv", "version": __version__, "rules": rules}
+    results = [_result(item, d, used.index(d["code"])) for item, d in found]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
+    return json.dumps(log, indent=1) + "\n"
+
+
+def _result(item: dict[str, Any], d: dict[str, Any], rule: int) -> dict[str, Any]:
+    text = f"{d['message']} ({d['hint']})" if d["hint"] else d["message"]
+    position = None if d["line"] is None else (d["line"], d["column"])
+    place: dict[str, Any] = {"physicalLocation": physical(d["file"] or item["file"], position)}
+    if d["layer"] is not None:
+        place["logicalLocations"] = [{"name": plain(d["layer"]), "kind": "element"}]
+    return {
+        "ruleId": d["code"],
+        "ruleIndex": rule,
+        "level": d["severity"],
+        "message": {"text": printable(text)},
+        "locations": [place],
+    }
+
+
+def _html(report: dict[str, Any]) -> str:
+    """Return a page that loads nothing and runs nothing; texts of models are escaped."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    lines = [
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        f"<title>irdeconv batch {escape(report['verb'])}</title>\n<style>{STYLE}</style>",
+        f"<h1>irdeconv batch {escape(report['verb'])}</h1>\n<p>{escape(verdict(report))}</p>",
+        "<table>\n<tr><th>verdict<th>model<th>answer",
+        *_html_rows(report),
+        "</table>\n</html>\n",
+    ]
+    return "\n".join(lines)
+
+
+def _html_rows(report: dict[str, Any]) -> Iterator[str]:
+    for item in report["items"]:
+        cells = (item["status"], plain(_title(item)), plain(item["summary"]))
+        lines = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
+        yield f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{lines}"
+
+
+FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
+    ".json": _as_json,
+    ".junit": _junit,
+    ".xml": _junit,
+    ".sarif": _sarif,
+    ".html": _html,
+}
