@@ -213,6 +213,11 @@ def constant(t: Tensor) -> Given:
             ("MaxPool-14", SAME, given(IMAGE)),
         ),
         (
+            "integers beyond",
+            ("Convert-1", "destination_type=i64", f32([3e9])),
+            ("Convert-1", "destination_type=i32", f32([3e9])),
+        ),
+        (
             "reals beyond",
             ("Convert-1", "destination_type=u8", f32([-1.0])),
             ("Convert-1", "destination_type=u8", given(f32([-1.0]))),

@@ -136,7 +136,8 @@ EXPLAINED = (
     ),
     Explanation(
         "integers beyond 32 bits",
-        lambda v: _differs(v) and (at.integers(v.sample, 64) or "u32" in at.types(v.sample))
+        lambda v: _differs(v) and (at.integers(v.sample, 64) or "u32" in at.types(v.sample)
+            or v.sample.attributes.get("destination_type") in ("i64", "u64", "u32"))
         and ("2147483" in v.reason or at.has(v.sample, lambda x: np.abs(x) >= 2**31)),
     ),
     Explanation(
