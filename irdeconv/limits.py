@@ -36,6 +36,14 @@ class Limits:
     """
 
     xml_bytes: int = _of(2 * 2**30, "an .xml file or another text", "E600", size=True)
+    message_bytes: int = _of(
+        2**31 - 1, "an ONNX model without data in other files", "E600", size=True
+    )
+    json_bytes: int = _of(2**28, "a dump, certificates, a saved report", "E600", size=True)
+    toml_bytes: int = _of(2**20, "a profile, a list of layers", "E600", size=True)
+    array_bytes: int = _of(2**36, "an array of an .npy or .npz", "E600", size=True)
+    members: int = _of(2**17, "arrays of an .npz", "E600")
+    packing: int = _of(200, "times its packed size that an array above 64 MiB may have", "E600")
     layers: int = _of(1_000_000, "layers of a file, those of bodies included", "E601")
     edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
     ports: int = _of(65_536, "inputs of a layer, and its outputs", "E601")

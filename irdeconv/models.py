@@ -6,7 +6,6 @@ Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from irdeconv.errors import (
     Diagnostic,
     InputError,
     IrdeconvError,
-    LimitError,
     UnsupportedError,
     UsageError,
     misused,
@@ -32,11 +30,12 @@ from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
 from irdeconv.importers.legacy.files import read_legacy_files
 from irdeconv.io.kinds import BEGIN, Format, kind_of, legacy_version
-from irdeconv.io.reading import Loaded, load, read_bytes
+from irdeconv.io.reading import Loaded, load
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.limits import Limits, current
 from irdeconv.op import TYPES
+from irdeconv.opening import first_bytes, read_file, too_large
 from irdeconv.ops.basic import Opaque
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.recognise import recognise
@@ -230,27 +229,16 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     suffix = SUFFIXES.get(Path(path).suffix)
     if suffix == "xml":
         return _of_format("xml", path, path, how)
-    begin, rest = _begin(path, how.limits)
+    begin = _first_bytes(path)
     kind = kind_of(begin, path) if begin else None  # the reader of IR says what is wrong
     found = kind and (kind.format or (None if kind.foreign else suffix))
-    return _of_format(found or "xml", path if rest is None else rest, path, how)
-
-
-def _begin(path: str, limits: Limits) -> tuple[bytes, bytes | None]:
-    """Return the first bytes of a file, and all of them where they can be read only once."""
-    with suppress(OSError, ValueError):
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            data = read_bytes(path, limits.xml_bytes)
-            return data[:BEGIN], data
-    return _first_bytes(path), None
+    return _of_format(found or "xml", path, path, how)
 
 
 def _first_bytes(path: str) -> bytes:
     """Return the first bytes of a regular file; none where there is no such file."""
     with suppress(OSError, ValueError):
-        if stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "rb") as file:
-                return file.read(BEGIN)
+        return first_bytes(path, BEGIN)
     return b""
 
 
@@ -311,10 +299,9 @@ def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
 
 
 def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
-    data = model if isinstance(model, bytes) else read_bytes(model, limits.xml_bytes)
+    data = model if isinstance(model, bytes) else read_file(model, limits.xml_bytes)
     if len(data) > limits.xml_bytes:
-        message = f"the file has more than {limits.xml_bytes} bytes"
-        raise LimitError(Diagnostic("E601", "error", message, Location(SourceFile(name, b""))))
+        raise too_large(name, len(data), limits.xml_bytes)
     try:
         graph = parse(data.decode("utf-8-sig"), file=name)
         graph.lint()

@@ -19,6 +19,7 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.version10 import as_version_10
 from irdeconv.models import ModelLike, Weights, graph_of, is_legacy
+from irdeconv.opening import open_file
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.passes.overrides import ShapeLike, input_shapes
@@ -160,7 +161,7 @@ def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -
 
 def _hashed(path: Path) -> dict[str, Any]:
     digest, size = hashlib.sha256(), 0
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         while part := file.read(HASHED_AT_ONCE):
             digest.update(part)
             size += len(part)

@@ -10,7 +10,6 @@ import os
 import pickle
 import random
 import re
-import threading
 import zipfile
 from pathlib import Path
 
@@ -189,20 +188,6 @@ def test_unreadable_files(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "fifo")
         assert codes(load(tmp_path / "m.xml", tmp_path / "fifo")) == ["E100"]
         assert codes(load(tmp_path / "fifo")) == ["E100"]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_reads_from_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "m.xml")
-
-    def write() -> None:
-        (tmp_path / "m.xml").write_text(ib.chain())
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    loaded = load(tmp_path / "m.xml", ib.CHAIN_BYTES)
-    writer.join()
-    assert loaded.graph is not None
 
 
 # Mutations -------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ WIDTH = 98
 
 # The rooms of files that stand directly in irdeconv/; other files there are rooms of their own.
 FILES = {
-    "places": "access codes errors limits source suggest",
+    "places": "access codes errors limits opening source suggest",
     "tensors": "attributes dtypes extras plural spec",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "graph": "graph node",
@@ -89,9 +89,10 @@ LEVELS = (
 WALLS = {
     "kernels*": "extras progress spec kernels*",
     "proof": "",
-    "verify/proof": "dtypes errors graph markup plural progress proof spec",
+    "verify/proof": "dtypes errors graph markup opening plural progress proof spec",
     "verify/smt": "extras plural progress proof",
-    "verify/onnx_models": "errors geometry graph importers onnx_files plural progress verify/proof",
+    "verify/onnx_models": "errors geometry graph importers onnx_files opening plural progress "
+    "verify/proof",
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.errors import Diagnostic, FileAccessError, misused
+from irdeconv.errors import misused
+from irdeconv.opening import read_json
 
 SUFFIX = ".json"
 SCHEMA = "irdeconv/bench/1"
@@ -102,11 +102,8 @@ class SavedReport:
     def read(path: Path) -> SavedReport:
         """Read a file; FileAccessError where it cannot be read, UsageError where it is another."""
         try:
-            content = json.loads(path.read_text("utf-8"))
-        except OSError as e:
-            message = f"cannot read {path}: {e.strerror or e}"
-            raise FileAccessError(Diagnostic("E100", "error", message)) from e
-        except (ValueError, RecursionError) as e:
+            content = read_json(path)
+        except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", _HINT) from None
         saved = SavedReport(str(path), content if isinstance(content, dict) else {})
         if saved.content.get("schema") != SCHEMA:
@@ -114,7 +111,7 @@ class SavedReport:
         try:
             _ = saved.network("cpu"), dict(saved.steps("cpu")), saved.date, saved.conditions
             _ = saved.network("wall"), dict(saved.steps("wall"))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as e:
             raise misused(f"{path}: no report of bench: {type(e).__name__}: {e}", _HINT) from None
         return saved
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.access import unreadable
 from irdeconv.batches.items import BatchItem, found_files, name_of
-from irdeconv.cli.inputs import load_npz
+from irdeconv.cli.inputs import open_npz, told
 from irdeconv.errors import misused
 from irdeconv.extras import needed
+from irdeconv.io.saved_arrays import npy_header, read_npy
 from irdeconv.spec import Array
 
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
@@ -59,7 +59,7 @@ def _part(
 
 def _row_count(path: str) -> int:
     """Return how many rows the arrays of a file have; their values are not read."""
-    shapes = {name: array.shape for name, array in _opened(path).items()}
+    shapes = _shapes(path)
     found = {shape[0] for shape in shapes.values() if shape}
     if len(found) != 1 or not all(shapes.values()):
         listed = ", ".join(f"{name or 'array'} {list(s)}" for name, s in shapes.items()) or "none"
@@ -68,25 +68,27 @@ def _row_count(path: str) -> int:
     return int(found.pop())
 
 
+def _shapes(path: str) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a file's arrays; of files just the headers are read."""
+    if path.endswith(".zarr"):
+        return {name: array.shape for name, array in _zarr(path).items()}
+    if path.endswith(".npz"):
+        with open_npz(path) as arrays:
+            return {name: arrays.header(name).shape for name in arrays}
+    with told(path, ".npy"):
+        return {"": npy_header(path).shape}
+
+
 def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
     """Return the arrays of a file by name ("" for the one of an .npy), or rows of them."""
     part = slice(None) if rows is None else slice(*rows)
-    return {name: np.array(array[part]) for name, array in _opened(path).items()}
-
-
-def _opened(path: str) -> dict[str, Any]:
-    """Return arrays whose values are read when they are asked for, but for those of an .npz."""
-    if path.endswith(".npz"):
-        return dict(load_npz(path))
     if path.endswith(".zarr"):
-        return _zarr(path)
-    try:
-        return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
-    except OSError as e:
-        raise unreadable(path, e) from None
-    except (ValueError, EOFError) as e:
-        message = f"{path} holds no array of numbers: {e}"
-        raise misused(message, "np.save writes one") from e
+        return {name: np.array(array[part]) for name, array in _zarr(path).items()}
+    if path.endswith(".npz"):
+        with open_npz(path) as arrays:
+            return {name: array[part].copy() for name, array in arrays.items()}
+    with told(path, ".npy"):
+        return {"": read_npy(path, rows)}
 
 
 def _zarr(path: str) -> dict[str, Any]:

@@ -24,14 +24,13 @@ Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 
 def read_certificates(path: str) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
-    from irdeconv.access import unreadable
     from irdeconv.errors import misused
+    from irdeconv.limits import current
+    from irdeconv.opening import read_text
     from irdeconv.verify.proof.certified import Certificates
 
     try:
-        return Certificates.from_json(Path(path).read_text("utf-8"))
-    except OSError as e:
-        raise unreadable(path, e) from None
+        return Certificates.from_json(read_text(path, current().json_bytes))
     except ValueError as e:
         hint = "irdeconv lower MODEL --certify FILE writes them"
         raise misused(f"{path} holds no certificates: {e}", hint) from e

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -118,11 +117,11 @@ def require_format(file: str, formats: Sequence[str]) -> None:
 def _begin(file: str) -> bytes:
     from irdeconv.access import unreadable
     from irdeconv.io.kinds import BEGIN
+    from irdeconv.opening import first_bytes
 
     try:
-        with open(file, "rb") as opened:
-            return opened.read(BEGIN)
-    except OSError as e:
+        return first_bytes(file, BEGIN)
+    except (OSError, ValueError) as e:
         raise unreadable(file, e) from None
 
 
@@ -158,14 +157,15 @@ def require_suffix(output: str, suffixes: Sequence[str]) -> None:
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.io.atomic import require_writable
+    from irdeconv.opening import read_json
     from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
 
     require_writable(_first_missing(path))
-    if not path.is_file():
+    if not path.exists():
         return
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError):
+        content = read_json(path)
+    except ValueError:
         content = None
     if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
         message = f"--tune {path} would overwrite a file that holds no measurements"

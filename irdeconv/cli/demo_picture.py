@@ -22,7 +22,8 @@ from irdeconv.cli.enlarging import (
     pieces,
 )
 from irdeconv.cli.steps import Steps, duration_of
-from irdeconv.errors import InputError, misused
+from irdeconv.errors import InputError, IrdeconvError, misused
+from irdeconv.opening import read_json
 from irdeconv.passes.form_names import FALLBACK
 from irdeconv.plural import count
 
@@ -138,8 +139,8 @@ def require_own(output: Path, given: str | None, *, force: bool) -> None:
 def _is_record(path: Path) -> bool:
     """Whether a file is the record of an earlier demo."""
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = read_json(path)
+    except (IrdeconvError, ValueError):
         return False
     return isinstance(found, dict) and found.get("schema") == SCHEMA
 

@@ -18,7 +18,7 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,25 +147,25 @@ def _flowing_in(
 ) -> dict[str, Array]:
     """Return what flows into the piece, by its input names."""
     from irdeconv.cli.in_openvino import outputs_of
-    from irdeconv.cli.inputs import gather, load_npz, specialize, typed
+    from irdeconv.cli.inputs import gather, open_npz, specialize, typed
     from irdeconv.editing.record import node_by_node, record, recorded
 
     items = args.inputs
     if args.inputs_from:
-        arrays = load_npz(args.inputs_from)
         specs = {e.name: whole.spec(e.source) for e in piece.inputs}
-        found = recorded(whole, piece, arrays)
-        if found is not None:
-            console.log(f"what flows into the piece is taken from {args.inputs_from}")
-            return {name: typed(array, specs[name]) for name, array in found.items()}
-        _require_inputs(whole, piece, arrays, args.inputs_from)
+        with open_npz(args.inputs_from) as arrays:
+            found = recorded(whole, piece, arrays)
+            if found is not None:
+                console.log(f"what flows into the piece is taken from {args.inputs_from}")
+                return {name: typed(array, specs[name]) for name, array in found.items()}
+            _require_inputs(whole, piece, arrays, args.inputs_from)
         items = [args.inputs_from]
     inputs = gather(whole, items, args.seed, console)
     execute = outputs_of if args.run_in == "openvino" else node_by_node
     return record(specialize(whole, inputs), piece, inputs, execute)
 
 
-def _require_inputs(whole: Graph, piece: Piece, arrays: dict[str, Array], path: str) -> None:
+def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], path: str) -> None:
     """Raise UsageError for arrays that are neither the piece's inputs nor the model's.
 
     Arrays none of which has a known name are the model's inputs in order.

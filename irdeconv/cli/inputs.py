@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.access import missing, unreadable
+from irdeconv.access import missing
 from irdeconv.cli import pictures
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.dtypes import ElementType
-from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, UsageError, misused
+from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.graph import Graph
+from irdeconv.io.array_headers import UnreadableArray
 from irdeconv.io.kinds import BEGIN, kind_of
+from irdeconv.io.saved_arrays import SavedArrays, read_npy
+from irdeconv.opening import first_bytes
 from irdeconv.plural import count
 from irdeconv.runtime.feeds import Binder
 from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.suggest import did_you_mean
 
+SHOWN_ARRAYS = 8  # names of arrays in a message
 Generator = Callable[[np.random.Generator, tuple[int, ...], ElementType], Array]
 
 
@@ -190,66 +196,62 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
         raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]
     if path.endswith(".npz"):
-        return _one_of(path, load_npz(path), name)
+        with open_npz(path) as arrays:
+            return _one_of(path, arrays, name)
     if path.endswith(".npy"):
         return _load_npy(path)
     return _image(path, graph.parameters[graph.inputs.index(name)].spec(), name)
 
 
 def _load_npy(path: str) -> Array:
+    with told(path, ".npy"):
+        return read_npy(path)
+
+
+@contextmanager
+def open_npz(path: str) -> Iterator[SavedArrays]:
+    """Open an .npz for the time of a `with`; UsageError where it is none, or one is damaged."""
+    with told(path, ".npz"), SavedArrays(path) as arrays:
+        yield arrays
+
+
+@contextmanager
+def told(path: str, suffix: str) -> Iterator[None]:
+    """Name the file, and what it is, where it holds no plain arrays."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError) as e:
-        raise _no_arrays(path, ".npy") from e
-    except OSError as e:
-        raise unreadable(path, e) from None
+        yield
+    except UnreadableArray as e:
+        kind = kind_of(first_bytes(path, BEGIN), path).name
+        message = f"{path} is {kind}, not {suffix}"
+        if suffix in kind:
+            message = f"{path} cannot be read: {e}"
+        hint = "np.save writes an array as .npy, np.savez several as .npz"
+        raise misused(message, hint) from None
 
 
-def load_npz(path: str) -> dict[str, Array]:
-    """Return the arrays of an .npz by name; UsageError where it is none, or holds objects."""
-    import zipfile
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {k: archive[k] for k in archive.files}
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as e:
-        raise _no_arrays(path, ".npz") from e
-    except OSError as e:
-        raise unreadable(path, e) from None
-
-
-def _no_arrays(path: str, suffix: str) -> UsageError:
-    """Return the error of a file that NumPy cannot read without running code in it."""
-    with open(path, "rb") as file:
-        kind = kind_of(file.read(BEGIN), path)
-    whole = suffix == {"a NumPy array (.npy)": ".npy", "an .npz of NumPy arrays": ".npz"}.get(
-        kind.name
-    )
-    message = f"{path} is {kind.name}, not {suffix}"
-    if whole:
-        message = f"{path} is cut off or damaged, or holds Python objects instead of numbers"
-    return misused(message, "np.save writes an array as .npy, np.savez several as .npz")
-
-
-def _one_of(path: str, arrays: dict[str, Array], name: str) -> Array:
+def _one_of(path: str, arrays: SavedArrays, name: str) -> Array:
     if name in arrays or len(arrays) == 1:
-        return arrays.get(name, next(iter(arrays.values())))
+        return arrays[name if name in arrays else next(iter(arrays))]
     raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
 
 
 def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
-    arrays = load_npz(path)
-    named = {known[k]: v for k, v in arrays.items() if k in known}
-    if named:
-        return named
-    if len(arrays) != len(graph.inputs):
-        has = f"{count(len(arrays), 'array')} ({', '.join(arrays)})"
-        inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
-        message = f"{path} has {has}, none named like an input; the model has {inputs}"
-        raise misused(
-            message, f"name the arrays so: np.savez(file, {'=..., '.join(graph.inputs)}=...)"
-        )
-    return dict(zip(graph.inputs, arrays.values(), strict=True))
+    with open_npz(path) as arrays:
+        named = {known[k]: arrays[k] for k in arrays if k in known}
+        if named:
+            return named
+        if len(arrays) == len(graph.inputs):
+            return dict(zip(graph.inputs, arrays.values(), strict=True))
+        has = f"{count(len(arrays), 'array')} ({_some(arrays)})"
+    inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
+    message = f"{path} has {has}, none named like an input; the model has {inputs}"
+    raise misused(message, f"name the arrays so: np.savez(file, {'=..., '.join(graph.inputs)}=...)")
+
+
+def _some(names: Iterable[str]) -> str:
+    """Return names in a line; of very many the first."""
+    first = list(islice(names, SHOWN_ARRAYS + 1))
+    return ", ".join([*first[:SHOWN_ARRAYS], *(["..."] if len(first) > SHOWN_ARRAYS else [])])
 
 
 def typed(array: Array, spec: Spec) -> Array:

@@ -45,11 +45,11 @@ def stays_onnx(args: argparse.Namespace) -> bool:
 def is_onnx(file: str) -> bool:
     """Whether a file is an ONNX model, by its content, else by its name."""
     from irdeconv.io.kinds import BEGIN, kind_of
+    from irdeconv.opening import first_bytes
 
-    if Path(file).suffix == ".xml" or not Path(file).is_file():  # a pipe is read only once
+    if Path(file).suffix == ".xml" or not Path(file).is_file():
         return Path(file).suffix == ONNX
-    with open(file, "rb") as opened:
-        found = kind_of(opened.read(BEGIN), file)
+    found = kind_of(first_bytes(file, BEGIN), file)
     return (found.format or Path(file).suffix[1:]) == "onnx"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irdeconv.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.opening import NotRegularError, first_bytes, open_file
 from irdeconv.spec import Array
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def opened(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
+            with open_file(path) as file, Image.open(file, formats=FORMATS) as image:
                 if most is not None and image.width * image.height > most:
                     raise _too_large(path, image.size, most)
                 yield image
@@ -58,7 +59,7 @@ def opened(
     except UnidentifiedImageError:
         raise _no_picture(path, hint) from None
     except OSError as e:
-        if e.errno is not None:
+        if e.errno is not None or isinstance(e, NotRegularError):
             raise unreadable(path, e) from None
         raise _damaged(path, e) from e
     except MemoryError:
@@ -77,8 +78,7 @@ def _too_large(path: str, size: tuple[int, int] | None, most: int) -> LimitError
 def _no_picture(path: str, hint: str) -> IrdeconvError:
     from irdeconv.io.kinds import BEGIN, kind_of
 
-    with open(path, "rb") as file:
-        kind = kind_of(file.read(BEGIN), path).name
+    kind = kind_of(first_bytes(path, BEGIN), path).name
     what = "damaged or without pixels" if kind.endswith("image") else kind
     return misused(f"{path} is no picture that can be read: it is {what}", hint)
 

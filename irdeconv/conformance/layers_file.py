@@ -20,7 +20,6 @@ Everything wrong is reported at once, with its line.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +30,9 @@ from irdeconv.conformance.covering import Row, combinations, covering, crossed
 from irdeconv.conformance.layer import Refused
 from irdeconv.conformance.rows import BASE, CHOICES, OWN, TYPES, base, label, layer_of
 from irdeconv.conformance.rules import LISTS, RELATIVE, allowed
-from irdeconv.errors import Collector, Diagnostic, FileAccessError, UsageError, misused
+from irdeconv.errors import Collector, UsageError, misused
+from irdeconv.limits import current
+from irdeconv.opening import parse_toml, read_file, shown
 from irdeconv.plural import count
 from irdeconv.suggest import did_you_mean
 
@@ -57,16 +58,11 @@ def read_layers(path: Path, dialects: Sequence[str]) -> LayersFile:
 
     `dialects` are those of a file that names none.
     """
+    data = read_file(path, current().toml_bytes)
     try:
-        text = path.read_text("utf-8")
-    except OSError as e:
-        message = f"cannot read {path}: {e.strerror or e}"
-        raise FileAccessError(Diagnostic("E100", "error", message)) from e
-    except UnicodeDecodeError as e:
-        raise misused(f"{path}: not TOML: {e}") from None
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
+        text = data.decode("utf-8")
+        table = parse_toml(text)
+    except ValueError as e:
         raise misused(f"{path}: not TOML: {e}") from None
     return _LayersReader(path, text, table).read(dialects)
 
@@ -86,7 +82,7 @@ class _LayersReader:
         chosen = self._dialects(dialects)
         strength = self.table.get("strength", 2)
         if strength not in (1, 2, "all") or isinstance(strength, bool):
-            self._wrong("strength", f'strength is {strength!r}; it is 1, 2 or "all"')
+            self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
             strength = 2
         cross, layers = self.table.get("cross", {}), self.table.get("layer", [])
         if not isinstance(cross, dict):
@@ -244,14 +240,14 @@ def _misfit(
     if choices:
         said = ", ".join(label(c) if isinstance(c, bool) else str(c) for c in choices)
         good = type(value) is type(choices[0]) and value in choices
-        return None if good else f"is {value!r}; there is {said}"
+        return None if good else f"is {shown(value)}; there is {said}"
     per_axis = key in LISTS or key == "output_shape"
     values = value if isinstance(value, list) and per_axis and value else [value]
     low = -LARGEST_NUMBER if key in _SIGNED else 0 if key in _FROM_ZERO else 1
     high = 3 if key == "axes" else LARGEST_NUMBER
     for v in values:
         if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
-            return f"is {value!r}; it takes numbers from {low} to {high}"
+            return f"is {shown(value)}; it takes numbers from {low} to {high}"
     return None if len(values) <= 3 else f"has {count(len(values), 'value')}, at most 3 axes"
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from irdeconv.access import reason_of
 from irdeconv.conformance.cases import SuiteCase
 from irdeconv.conformance.layer import DIALECTS, SuiteLayer
 from irdeconv.conformance.rows import terms, traits
 from irdeconv.conformance.vectors import loaded
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import Diagnostic, FileAccessError, UsageError, misused
+from irdeconv.io.saved_arrays import SavedArrays
+from irdeconv.limits import current
 from irdeconv.markup import html_table, line
+from irdeconv.opening import contents, parse_json
 from irdeconv.plural import count
 from irdeconv.spec import Array
 from irdeconv.verify.compare.difference import Allowed
@@ -104,14 +105,13 @@ class StoredCase:
         """Read arrays; FileAccessError where they are not those that the suite was made with."""
         path = self.path(file)
         try:
-            data = path.read_bytes()
+            data = contents(path, current().array_bytes)
         except OSError as e:
-            raise _gone(path, e.strerror or str(e)) from e
+            raise _gone(path, reason_of(e)) from e
         if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
             message = f"{path} has changed since the suite was made"
             raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
+        return dict(SavedArrays(data, str(path)))
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ class Suite:
         """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
         path = folder / MANIFEST
         try:
-            facts = json.loads(path.read_text("utf-8"))
+            facts = parse_json(contents(path, current().json_bytes))
         except OSError as e:
-            raise _gone(path, e.strerror or str(e)) from e
-        except (ValueError, RecursionError) as e:
+            raise _gone(path, reason_of(e)) from e
+        except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", "suite make DIR writes a suite") from None
         problem = _problem(facts)
         if problem is not None:
@@ -160,7 +160,7 @@ def _problem(facts: Any) -> str | None:
             _ = layer.dtype, stored.exact, [k["text"] for k in stored.known], case["set"]
             good = layer.dialect in DIALECTS and isinstance(case["files"], dict)
             wrong = layer.refusal() if good else "unknown dialect"
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as e:
             return f"case number {number}: {type(e).__name__}: {e}"
         if wrong is not None:
             return f"case number {number}: {wrong}"

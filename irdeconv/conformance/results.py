@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,10 @@ import numpy as np
 
 from irdeconv.conformance.manifest import OUTPUT
 from irdeconv.errors import Diagnostic, FileAccessError, UsageError, misused
+from irdeconv.io.array_headers import UnreadableArray
 from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import failures, write_file
+from irdeconv.io.saved_arrays import SavedArrays, read_npy
 from irdeconv.spec import Array
 
 SUFFIXES = (".npz", ".npy")
@@ -51,9 +52,9 @@ class FolderResults(Results):
             return None
         with _reading(path.name):
             if path.suffix == ".npy":
-                return np.asarray(np.load(path, allow_pickle=False, mmap_mode="r"))
-            with np.load(path, allow_pickle=False) as archive:
-                return _plain(archive[_member(list(archive))])
+                return read_npy(path)
+            with SavedArrays(path) as archive:
+                return archive[_member(list(archive))]
 
 
 def _member(names: list[str]) -> str:
@@ -63,22 +64,16 @@ def _member(names: list[str]) -> str:
     raise ValueError(f'{len(names)} arrays, none is named "{OUTPUT}"')
 
 
-def _plain(found: Any) -> Array:
-    """Return what an archive has for an array; what is no .npy comes as bytes."""
-    if isinstance(found, bytes):
-        raise ValueError("not an .npy")
-    return np.asarray(found)
-
-
 class ArchiveResults(Results):
     """CASE/y or CASE in one .npz."""
 
     def __init__(self, path: Path) -> None:
-        if not zipfile.is_zipfile(path):
-            message = f"{path} is neither a folder of results nor an .npz"
-            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT))
-        self._archive: Any = np.load(path, allow_pickle=False)
-        self._members = {n.removesuffix(f"/{OUTPUT}"): n for n in self._archive.files}
+        try:
+            self._archive = SavedArrays(path)
+        except UnreadableArray as e:
+            message = f"{path} is neither a folder of results nor an .npz: {e}"
+            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
+        self._members = {n.removesuffix(f"/{OUTPUT}"): n for n in self._archive}
         self._file = path.name
         self.names = set(self._members)
 
@@ -88,7 +83,7 @@ class ArchiveResults(Results):
         if name is None:
             return None
         with _reading(f"{self._file}[{name}]"):
-            return _plain(self._archive[name])
+            return self._archive[name]
 
     def close(self) -> None:
         """Close the archive."""
@@ -119,7 +114,7 @@ def _reading(what: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise UnreadableResult(f"{what}: more than fits into memory") from None
-    except Exception as e:  # what a damaged file raises depends on where it is damaged
+    except (UnreadableArray, FileAccessError, ValueError) as e:
         raise UnreadableResult(f"{what}: no plain array: {e}") from None
 
 

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from irdeconv.access import unreadable
 from irdeconv.errors import misused
 from irdeconv.geometry import Semantics
 from irdeconv.importers.imported import Imported
+from irdeconv.limits import current
+from irdeconv.opening import first_bytes, read_file
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import Shape
 
@@ -43,7 +44,7 @@ def import_model(
     if begin.lstrip(_SPACE).startswith((b"{", b"[")):
         from irdeconv.importers.onednn_reader import read_onednn
 
-        text = Path(name).read_bytes() if data is None else data
+        text = read_file(name, current().json_bytes) if data is None else data
         return read_onednn(
             name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
         )
@@ -68,8 +69,7 @@ def _refuse_other_models(begin: bytes, name: str) -> None:
 
 def _begin(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(64)
-    except OSError as e:
+        return first_bytes(path, 64)
+    except (OSError, ValueError) as e:
         place = Location(SourceFile(path, b""))
         raise unreadable(path, e, location=place) from None

@@ -112,6 +112,8 @@ def merged(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     return out
 
 
-def malformed(location: Location, message: str, hint: str | None = None) -> InputError:
+def malformed(
+    location: Location, message: str, hint: str | None = None, *, code: str = "E103"
+) -> InputError:
     """Return the error of a file that is not a model of its format."""
-    return InputError(Diagnostic("E103", "error", message, location, hint=hint or CHECK))
+    return InputError(Diagnostic(code, "error", message, location, hint=hint or CHECK))

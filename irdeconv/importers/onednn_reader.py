@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from irdeconv.access import unreadable
 from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import UsageError, misused
+from irdeconv.errors import misused
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import Refusal
-from irdeconv.importers.imported import Imported, malformed
+from irdeconv.importers.imported import SHOWN_LAYERS, Imported, malformed
 from irdeconv.importers.onednn_node import RULES, DumpNode
-from irdeconv.importers.reader import ModelReader
+from irdeconv.importers.reader import ModelReader, producers_first
+from irdeconv.io.array_headers import UnreadableArray
+from irdeconv.io.saved_arrays import SavedArrays
+from irdeconv.opening import parse_json
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
@@ -64,25 +67,25 @@ def read_onednn(
     """
     location = Location(SourceFile(path, data))
     dump = _parse(data, location)
-    arrays = None if weights is None or weights == "random" else _arrays(weights)
-    reader = DumpReader(
-        location=location,
-        shapes=dict(shapes or {}),
-        semantics=semantics,
-        dump=dump,
-        arrays=arrays,
-        seed=seed if weights == "random" else None,
-    )
-    return reader.read()
+    with _arrays(weights) as arrays:
+        reader = DumpReader(
+            location=location,
+            shapes=dict(shapes or {}),
+            semantics=semantics,
+            dump=dump,
+            arrays=arrays,
+            seed=seed if weights == "random" else None,
+        )
+        return reader.read()
 
 
 def _parse(data: bytes, location: Location) -> Any:
     try:
-        dump = json.loads(data.decode("utf-8-sig"))
+        dump = parse_json(data)
     except json.JSONDecodeError as e:
         place = Location(location.source, fixed=(e.lineno, e.colno))
         raise malformed(place, f"not a JSON document: {e.msg}") from None
-    except (UnicodeDecodeError, RecursionError) as e:
+    except ValueError as e:
         raise malformed(location, f"not a JSON document: {e}") from None
     if not isinstance(dump, dict) or not isinstance(dump.get("graph"), list):
         hint = "oneDNN writes such dumps with the environment variable ONEDNN_GRAPH_DUMP=graph"
@@ -93,16 +96,18 @@ def _parse(data: bytes, location: Location) -> Any:
     return dump
 
 
-def _arrays(path: str | PathLike[str]) -> dict[str, Array]:
+@contextmanager
+def _arrays(path: str | PathLike[str] | None) -> Iterator[SavedArrays | None]:
+    """Open the weights of a dump for the time of a `with`; None where no file holds them."""
+    if path is None or path == "random":
+        yield None
+        return
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
-                raise misused(f"{path} holds a single array; weights are an .npz")
-            return {name: file[name] for name in file.files}
-    except UsageError:
-        raise
-    except (OSError, ValueError, zipfile.BadZipFile) as e:
-        raise unreadable(path, e, "the weights ") from None
+        with SavedArrays(path) as arrays:
+            yield arrays
+    except UnreadableArray as e:
+        message = f"the weights {os.fspath(path)} cannot be read: {e}"
+        raise misused(message, "np.savez writes an .npz") from None
 
 
 @dataclass
@@ -110,7 +115,7 @@ class DumpReader(ModelReader):
     """Builds the graph of one dump."""
 
     dump: Any
-    arrays: dict[str, Array] | None
+    arrays: SavedArrays | None
     seed: int | None
     values: dict[int, Value | None] = field(default_factory=dict)
     tensors: dict[int, Any] = field(default_factory=dict)
@@ -154,21 +159,15 @@ class DumpReader(ModelReader):
 
     def _sorted(self, nodes: list[Any]) -> list[Any]:
         """Return the operations, producers first."""
-        waiting, ready, order = list(nodes), set(self.values), []
-        while waiting:
-            later = []
-            for node in waiting:
-                if all(t["id"] in ready for t in node["inputs"]):
-                    order.append(node)
-                    ready |= {t["id"] for t in node["outputs"]}
-                else:
-                    later.append(node)
-            if len(later) == len(waiting):
-                names = ", ".join(str(n["name"]) for n in later)
-                self.out.malformed(f"the operations {names} form a cycle", "E205")
-                break
-            waiting = later
-        return order
+        makers = {t["id"]: at for at, n in enumerate(nodes) for t in n["outputs"]}
+        reads = [[makers[t["id"]] for t in n["inputs"] if t["id"] in makers] for n in nodes]
+        order = producers_first([set(r) for r in reads])
+        if len(order) < len(nodes):
+            left = sorted(set(range(len(nodes))) - set(order))
+            names = ", ".join(_name(nodes[at]) for at in left[:SHOWN_LAYERS])
+            more = ", ..." if len(left) > SHOWN_LAYERS else ""
+            self.out.malformed(f"the operations {names}{more} form a cycle", "E205")
+        return [nodes[at] for at in order]
 
     # Tensors -----------------------------------------------------------------------------------
 
@@ -176,7 +175,7 @@ class DumpReader(ModelReader):
         """Make inputs or constants of the tensors that nothing produces."""
         made = {t["id"] for n in nodes for t in n["outputs"]}
         free = [t["id"] for n in nodes for t in n["inputs"] if t["id"] not in made]
-        first = [i for i in self.dump.get("input_ports", []) if i in free]
+        first = self._ports("input_ports", set(free))
         parameters = {
             t["id"]: (n["kind"], port)
             for n in nodes
@@ -189,6 +188,10 @@ class DumpReader(ModelReader):
             except Refusal as e:
                 self.values[ident] = None
                 self.out.uncovered(f"t{ident}", f"tensor {ident}: {e}")
+
+    def _ports(self, key: str, known: set[int]) -> list[int]:
+        """Return the tensors that the dump names as ends."""
+        return [i for i in self.dump.get(key, []) if type(i) is int and i in known]
 
     def _source(self, ident: int, role: tuple[str, int] | None) -> Value:
         name = f"t{ident}"
@@ -255,7 +258,7 @@ class DumpReader(ModelReader):
     def _outputs(self, nodes: list[Any]) -> None:
         consumed = {t["id"] for n in nodes for t in n["inputs"]}
         made = [t["id"] for n in nodes for t in n["outputs"]]
-        wanted = [i for i in self.dump.get("output_ports", []) if i in made]
+        wanted = self._ports("output_ports", set(made))
         for ident in wanted or [i for i in made if i not in consumed]:
             value = self.values.get(ident)
             if value is not None:
@@ -264,7 +267,7 @@ class DumpReader(ModelReader):
     # Operations --------------------------------------------------------------------------------
 
     def _node(self, node: Any) -> None:
-        name = str(node.get("name") or f"{node['kind']}_{node['id']}")
+        name = _name(node)
         title = f'{node["kind"]} "{name}" (id {node["id"]})'
         self.values |= dict.fromkeys((t["id"] for t in node["outputs"]), None)
         apply = RULES.get(node["kind"])
@@ -302,12 +305,19 @@ class DumpReader(ModelReader):
         self.values[ident] = self.builder.bind(value, f"t{ident}", alone=True)
 
 
+def _name(node: Any) -> str:
+    """Return an operation's name, one made of its kind where it has none."""
+    name = node.get("name")
+    return name if name and isinstance(name, str) else f"{node['kind']}_{node['id']}"
+
+
 def _structure(node: Any) -> str | None:
     """Return what is wrong with an operation's JSON, or None."""
     if not isinstance(node, dict):
         return "it is no object"
     for key, kind in (("id", int), ("kind", str), ("inputs", list), ("outputs", list)):
-        if not isinstance(node.get(key), kind):
+        found = node.get(key)
+        if not isinstance(found, kind) or (kind is int and not _number(found, -TOO_LARGE)):
             return f'"{key}" is missing or no {kind.__name__}'
     for tensor in (*node["inputs"], *node["outputs"]):
         if not isinstance(tensor, dict) or not _number(tensor.get("id"), 0):
@@ -326,4 +336,4 @@ def _structure(node: Any) -> str | None:
 
 
 def _number(value: Any, least: int) -> bool:
-    return isinstance(value, int) and least <= value < TOO_LARGE
+    return type(value) is int and least <= value < TOO_LARGE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder
 from irdeconv.importers.onnx_node import Found
+from irdeconv.importers.reader import producers_first
 
 ATTRIBUTE_KINDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 
@@ -101,19 +100,4 @@ def in_order(nodes: Sequence[Any]) -> list[Any]:
     """
     makers = {o: at for at, n in enumerate(nodes) for o in n.output if o}
     waits = [{makers[i] for i in read_by(n) if i in makers} for n in nodes]
-    if all(w < at for at, ws in enumerate(waits) for w in ws):
-        return list(nodes)
-    readers: defaultdict[int, list[int]] = defaultdict(list)
-    for at, ws in enumerate(waits):
-        for w in ws:
-            readers[w].append(at)
-    ready = [at for at, ws in enumerate(waits) if not ws]
-    out = []
-    while ready:
-        at = heapq.heappop(ready)
-        out.append(nodes[at])
-        for r in readers[at]:
-            waits[r].discard(at)
-            if not waits[r]:
-                heapq.heappush(ready, r)
-    return out
+    return [nodes[at] for at in producers_first(waits)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +13,7 @@ from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph, Info, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal, source_node
 from irdeconv.importers.imported import MISFITS, Imported, Report
+from irdeconv.importers.safe_names import make_names_safe
 from irdeconv.op import Op, parse_attributes
 from irdeconv.source import Location
 from irdeconv.spec import Shape
@@ -75,6 +78,30 @@ def _spelled(value: Any) -> str:
     return str(value)
 
 
+def producers_first(waits: list[set[int]]) -> list[int]:
+    """Return numbers behind those that they wait for, otherwise as they stand.
+
+    What cannot come behind what it waits for, in a circle, is left out.
+    """
+    if all(w < at for at, ws in enumerate(waits) for w in ws):
+        return list(range(len(waits)))
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for at, ws in enumerate(waits):
+        for w in ws:
+            readers[w].append(at)
+    left = [len(ws) for ws in waits]
+    ready = [at for at, count in enumerate(left) if not count]
+    out = []
+    while ready:
+        at = heapq.heappop(ready)
+        out.append(at)
+        for r in readers[at]:
+            left[r] -= 1
+            if not left[r]:
+                heapq.heappush(ready, r)
+    return out
+
+
 @dataclass
 class ModelReader:
     """Builds the graph of one model; `shapes` are given for inputs by name."""
@@ -94,6 +121,7 @@ class ModelReader:
         """Raise everything that is wrong at once, or return the model."""
         self.out.finish()
         self.builder.finish()
+        make_names_safe(self.graph, self.out, self.location)
         done.diagnostics = self.out.diagnostics
         return done
 

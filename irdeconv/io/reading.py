@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from irdeconv.errors import (
     Collector,
     InputError,
     IrdeconvError,
+    LimitError,
     MissingWeightsError,
     misused,
     no_access,
@@ -35,12 +34,11 @@ from irdeconv.io.weights import MemoryWeights, NoWeights, WeightsFile
 from irdeconv.io.weights_use import LEFT_OUT, UNREADABLE, check_weights
 from irdeconv.io.xml_reader import read_document
 from irdeconv.limits import Limits, current
+from irdeconv.opening import contents
 from irdeconv.source import Location, SourceFile
 
 PathLikeText = str | PathLike[str]
 Weights = PathLikeText | bytes | NoWeights | Literal[False] | None
-_READ_AT_ONCE = 1 << 20
-_PATIENCE = 0.5  # seconds
 _LATE_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s+(<\?xml\s[^>]*\?>)")
 
 
@@ -139,7 +137,10 @@ def open_source(
         return SourceFile(name, path)
     text = os.fspath(path)
     try:
-        return SourceFile(text, read_bytes(text, limits.xml_bytes))
+        return SourceFile(text, contents(text, limits.xml_bytes))
+    except LimitError as e:
+        out.diagnostics += e.diagnostics
+        return None
     except (OSError, ValueError) as e:
         out.add_denied(text, "", Location(SourceFile(text, b"")), e)
         return None
@@ -159,43 +160,6 @@ def _without_lead(source: SourceFile, out: Collector) -> SourceFile:
     out.add("W103", message, location=Location(source, fixed=(1, 1)), hint=hint)
     blank = re.sub(rb"[^\r\n]", b" ", late[1])
     return SourceFile(source.path, source.data[: late.start(1)] + blank + source.data[late.end() :])
-
-
-def read_bytes(path: str, limit: int) -> bytes:
-    """Read a regular file or a pipe, at most one byte more than the limit."""
-    # O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(path, "rb", opener=lambda p, _: os.open(p, flags)) as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISREG(mode):
-            return file.read(limit + 1)
-        if not stat.S_ISFIFO(mode):
-            raise OSError("it is neither a regular file nor a pipe")
-        return _read_pipe(file.fileno(), limit)
-
-
-def _read_pipe(fd: int, limit: int) -> bytes:
-    data = _first_bytes(fd)
-    os.set_blocking(fd, True)
-    parts, size = [data], len(data)
-    while size <= limit and (data := os.read(fd, _READ_AT_ONCE)):
-        parts.append(data)
-        size += len(data)
-    return b"".join(parts)
-
-
-def _first_bytes(fd: int) -> bytes:
-    """Give a writer a moment to come; OSError where none does."""
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
-        try:
-            data = os.read(fd, _READ_AT_ONCE)
-        except BlockingIOError:  # there is one, but it has not written yet
-            return b""
-        if data:
-            return data
-        time.sleep(0.02)
-    raise OSError("nothing writes to this pipe")
 
 
 def _is_foreign(source: SourceFile, out: Collector) -> bool:

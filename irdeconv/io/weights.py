@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from irdeconv.errors import OpError
+from irdeconv.opening import open_file, size_of
 
 
 class NoWeights:
@@ -71,18 +70,11 @@ class WeightsFile(NoWeights):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(str(path))
-        # O_NONBLOCK: opening a FIFO must not wait for a writer.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         try:
-            fd = os.open(self.path, flags)
+            file = open_file(self.path)
         except FileNotFoundError:
             return
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(f"{self.path} is not a regular file")
+        with file:
             # An empty file cannot be mapped.
-            size = status.st_size
+            size, fd = size_of(file), file.fileno()
             self._view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ) if size else b"")
-        finally:
-            os.close(fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -26,6 +27,9 @@ from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
 from irdeconv.spec import Interval, Spec
 
 _WRITTEN_AT_ONCE = 1 << 24
+
+# What XML forbids, and other control characters, which no reader takes in the name of a layer.
+UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass
@@ -91,19 +95,22 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
 
 
 def _encoded(text: str, graph: Graph) -> bytes:
-    """Return the bytes of a part of the document; InputError (E701) for what is no Unicode."""
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as e:
-        names = (n.name for n in every_node(graph) if not _is_unicode(n.name))
-        message = f"the model has a text that no file can hold: {text[e.start : e.end]!a}"
-        hint = "names and other texts have to be valid Unicode"
-        found = Diagnostic("E701", "error", message, layer=next(names, None), hint=hint)
-        raise InputError(found) from None
+    """Return the bytes of a part of the document; InputError (E701) for what no reader takes."""
+    found = UNFIT.search(text)
+    if found is not None:
+        _require_fit(found.group(), graph)
+    return text.encode("utf-8")
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in text)
+def _require_fit(char: str, graph: Graph) -> None:
+    """Refuse a text with a character that XML forbids, and names with those for terminals."""
+    names = (n.name for n in every_node(graph) if UNFIT.search(n.name))
+    layer = next(names, None)
+    if layer is None and "\x7f" <= char <= "\x9f":
+        return
+    message = f"the model has a text that no file can hold: {char!a}"
+    hint = "names and other texts have to be valid Unicode without control characters"
+    raise InputError(Diagnostic("E701", "error", message, layer=layer, hint=hint))
 
 
 def require_model_path(path: Path) -> None:

@@ -12,11 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv import progress
-from irdeconv.errors import Diagnostic, FileAccessError, misused
+from irdeconv.errors import misused
 from irdeconv.importers.imported import malformed
+from irdeconv.importers.onnx_external import (
+    ExternalFiles,
+    checked,
+    external_entry,
+    file_inside,
+    is_external,
+    parse_model,
+)
 from irdeconv.importers.onnx_tensors import onnx_module
 from irdeconv.io.atomic import Files, failures
+from irdeconv.limits import current
 from irdeconv.onnx_files.scopes import scopes, tensors_of
+from irdeconv.opening import open_file, read_file
 from irdeconv.source import Location, SourceFile
 
 MESSAGE_LIMIT = 2**31 - 2**20  # bytes; a protobuf message holds less than 2 GiB
@@ -40,12 +50,11 @@ class OnnxFile:
         """Return a TensorProto with its data inside; InputError where the file has none of it."""
         if not is_external(tensor):
             return tensor
-        checker = onnx_module("onnx.checker")
         out = type(tensor)()
         out.CopyFrom(tensor)
         try:
             self._load(out)
-        except (OSError, ValueError, checker.ValidationError) as e:
+        except (OSError, ValueError) as e:
             message = f'external data of "{tensor.name}" cannot be read: {e}'
             raise malformed(self.location, message) from None
         out.data_location = out.DEFAULT
@@ -62,15 +71,17 @@ class OnnxFile:
             return
         if self.folder is None:
             raise ValueError("the model came without the folder of its external data")
-        helper = onnx_module("onnx.external_data_helper")
-        helper.load_external_data_for_tensor(tensor, str(self.folder))
+        tensor.raw_data = ExternalFiles(self.folder).read(tensor)
 
     def file_of(self, tensor: Any) -> Path | None:
         """Return the file that a tensor's data lies in; None inside the model."""
         if not is_external(tensor):
             return None
         name = external_entry(tensor, "location")
-        return self.staged.get(name) or (self.folder or Path()) / name
+        try:
+            return self.staged.get(name) or file_inside(self.folder or Path(), name)
+        except ValueError as e:
+            raise malformed(self.location, f'external data of "{tensor.name}": {e}') from None
 
     @property
     def location(self) -> Location:
@@ -83,16 +94,6 @@ class OnnxFile:
         return list(dict.fromkeys(v for t in found if (v := external_entry(t, "location"))))
 
 
-def is_external(tensor: Any) -> bool:
-    """Whether the data of a tensor lies in another file."""
-    return bool(tensor.data_location == tensor.EXTERNAL)
-
-
-def external_entry(tensor: Any, key: str) -> str:
-    """Return an entry of a tensor's external data ("location", "offset", "length"), else ""."""
-    return next((str(e.value) for e in tensor.external_data if e.key == key), "")
-
-
 OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
 
 
@@ -101,23 +102,16 @@ def load_file(source: OnnxSource) -> OnnxFile:
 
     Raises InputError where it is no ONNX model, FileAccessError where it cannot be read.
     """
-    onnx, protobuf = onnx_module(), onnx_module("google.protobuf.message")
+    onnx = onnx_module()
     if isinstance(source, onnx.ModelProto):
         copied = onnx.ModelProto()
         copied.CopyFrom(source)
-        return OnnxFile(copied, "<onnx.ModelProto>")
+        place = Location(SourceFile("<onnx.ModelProto>", b""))
+        return OnnxFile(checked(copied, place), place.file)
     name = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
     place = Location(SourceFile(name, b""))
-    try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        proto = onnx.ModelProto.FromString(data)
-    except OSError as e:
-        message = f"cannot read {name}: {e.strerror or e}"
-        raise FileAccessError(Diagnostic("E100", "error", message, place)) from None
-    except (protobuf.DecodeError, protobuf.Error) as e:
-        raise malformed(place, f"not an ONNX model: {e}") from None
-    if not proto.graph.node and not proto.graph.output:
-        raise malformed(place, "not an ONNX model: it has no nodes and no outputs")
+    data = source if isinstance(source, bytes) else read_file(source, current().message_bytes)
+    proto = parse_model(data, place)
     return OnnxFile(proto, name, None if isinstance(source, bytes) else Path(source).parent)
 
 
@@ -172,7 +166,10 @@ def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, f
         return
     with progress.stage("copying external data", total=len(used)) as step:
         for name in used:
-            source, target = model.folder / name, folder / name
+            try:
+                source, target = file_inside(model.folder, name), folder / name
+            except ValueError as e:
+                raise malformed(model.location, f"external data: {e}") from None
             if not target.resolve().is_relative_to(folder.resolve()):
                 raise malformed(model.location, f'external data "{name}" lies outside the folder')
             if not source.is_file() or (target.is_file() and cmp(source, target, shallow=False)):
@@ -183,7 +180,7 @@ def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, f
             with failures(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 new = files.open(target)
-                with open(source, "rb") as old:
+                with open_file(source) as old:
                     shutil.copyfileobj(old, new.file, 1 << 20)
                 new.finish()
             step(detail=name)

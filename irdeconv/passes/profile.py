@@ -7,15 +7,14 @@ a name. docs/lowering.md, "Targets", has an example.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.access import unreadable
 from irdeconv.errors import Collector, UsageError, misused
+from irdeconv.opening import parse_toml, read_toml, shown
 from irdeconv.suggest import did_you_mean
 
 DEFAULT_TARGET = "generic"
@@ -90,22 +89,20 @@ def load_profile(target: str | PathLike[str] | Profile | None = None) -> Profile
             raise misused(message, did_you_mean(text, profile_names()) or known)
         packaged = files("irdeconv.passes") / "profiles" / f"{text}.toml"
         return parse_profile(packaged.read_text("utf-8"), text)
-    try:
-        content = Path(text).read_text("utf-8")
-    except OSError as e:
-        raise unreadable(text, e) from e
-    except UnicodeDecodeError as e:
-        raise misused(f"{text}: not TOML: {e}") from e
-    return parse_profile(content, Path(text).stem, text)
+    return _profile(read_toml(text), Path(text).stem, text)
 
 
 def parse_profile(text: str, name: str, file: str | None = None) -> Profile:
     """Parse a profile; UsageError lists everything that is wrong with it."""
-    problems, where = Collector(), file or name
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        raise misused(f"{where}: not TOML: {e}") from e
+        table = parse_toml(text)
+    except ValueError as e:
+        raise misused(f"{file or name}: not TOML: {e}") from e
+    return _profile(table, name, file or name)
+
+
+def _profile(table: dict[str, Any], name: str, where: str) -> Profile:
+    problems = Collector()
     weights = table.pop("weights", {})
     if not isinstance(weights, dict):
         problems.add("E700", f"{where}: weights is a table: [weights]")
@@ -128,7 +125,7 @@ def _checked(
             message = f'{where}: there is no key "{key}": {", ".join(kinds)}'
             problems.add("E700", message, hint=did_you_mean(key, kinds))
         elif problem := _mismatch(kinds[key], value):
-            problems.add("E700", f"{where}: {key} {problem}, not {value!r}")
+            problems.add("E700", f"{where}: {key} {problem}, not {shown(value)}")
         else:
             good[key] = value
     return good

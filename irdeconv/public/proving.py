@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 
+from irdeconv.limits import current
 from irdeconv.models import ModelLike
+from irdeconv.opening import read_text
 from irdeconv.passes.overrides import ShapeLike
 from irdeconv.proving import sides
 from irdeconv.verify.proof import check
@@ -79,5 +80,5 @@ def check_certificate(
     if probe:
         return check.probed(*both, seed=seed)
     if isinstance(certificates, str | PathLike):
-        certificates = Certificates.from_json(Path(certificates).read_text("utf-8"))
+        certificates = Certificates.from_json(read_text(certificates, current().json_bytes))
     return check.checked(*both, certificates)

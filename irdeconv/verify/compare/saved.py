@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import numpy as np
 from irdeconv.dtypes import ElementType
 from irdeconv.errors import Diagnostic, UsageError
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.io.array_headers import UnreadableArray
+from irdeconv.io.saved_arrays import SavedArrays
 from irdeconv.spec import Array
 from irdeconv.verify.compare.lockstep import layer_keys, other_parts
 from irdeconv.verify.compare.partner import Fetched, Partner
@@ -55,12 +56,9 @@ class SavedPartner(Partner):
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
         """Open an .npz; UsageError where it is none, OSError where it cannot be read."""
-        path.stat()
-        if not zipfile.is_zipfile(path):
-            raise _unreadable(str(path), "it is no zip archive")
         try:
-            archive: Any = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as e:
+            archive = SavedArrays(path)
+        except UnreadableArray as e:
             raise _unreadable(str(path), e) from None
         try:
             return SavedPartner(graph, archive, str(path))
@@ -84,7 +82,7 @@ class SavedPartner(Partner):
 
     def close(self) -> None:
         """Close the file."""
-        if isinstance(self._arrays, np.lib.npyio.NpzFile):
+        if isinstance(self._arrays, SavedArrays):
             self._arrays.close()
 
     def warnings(self) -> list[Diagnostic]:
@@ -95,9 +93,7 @@ class SavedPartner(Partner):
         """Return an array as what it is meant to be, the tensor's element type being `dtype`."""
         try:
             array = np.asarray(self._arrays[name])
-        except (OSError, MemoryError):
-            raise
-        except Exception as e:  # what a damaged member raises depends on where it is damaged
+        except UnreadableArray as e:
             raise _unreadable(f"{self._file}[{name}]", e) from None
         if dtype is not None and _lost_its_type(array.dtype, dtype):
             return array.view(dtype.container)

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from irdeconv.importers.onnx_external import place_of
 from irdeconv.importers.onnx_tensors import onnx_module
-from irdeconv.onnx_files.container import OnnxFile, external_entry
+from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import is_deconvolution
 from irdeconv.onnx_files.scopes import Scope, bodies, first_output, names, scopes, title_of, uses
+from irdeconv.opening import open_file
 from irdeconv.plural import count
 
 COMPARED_BYTES = 1 << 24  # bytes that are compared at once
@@ -263,10 +265,11 @@ def _same_part(tensor: Any, a: Path | None, b: Path | None) -> bool:
         return False
     if a.samefile(b):
         return True
-    left = int(external_entry(tensor, "length") or max(a.stat().st_size, b.stat().st_size))
-    with open(a, "rb") as mine, open(b, "rb") as theirs:
+    offset, length = place_of(tensor)
+    left = max(a.stat().st_size, b.stat().st_size) if length is None else length
+    with open_file(a) as mine, open_file(b) as theirs:
         for file in (mine, theirs):
-            file.seek(int(external_entry(tensor, "offset") or 0))
+            file.seek(offset)
         while left > 0:
             size = min(left, COMPARED_BYTES)
             part = mine.read(size)

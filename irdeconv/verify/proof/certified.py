@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from irdeconv.markup import html_table
+from irdeconv.opening import parse_json
 from irdeconv.plural import count
 from irdeconv.verify.proof.certificate import (
     IF_ASSUMED,
@@ -128,7 +129,7 @@ class Certificates(Sequence[Certificate]):
     def from_json(text: str) -> Certificates:
         """Read what `to_json` returned; ValueError where it is something else."""
         try:
-            content = json.loads(text)
+            content = parse_json(text)
             require_schema(content, CERTIFICATES_SCHEMA)
             return Certificates(
                 tuple(Certificate.from_dict(c) for c in content["certificates"]),
@@ -143,7 +144,7 @@ class Certificates(Sequence[Certificate]):
             )
         except KeyError as e:
             raise ValueError(f"{e} is missing") from None
-        except (TypeError, RecursionError) as e:
+        except (TypeError, AttributeError, ArithmeticError) as e:
             raise ValueError(str(e)) from None
 
     def contradictions(self, made: Certificates) -> list[str]:

@@ -1,0 +1,217 @@
+"""ONNX models in files: the message, held against a limit, and data in other files beside it.
+
+A model may name regular files in its own folder, or below it, and nothing else: no absolute path,
+no "..", no link that leads out. What a tensor says of offset and length has to lie in the file, and
+to be what its shape takes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from irdeconv.errors import Diagnostic, IrdeconvError, LimitError
+from irdeconv.importers.imported import malformed
+from irdeconv.importers.onnx_tensors import onnx_module
+from irdeconv.limits import current
+from irdeconv.opening import open_file, shown, size_of
+from irdeconv.source import Location
+
+SHARING = 4  # how often tensors may take all bytes of the files together; most share nothing
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+def parse_model(data: bytes, location: Location) -> Any:
+    """Return the ModelProto of bytes; InputError where they are none."""
+    onnx, protobuf = onnx_module(), onnx_module("google.protobuf.message")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except (protobuf.DecodeError, protobuf.Error, ValueError, RecursionError) as e:
+        raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
+    return checked(model, location)
+
+
+def checked(model: Any, location: Location) -> Any:
+    """Return a ModelProto that has nodes or outputs, and functions that end; InputError."""
+    if not model.graph.node and not model.graph.output:
+        raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
+    if model.functions:
+        require_finite(model, current().layers, location)
+    return model
+
+
+def is_external(tensor: Any) -> bool:
+    """Whether the data of a tensor lies in another file."""
+    return bool(tensor.data_location == tensor.EXTERNAL)
+
+
+def external_entry(tensor: Any, key: str) -> str:
+    """Return an entry of a tensor's external data ("location", "offset", "length"), else ""."""
+    return next((str(e.value) for e in tensor.external_data if e.key == key), "")
+
+
+def file_inside(folder: Path, name: str) -> Path:
+    """Return the file that a tensor names; ValueError where it does not lie in the folder."""
+    parts = {*PurePosixPath(name).parts, *PureWindowsPath(name).parts}
+    rooted = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
+    if not name or "\0" in name or ".." in parts or rooted:
+        raise ValueError(f"{shown(name)} is no name of a file in the model's folder")
+    found = folder / name
+    if not found.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{shown(name)} leads out of the model's folder")
+    return found
+
+
+def bytes_of(tensor: Any) -> int | None:
+    """Return how many bytes the elements of a tensor take; None where its type has no fixed size.
+
+    Raises ValueError for dimensions below 0.
+    """
+    if any(d < 0 for d in tensor.dims):
+        raise ValueError(f"its shape is {shown(list(tensor.dims))}")
+    types = onnx_module().TensorProto.DataType
+    name = types.Name(tensor.data_type) if tensor.data_type in types.values() else ""
+    small = re.fullmatch(r"U?INT([24])|FLOAT4E2M1", name)
+    count: int = math.prod(tensor.dims)
+    if small:
+        return -(-count * int(small[1] or 4) // 8)
+    if name in ("", "UNDEFINED", "STRING"):
+        return None
+    helper = onnx_module("onnx.helper")
+    return count * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+@dataclass
+class ExternalFiles:
+    """The files that the tensors of a model name, in the order of their first use."""
+
+    folder: Path
+    sizes: dict[Path, int] = field(default_factory=dict)
+    taken: int = 0
+
+    def read(self, tensor: Any) -> bytes:
+        """Return the data of a tensor in another file; OSError, ValueError."""
+        path = file_inside(self.folder, external_entry(tensor, "location"))
+        offset, length = place_of(tensor)
+        with open_file(path) as file:
+            size = self.sizes.setdefault(path, size_of(file))
+            length = max(size - offset, 0) if length is None else length
+            if offset + length > size:
+                message = f"bytes {offset}..{offset + length} lie outside {path.name}"
+                raise ValueError(f"{message}, which has {size}")
+            need = bytes_of(tensor)
+            if need is not None and need != length:
+                shape = shown(list(tensor.dims))
+                raise ValueError(f"{shape} takes {need} bytes, {length} are given")
+            self.taken += length
+            if self.taken > SHARING * sum(self.sizes.values()):
+                raise ValueError(f"tensors share the same bytes more than {SHARING} times")
+            file.seek(offset)
+            return file.read(length)
+
+
+def place_of(tensor: Any) -> tuple[int, int | None]:
+    """Return offset and length that a tensor names; no length where it takes all that follows.
+
+    Raises ValueError where they are no whole numbers.
+    """
+    return _number(tensor, "offset") or 0, _number(tensor, "length")
+
+
+def _number(tensor: Any, key: str) -> int | None:
+    """Return a number of a tensor's external data; None where it says none."""
+    text = external_entry(tensor, key)
+    if not text:
+        return None
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"its {key} is {shown(text)}, not a whole number from 0 on")
+    return int(text)
+
+
+def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, ...]:
+    """Read all data in other files into the model; return the files. Raises InputError."""
+    files = ExternalFiles(folder)
+    for tensor in tensors_of(model):
+        if not is_external(tensor):
+            continue
+        try:
+            data = files.read(tensor)
+        except IrdeconvError:
+            raise
+        except (OSError, ValueError) as e:
+            reason = e.strerror if isinstance(e, OSError) and e.strerror else e
+            name = external_entry(tensor, "location")
+            message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: {reason}'
+            raise malformed(location, message) from None
+        tensor.raw_data = data
+        tensor.data_location = tensor.DEFAULT
+        del tensor.external_data[:]
+    return tuple(files.sizes)
+
+
+def tensors_of(model: Any) -> Iterator[Any]:
+    """Yield all tensors of a model: initializers and attributes, in bodies and functions, too."""
+    bodies: list[Any] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        yield from getattr(body, "initializer", ())
+        for sparse in getattr(body, "sparse_initializer", ()):
+            yield from (sparse.values, sparse.indices)
+        for node in body.node:
+            for a in node.attribute:
+                yield from (*([a.t] if a.HasField("t") else ()), *a.tensors)
+                one = [a.sparse_tensor] if a.HasField("sparse_tensor") else []
+                for sparse in (*one, *a.sparse_tensors):
+                    yield from (sparse.values, sparse.indices)
+                bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]
+
+
+def require_finite(model: Any, most: int, location: Location) -> None:
+    """Refuse functions that call themselves, and those whose nodes in place of calls are too many.
+
+    Raises InputError, LimitError. A few functions that each call the next one twice stand for more
+    nodes than any memory holds.
+    """
+    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+    counts: dict[Any, int] = {}
+    for key in functions:
+        _count(key, functions, counts, location)
+    total = sum(counts.get(k, 1) for k in _calls(model.graph))
+    if total > most:
+        message = f"with its functions in place of their calls it has {total:,} nodes"
+        place = f"{message}; the limit is {most:,}"
+        raise LimitError(Diagnostic("E601", "error", place, location))
+
+
+def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:
+    """Fill in how many nodes a function becomes, and those that it calls; no recursion."""
+    path: dict[Any, list[Any]] = {}
+    waiting = [start]
+    while waiting:
+        key = waiting[-1]
+        if key in counts:
+            waiting.pop()
+            continue
+        if key in path:
+            counts[key] = sum(counts.get(k, 1) for k in path.pop(key))
+            waiting.pop()
+            continue
+        called = path[key] = list(_calls(functions[key]))
+        for k in called:
+            if k in path:
+                raise malformed(location, f"the function {shown(key[1])} calls itself", code="E205")
+        waiting += [k for k in dict.fromkeys(called) if k in functions and k not in counts]
+
+
+def _calls(body: Any) -> Iterator[Any]:
+    """Yield what each node of a body is, those in bodies of its nodes included."""
+    bodies = [body]
+    while bodies:
+        for node in bodies.pop().node:
+            yield node.domain, node.op_type, getattr(node, "overload", "")
+            for a in node.attribute:
+                bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]

@@ -1,0 +1,140 @@
+"""What an ONNX model may name: regular files in its own folder, numbers that fit, ends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.cli.main import main
+from irdeconv.importers.onnx_external import file_inside
+
+onnx = pytest.importorskip("onnx")
+DATA = np.arange(4, dtype=np.float32)
+
+
+def model(folder: Path, *, constant: bool = False, data_type: int = 1, **place: Any) -> Path:
+    """Write a model that adds a tensor in another file, w.data, to its input."""
+    (folder / "w.data").write_bytes(DATA.tobytes())
+    w = onnx.TensorProto(name="w", data_type=data_type, dims=place.pop("dims", [4]))
+    w.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": "w.data", **place}.items():
+        w.external_data.add(key=key, value=str(value))
+    made = [onnx.helper.make_node("Constant", [], ["w"], value=w)] if constant else []
+    nodes = [*made, onnx.helper.make_node("Add", ["x", "w"], ["y"])]
+    ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", *ends, initializer=[] if constant else [w])
+    whole = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    (folder / "m.onnx").write_bytes(whole.SerializeToString())
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("place", [{}, {"offset": 0, "length": 16}, {"location": "./w.data"}])
+def test_data_in_the_folder(constant: bool, place: dict[str, Any], tmp_path: Path) -> None:
+    graph = ird.read(model(tmp_path, constant=constant, **place))
+    assert np.array_equal(ird.run(graph, {"x": DATA})["y"], 2 * DATA)
+    assert [Path(f).name for f in graph.info.files] == ["w.data"]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ({"location": "/etc/passwd"}, "no name of a file in the model's folder"),
+        ({"location": "../w.data"}, "no name of a file in the model's folder"),
+        ({"location": "a/../w.data"}, "no name of a file in the model's folder"),
+        ({"location": "..\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "C:\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "\\\\host\\w.data"}, "no name of a file in the model's folder"),
+        ({"location": "w\0data"}, "no name of a file in the model's folder"),
+        ({"location": "outside.data"}, "leads out of the model's folder"),
+        ({"location": "link/w.data"}, "leads out of the model's folder"),
+        ({"location": "none.data"}, "No such file"),
+        ({"location": "."}, "s a directory"),
+        ({"location": "fifo"}, "not a regular file"),
+        ({"offset": -4}, "its offset"),
+        ({"offset": "٣"}, "its offset"),
+        ({"offset": " 4"}, "its offset"),
+        ({"length": "9" * 5000}, "its length"),
+        ({"offset": 4, "length": 16}, "bytes 4..20 lie outside w.data, which has 16"),
+        ({"offset": 400}, "bytes 400..400 lie outside"),
+        ({"length": 12}, r"takes 16 bytes, 12 are given"),
+        ({"dims": [2**62, 2**62]}, "are given"),
+        ({"dims": [-1]}, "its shape"),
+    ],
+)
+def test_refused(
+    constant: bool,
+    place: dict[str, Any],
+    says: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.data").write_bytes(DATA.tobytes())
+    (folder / "outside.data").symlink_to("../w.data")
+    (folder / "link").symlink_to("..")
+    os.mkfifo(folder / "fifo")
+    file = model(folder, constant=constant, **place)
+    for verb in ("validate", "lower"):
+        code = main([verb, str(file)])
+        said = " ".join("".join(capfd.readouterr()).split())
+        assert code in (1, 3) or (verb == "lower" and code == 0)  # nothing to do
+        assert says in said or verb == "lower"
+
+
+def test_bytes_that_thousands_of_tensors_share(tmp_path: Path) -> None:
+    (tmp_path / "w.data").write_bytes(DATA.tobytes())
+    made = onnx.load(model(tmp_path), load_external_data=False)
+    for at in range(20):
+        made.graph.initializer.add().CopyFrom(made.graph.initializer[0])
+        made.graph.initializer[-1].name = f"w{at}"
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(ird.IrdeconvError, match="share the same bytes"):
+        ird.read(tmp_path / "m.onnx")
+
+
+def _functions(text: str, folder: Path) -> str:
+    head = '<ir_version: 8, opset_import: ["":17, "l":1]> g (float[2] x) => (float[2] y) '
+    made = onnx.parser.parse_model(head + text)
+    (folder / "f.onnx").write_bytes(made.SerializeToString())
+    return str(folder / "f.onnx")
+
+
+OPSETS = '<domain: "l", opset_import: ["":17, "l":1]>'
+
+
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+def test_functions_without_end(
+    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{{ y = l.f(x) }} {OPSETS} f (x) => (y) {{ y = l.g(x) }}"
+    text += f"{OPSETS} g (x) => (y) {{ y = l.f(x) }}"
+    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
+    assert main([verb, _functions(text, tmp_path), *args]) in (1, 3)
+    assert "calls itself" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+def test_functions_of_functions(
+    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = "{ y = l.f0(x) }"
+    for at in range(40):
+        text += f"{OPSETS} f{at} (x) => (y) {{ a = l.f{at + 1}(x) y = l.f{at + 1}(a) }}"
+    text += f"{OPSETS} f40 (x) => (y) {{ y = Relu(x) }}"
+    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
+    assert main([verb, _functions(text, tmp_path), *args]) == 5
+    assert "1,099,511,627,776" in "".join(capfd.readouterr())
+
+
+def test_names_of_files() -> None:
+    assert file_inside(Path("a"), "b/c") == Path("a/b/c")
+    with pytest.raises(ValueError, match="no name of a file"):
+        file_inside(Path("a"), "")
