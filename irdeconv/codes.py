@@ -66,6 +66,10 @@ CODES: dict[str, Code] = {
         "the weights file is not the one that the .xml was written with",
         "write both files again; if the .bin is meant, name it: --weights, weights=",
     ),
+    "E125": Code(
+        "a file was changed while it was in use",
+        "replace files by renaming others onto them; run the command again",
+    ),
     # E2xx: the graph
     "E200": Code(
         "two layers share an id",

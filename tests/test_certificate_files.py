@@ -19,6 +19,7 @@ from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from support.commands import command
 from support.deconv_chain import chain
+from support.ir_edit import unmark
 from support.layers import constant, parameter, result
 
 
@@ -65,6 +66,9 @@ def test_a_wrong_lowering_is_refused(files: Path, capsys: pytest.CaptureFixture[
     at = max(held.find(np.float32(v).tobytes()) for v in (7, -7))
     held[at + 1] ^= 1
     weights_file.write_bytes(held)
+    assert command("check-certificate", a, b) == 3
+    assert "error[E124]" in capsys.readouterr().err
+    unmark(b)
     assert command("check-certificate", a, b) == 1
     assert (
         "FAIL first: the weights of tap [2, 1] add up to 7.00012207, in the source to 7"

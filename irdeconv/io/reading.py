@@ -123,6 +123,10 @@ def _load(
     report_unknown(context)
     check_weights(document, context)
     check_mark(document.mark, store, weights is not None, context)
+    try:
+        store.require_intact()
+    except InputError as e:
+        out.diagnostics += e.diagnostics
     out.count_rest()
     if out.graph is not None:
         out.graph.info = model_info(document, source.path)

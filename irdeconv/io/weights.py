@@ -7,8 +7,13 @@ import mmap
 from pathlib import Path
 from typing import Any
 
+from irdeconv.constant import FileData
 from irdeconv.errors import OpError
+from irdeconv.graph import Graph
+from irdeconv.io.mapped import MappedFile
 from irdeconv.opening import open_file, size_of
+from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.bodies import every_node
 
 
 class NoWeights:
@@ -48,6 +53,12 @@ class NoWeights:
             )
         return self._view[offset : offset + size]
 
+    def require_intact(self) -> None:
+        """Raise InputError (E125) where a file has been cut off or written to since it was opened.
+
+        What was read of it before counts for nothing.
+        """
+
     def sha256(self) -> str:
         """Return the hash of all bytes, in hexadecimal digits; they are there."""
         return hashlib.sha256(b"" if self._view is None else self._view).hexdigest()
@@ -70,11 +81,30 @@ class WeightsFile(NoWeights):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(str(path))
+        self._mapped: MappedFile | None = None
         try:
             file = open_file(self.path)
         except FileNotFoundError:
             return
         with file:
-            # An empty file cannot be mapped.
             size, fd = size_of(file), file.fileno()
-            self._view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ) if size else b"")
+            self._view = memoryview(b"")
+            if size:  # an empty file cannot be mapped
+                held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+                self._view, self._mapped = memoryview(held), MappedFile(self.path, fd, held)
+
+    def require_intact(self) -> None:
+        """See `NoWeights`."""
+        if self._mapped is not None:
+            self._mapped.require_intact()
+
+
+def sources_of(graph: Graph) -> list[NoWeights]:
+    """Return the weights files in which constants of a graph lie, also those of bodies."""
+    found: dict[int, NoWeights] = {}
+    for node in every_node(graph):
+        data = node.op.data if isinstance(node.op, Const) else None
+        data = node.op.weights if isinstance(node.op, Opaque) else data
+        if isinstance(data, FileData) and isinstance(data.source, NoWeights):
+            found[id(data.source)] = data.source
+    return list(found.values())

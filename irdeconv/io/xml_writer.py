@@ -21,6 +21,7 @@ from irdeconv.io.atomic import Files, failures, require_writable, together
 from irdeconv.io.lacking import no_data
 from irdeconv.io.mark import marked
 from irdeconv.io.version10 import as_version_10
+from irdeconv.io.weights import sources_of
 from irdeconv.op import Op
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
@@ -77,6 +78,14 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     """
     _require_data(graph)
     require_model_path(path)
+    try:
+        return _staged(graph, path, files)
+    finally:
+        for source in sources_of(graph):  # what it became while it was read explains the rest
+            source.require_intact()
+
+
+def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     with failures(path):
         xml, weights = files.open(path), files.open(path.with_suffix(".bin"))
         for part in _document(graph, _Blobs(weights.file)):

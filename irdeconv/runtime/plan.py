@@ -12,7 +12,9 @@ from typing import Any
 
 from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
+from irdeconv.io.weights import NoWeights, sources_of
 from irdeconv.kernels.shared.exact import accumulate_in_order
+from irdeconv.kernels.shared.forks import renew_in_children
 from irdeconv.kernels.shared.jit import retried, wanted
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.markup import html_table, line
@@ -53,6 +55,18 @@ class Plan:
     static: bool = True
     _programs: OrderedDict[Any, Program] = field(default_factory=OrderedDict, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
+    _sources: list[NoWeights] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self._sources = sources_of(self.graph)
+        renew_in_children(self)
+
+    def after_fork(self) -> None:
+        """In a child, free the lock where a thread that is not there holds it."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = RLock()
 
     def __repr__(self) -> str:
         threads = self.settings.team.threads
@@ -92,17 +106,20 @@ class Plan:
         its step, inputs and outputs; neither may run this plan, whose memory is in use, nor wait
         for another thread that does (RuntimeError, there after some seconds). Raises UsageError for
         inputs that do not fit, ExecutionError where a layer fails, LimitError where memory or the
-        iterations of a loop do not suffice.
+        iterations of a loop do not suffice, InputError where a weights file was changed meanwhile.
         """
         arrays = self.binder.bind(inputs)
         seen = trace is not None or watch is not None
         program = self.stepwise() if seen else self._program(arrays)
         try:
             with self._kernels(program.graph):
-                return program.run(arrays, trace, watch)
+                out = program.run(arrays, trace, watch)
         except StepError as e:
             last = e.innermost
             raise failure(last.step.node, last.arrays, last.cause) from last.cause
+        for source in self._sources:
+            source.require_intact()
+        return out
 
     def reset(self) -> None:
         """Give up the values of all variables: the next run begins as the first one did."""

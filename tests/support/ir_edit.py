@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,12 @@ NUMPY: dict[str, Any] = {
     "i16": np.int16, "i8": np.int8, "u64": np.uint64, "u32": np.uint32, "u16": np.uint16,
     "u8": np.uint8, "boolean": np.bool_,
 }  # fmt: skip
+
+
+def unmark(path: Path) -> None:
+    """Take the mark of its weights out of a file, so that they may be changed."""
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r' weights_(size|sha256)="\w*"', "", text), "utf-8")
 
 
 @dataclass

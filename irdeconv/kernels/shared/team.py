@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.kernels.shared.forks import renew_in_children
 from irdeconv.kernels.shared.scratch import Space
 
 T = TypeVar("T")
@@ -114,6 +115,11 @@ class Turn:
         self._owner = None
         self._lock.release()
 
+    def after_fork(self) -> None:
+        """Free the lock in a child, where its owner does not exist, unless that has forked."""
+        if self._owner != get_ident():
+            self._lock, self._owner, self._callback = Lock(), None, None
+
 
 class Team(Protocol):
     """What runs a kernel; `space` is the memory that a kernel shares between its blocks."""
@@ -141,7 +147,16 @@ class Threads:
         self.space = Space()
         self.lock = Turn()
         self._spaces = [Space() for _ in range(self.threads)]
-        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+        self._pool = self._workers()
+        renew_in_children(self)
+
+    def _workers(self) -> ThreadPoolExecutor | None:
+        return ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+
+    def after_fork(self) -> None:
+        """Begin anew in a child: threads are not inherited, and may have held locks."""
+        self._pool = self._workers()
+        self.lock.after_fork()
 
     def begin(self) -> None:
         """See `Team`."""
