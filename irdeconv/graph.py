@@ -7,7 +7,7 @@ port and dense input ports. `lint` checks them and the absence of cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import networkx as nx
@@ -124,6 +124,11 @@ class Graph:
         """Return (node, input port) of every use of a value, sorted."""
         out = self._g.out_edges(value.node, keys=True)
         return sorted((v, k[1]) for _, v, k in out if k[0] == value.port)
+
+    def highest_port(self, node: int) -> int:
+        """Return the highest output port of a node that anything uses; -1 where nothing does."""
+        users = self._g._succ[node].values()  # type: ignore[attr-defined]
+        return max((key[0] for keys in users for key in keys), default=-1)
 
     def successors(self, node: int) -> list[int]:
         """Return the ids of the nodes that use any output of a node, sorted."""
@@ -336,11 +341,13 @@ class FreshNames:
     """Names for what is added where some are taken already."""
 
     taken: set[str]
+    _next: dict[str, int] = field(default_factory=dict, repr=False)
 
     def fresh(self, wanted: str) -> str:
         """Return the wanted name, with a number behind it where something has it."""
-        name, k = wanted, 2
+        name, k = wanted, self._next.get(wanted, 2)
         while name in self.taken:
             name, k = f"{wanted}_{k}", k + 1
+        self._next[wanted] = k
         self.taken.add(name)
         return name

@@ -56,6 +56,10 @@ class Limits:
     tensor_bytes: int = _of(2**40, "a tensor", "E602", size=True)
     total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
     value_elements: int = _of(4_096, "elements of a value that inference computes with")
+    lowered_nodes: int = _of(4_096, "nodes that a deconvolution may become, by its strides")
+    folded_bytes: int = _of(
+        2**26, "a constant that lowering computes, or 8 times what it is made of", size=True
+    )
     axis_elements: int = _of(2**31, "elements of an axis that is transformed (DFT, STFT)", "E306")
     drawn_elements: int = _of(2**33, "random numbers that a layer draws", "E306")
     boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.graph import Graph, Value
 from irdeconv.op import REGISTRY
+from irdeconv.passes import nonfinite
 from irdeconv.passes.form_names import CONDITIONS
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.lower_deconv import canonicalize
@@ -177,3 +180,34 @@ def test_compressed_filters_and_unknown_sizes() -> None:
     assert record.spread.assumed
     assert record.spread.affected[DEFINITION] == 32 * 32
     assert "stand in" in low.report.diagnostics[0].message
+
+
+def sites() -> Iterator[DeconvolutionSite]:
+    r = random.Random(5)
+    for _ in range(60):
+        kernel, stride, dilation = r.randint(1, 4), r.randint(1, 4), r.randint(1, 3)
+        begin, end = r.randint(-3, 3), r.randint(-3, 3)
+        yield DeconvolutionSite(
+            batch=1, groups=1, c=1, m=2, size=(r.randint(1, 9), 5), kernel=(kernel, 2),
+            strides=(stride, 2), dilations=(dilation, 1), begin=(begin, 0), end=(end, 1),
+            itemsize=4, constant_filter=True,
+        )  # fmt: skip
+
+
+def test_outputs_that_are_alike_are_counted_once() -> None:
+    fewer = 0
+    for n, one in enumerate(sites()):
+        filter = np.random.default_rng(n).random(one.filter_shape) < 0.3
+        fewer += one.class_number(0) < one.output[0]
+        for axis in range(2):
+            places, counts = one.classes(axis)
+            assert (len(places), counts.sum()) == (one.class_number(axis), one.output[axis])
+        for reach in REACHES.values():
+            assert nonfinite._count(reach, one, filter, None) == footprint(reach, one, filter).sum()
+        wanted = sum(
+            0 <= s * one.strides[0] + k * one.dilations[0] - one.begin[0] < one.output[0]
+            for s in range(one.size[0])
+            for k in range(one.kernel[0])
+        )
+        assert one._pairs(0) == wanted
+    assert fewer > 10

@@ -94,11 +94,11 @@ def test_order_is_that_of_the_file() -> None:
         ib.result(5, "rb"),
         ib.parameter(2, "pb"),
         ib.add(3, "sum"),
-        ib.parameter(-1, "pa"),
+        ib.parameter(0, "pa"),
         ib.result(4, "ra"),
         ib.relu(1000000, "relu"),
     ]
-    ends = [(-1, 0, 3, 0), (2, 0, 3, 1), (3, 2, 1000000, 0), (3, 2, 5, 0), (1000000, 1, 4, 0)]
+    ends = [(0, 0, 3, 0), (2, 0, 3, 1), (3, 2, 1000000, 0), (3, 2, 5, 0), (1000000, 1, 4, 0)]
     for wires in (ends, ends[::-1]):
         graph = graph_of(ib.net(layers, *wires), b"")
         assert graph.inputs == ["pb", "pa"]

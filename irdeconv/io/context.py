@@ -10,7 +10,7 @@ from irdeconv.errors import Collector, Note, Problem, Severity, severity_of
 from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.weights import NoWeights
-from irdeconv.limits import Limits
+from irdeconv.limits import LARGEST_INT, Limits
 from irdeconv.source import Anchor, Location, SourceFile
 from irdeconv.suggest import did_you_mean
 
@@ -122,3 +122,22 @@ def integer(text: str | None) -> int | None:
     if not digits.isascii() or not digits.isdigit() or len(digits) > 30:
         return None
     return int(text)
+
+
+def identifier(text: str | None) -> int | None:
+    """Parse the id of a layer or port as OpenVINO does; None where it takes none of it.
+
+    Digits, perhaps with blanks or a plus in front; at most 63 bits.
+    """
+    number = None if text is None or text != text.rstrip() else integer(text)
+    return number if number is not None and 0 <= number <= LARGEST_INT else None
+
+
+def why_no_identifier(text: str) -> str:
+    """Return what is wrong with the text of an id."""
+    number = integer(text)
+    if number is not None and number < 0:
+        return "is negative; ids are 0 or more"
+    if number is not None and number > LARGEST_INT:
+        return f"is above {LARGEST_INT}"
+    return "is not an integer"

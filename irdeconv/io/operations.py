@@ -6,11 +6,13 @@ import dataclasses
 import re
 from functools import lru_cache
 
+from lxml import etree
+
 from irdeconv.constant import FileData
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
-from irdeconv.io.context import Context
+from irdeconv.io.context import Context, integer
 from irdeconv.io.document import XmlLayer
 from irdeconv.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
@@ -229,7 +231,29 @@ def _is_custom(kind: str, version: str) -> bool:
 
 
 def _sections(layer: XmlLayer) -> tuple[Section, ...]:
-    return tuple(Section(s.tag, s.xml) for s in layer.sections)
+    """Return the sections of a layer; port maps name ports as they are written, from 0 on."""
+    first = len(layer.inputs)
+    sides = {
+        "input": {integer(p.id): number for number, p in enumerate(layer.inputs)},
+        "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
+    }
+    if all(id == number for side in sides.values() for id, number in side.items()):
+        return tuple(Section(s.tag, s.xml) for s in layer.sections)
+    return tuple(
+        Section(s.tag, _renumbered(s.xml, sides) if s.tag.endswith("port_map") else s.xml)
+        for s in layer.sections
+    )
+
+
+def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
+    root = etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
+    for entry in root:
+        ids = sides.get(str(entry.tag), {})
+        number = ids.get(integer(entry.get("external_port_id")))
+        if number is not None:
+            entry.set("external_port_id", str(number))
+    made: bytes = etree.tostring(root)
+    return made
 
 
 def _dialects(kind: str) -> list[str]:

@@ -46,12 +46,13 @@ def _spec(precision: str | None, dims: tuple[str, ...]) -> tuple[Spec, bool]:
 
 
 def _dtype(precision: str | None) -> ElementType | None:
-    return BY_PRECISION.get(precision.strip().upper()) if precision else None
+    """Return the element type that OpenVINO reads: it tells upper from lower case, and blanks."""
+    return BY_PRECISION.get(precision) if precision else None
 
 
 def _unspecified(precision: str) -> bool:
     """Whether the text is how OpenVINO writes an element type that is not known yet."""
-    return precision.strip().upper() in ("UNSPECIFIED", "DYNAMIC", "UNDEFINED")
+    return precision in ("UNSPECIFIED", "dynamic", "undefined")
 
 
 def _plain(dim: str) -> bool:

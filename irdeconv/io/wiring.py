@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from irdeconv.errors import Note
 from irdeconv.graph import Value
-from irdeconv.io.context import Context, integer
+from irdeconv.io.context import Context, identifier, integer, why_no_identifier
 from irdeconv.io.document import Document, Edge, XmlLayer, XmlPort
 
 Positions = dict[int, int]
@@ -80,7 +80,7 @@ def _port_ids(
     for texts in (inputs, outputs):
         side: Positions = {}
         for position, text in enumerate(texts):
-            number = integer(text)
+            number = identifier(text)
             if number is not None:
                 side.setdefault(number, position)
         sides.append(side)
@@ -89,14 +89,14 @@ def _port_ids(
 
 
 def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
-    number = integer(layer.id)
+    number = identifier(layer.id)
     if number is None:
         wiring.doubtful.add(index)
         wiring.broken = wiring.lost = True
         if layer.id is None:
             context.add("E105", 'the attribute "id" is missing', layer=layer)
         else:
-            text = f'the id "{layer.id}" is not an integer'
+            text = f'the id "{layer.id}" {why_no_identifier(layer.id)}'
             context.add("E106", text, attribute="id", layer=layer)
         return
     first = wiring.ids.setdefault(number, index)
@@ -127,7 +127,7 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
         (layer.outputs, outputs, inputs, "output"),
     ):
         for port in ports:
-            text, number = port.id, integer(port.id)
+            text, number = port.id, identifier(port.id)
             if text is None or number is None:
                 wiring.doubtful.add(index)
                 wiring.odd.add(index)
@@ -150,7 +150,7 @@ def _bad_port_id(layer: XmlLayer, port: XmlPort, context: Context) -> None:
     if port.id is None:
         context.add("E105", 'a port has no attribute "id"', layer=layer, sub=port.sub)
     else:
-        text = f'the port id "{port.id}" is not an integer'
+        text = f'the port id "{port.id}" {why_no_identifier(port.id)}'
         context.add("E106", text, attribute="id", layer=layer, sub=port.sub)
 
 
@@ -231,13 +231,16 @@ def _end(
         return None
     inputs, outputs = wiring.ports[index]
     mine, others = (outputs, inputs) if start else (inputs, outputs)
-    if port in mine:
+    layer = wiring.layers[index]
+    ends = start and layer.type == "Result"
+    if port in mine and not ends:
         return index, mine[port]
     if index in wiring.odd:
         return None
-    layer = wiring.layers[index]
     kind, other = ("output", "input") if start else ("input", "output")
-    if port in others:
+    if ends:
+        message = "the edge starts at a Result, which has no outputs"
+    elif port in others:
         verb = "starts" if start else "ends"
         message = f"the edge {verb} at port {port}, which is an {other} port"
     else:

@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, op
 from irdeconv.ops.checks import one_type, want_type, widened
-from irdeconv.spec import Array, Dim, Shape, Spec, broadcast, format_shape
+from irdeconv.spec import Array, Dim, Shape, Spec, broadcast, format_shape, merge
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
@@ -65,6 +65,7 @@ class Einsum(Op):
             if s.shape is None:
                 open_rank = open_rank or "..." in term
                 continue
+            _check_diagonals(term, s.shape, port)
             for name, axes in _named(term, s.shape, port):
                 sizes[name] = _joined(sizes.get(name, ()), axes, name, port)
         if ("..." in out and open_rank) or any(s.shape is None for s in inputs):
@@ -102,6 +103,21 @@ def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
         count = more if name == "..." else 1
         yield name, shape[at : at + count]
         at += count
+
+
+def _check_diagonals(term: str, shape: Shape, port: int) -> None:
+    """Raise OpError where a letter that stands twice in a term has two sizes."""
+    sizes: dict[str, Dim] = {}
+    for name, axes in _named(term, shape, port):
+        if name == "...":
+            continue
+        both = merge(sizes.setdefault(name, axes[0]), axes[0])
+        if both is None:
+            raise OpError(
+                f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}',
+                code="E302",
+                port=port,
+            )
 
 
 def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:

@@ -48,7 +48,7 @@ class _Range(Op):
     def _infer(self, inputs: tuple[Spec, Spec, Spec], dtype: ElementType | None) -> Spec:
         for port, (s, name) in enumerate(zip(inputs, ("start", "stop", "step"), strict=True)):
             want_type(s, "number", port, name)
-            want_rank(s.shape, 0, 1, port, name)
+            want_rank(s.shape, 0, 0, port, name)
         values = [s.known for s in inputs]
         start, stop, step = values
         if start is None or stop is None or step is None or dtype is None:

@@ -106,6 +106,9 @@ class Pool(_Windows):
                 code="E304",
                 attribute="kernel",
             )
+        for axis, what in enumerate(("batch", "channel axis")):
+            if data.shape[axis] == 0:
+                raise OpError(f"the {what} has no element", code="E306", port=0)
         spatial = (self._size(a, size) for a, size in enumerate(data.shape[2:]))
         return (*data.shape[:2], *spatial)
 

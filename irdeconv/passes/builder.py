@@ -10,18 +10,22 @@ import numpy as np
 from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.limits import current
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.padding import Pad12
 from irdeconv.passes.stored import FilterParameter, constant, moved, stored
 from irdeconv.spec import Array, Spec
 
+GROWTH = 8  # a folded constant may be so many times as large as what it is made of
+
 
 @dataclass
 class GraphBuilder:
     """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
 
-    An operation whose inputs are all constants becomes a constant at once. One that only moves
+    An operation whose inputs are all constants becomes a constant at once, unless that would be
+    too much work. One that only moves
     elements goes in front of what converts or dequantizes a constant (passes/stored.py).
     """
 
@@ -36,10 +40,21 @@ class GraphBuilder:
             return moved
         arrays = [constant(self.graph, v) for v in inputs]
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
-        if inputs and op.pure and all(a is not None for a in arrays):
+        if inputs and all(a is not None for a in arrays) and self._folds(op, inputs, specs):
             result: Array = as_tuple(op.evaluate(*arrays))[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
+
+    def _folds(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> bool:
+        """Whether an operation behind constants becomes one: not where that is much work or memory.
+
+        What multiplies stays, and what would be large and much larger than its inputs.
+        """
+        given = tuple(self.graph.spec(v) for v in inputs)
+        size = specs[0].nbytes
+        if not op.pure or op.macs(given, specs) != 0 or size is None:
+            return False
+        return size <= max(current().folded_bytes, GROWTH * sum(s.nbytes or 0 for s in given))
 
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is, also behind constants."""

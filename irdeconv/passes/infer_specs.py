@@ -15,6 +15,7 @@ from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.body_inference import BodyError, infer_bodies
 from irdeconv.passes.declared import Declarations, is_stale, warning
+from irdeconv.plural import count
 from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape
 
 
@@ -54,6 +55,7 @@ def infer_specs(
         node.specs = specs if given is None or node.id not in given else (given[node.id],)
         declarations.enter(graph, node, node.specs)
         sizes.check(node, inputs)
+        _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, believe)
     problems.count_rest()
@@ -71,6 +73,20 @@ def _infer(
     if isinstance(node.op, Opaque):
         return declarations.of(graph, node, node.op)
     return infer_op(node.op, inputs)
+
+
+def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
+    """Report output ports that are declared or read and that the operation does not have."""
+    have, read = len(node.specs or ()), graph.highest_port(node.id) + 1
+    ports = max(len(node.declared), read)
+    if ports > have and not isinstance(node.op, Opaque):
+        what = "output ports" if ports > read else "outputs that are read"
+        problems.add(
+            "E208",
+            f'{node.type} "{node.name}": it has {ports} {what}, but {count(have, "output")}',
+            location=node.place_of("output", have),
+            layer=node.name,
+        )
 
 
 def _remark(problems: Collector, graph: Graph, node: Node, believe: bool) -> None:

@@ -254,6 +254,8 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
             f"{spread.affected[DEFINITION]} ({by_form}"
             f"{'; for sizes that stand in for unknown ones' if spread.assumed else ''})"
         )
+    elif spread.outputs is not None:
+        message += f"; which of the {spread.outputs} outputs they spoil is too much to count"
     state.problems.add("W401", message, location=node.location, layer=node.name)
 
 

@@ -19,6 +19,8 @@ mode is the definition.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,7 @@ from irdeconv.passes.site import DeconvolutionSite, constant_of, site_of
 from irdeconv.spec import Array
 
 DEFINITION = "definition"
+COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more are not looked at
 REACHES = {DEFINITION: BY_DEFINITION, **{name: form.reach for name, form in FORMS.items()}}
 
 
@@ -41,7 +44,8 @@ class NonFiniteReport:
 
     `filter_bad` of `filter_size` filter values and `bias_bad` of `bias_size` bias values are not
     finite. `affected` counts outputs per form and by the definition, of `outputs` altogether; it is
-    empty where the sizes are not known, and holds for stand-in sizes where `assumed`.
+    empty where the sizes are not known or too large to count, and holds for stand-in sizes where
+    `assumed`.
     """
 
     filter_bad: int
@@ -65,9 +69,9 @@ def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
     if not filter_bad and not bias_bad:
         return None
     site, affected = site_of(graph, node), {}
-    if site is not None:
+    if site is not None and _countable(site):
         for form, reach in REACHES.items():
-            affected[form] = site.batch * int(footprint(reach, site, filter, bias).sum())
+            affected[form] = site.batch * _count(reach, site, filter, bias)
     return NonFiniteReport(
         filter_bad=filter_bad,
         filter_size=0 if filter is None else filter.size,
@@ -79,21 +83,42 @@ def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
     )
 
 
+def _countable(site: DeconvolutionSite) -> bool:
+    """Whether there are few enough outputs that differ, and products that decide it."""
+    numbers = [site.class_number(axis) for axis in range(site.rank)]
+    pairs = sum(n * k for n, k in zip(numbers, site.kernel, strict=True))
+    return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
+
+
+def _count(reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Array | None) -> int:
+    """Return how many of the outputs (M, *O) are spoilt; outputs that are alike are counted."""
+    places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
+    spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
+    for each in reversed(counts):
+        spoilt = (spoilt * each).sum(-1)
+    return int(spoilt.sum())
+
+
 @np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
 def footprint(
-    reach: Reach, site: DeconvolutionSite, filter: Array | None, bias: Array | None = None
+    reach: Reach,
+    site: DeconvolutionSite,
+    filter: Array | None,
+    bias: Array | None = None,
+    places: Sequence[Array] | None = None,
 ) -> Array:
-    """Return which outputs [M, *O] of finite data are spoilt.
+    """Return which outputs [M, *O] of finite data are spoilt, or those at `places` of each axis.
 
     `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true where they are not finite.
     """
-    shape = (site.outputs, *site.output)
+    at = places or [np.arange(size) for size in site.output]
+    shape = (site.outputs, *map(len, at))
     spoilt: Array = np.zeros(shape, bool)
     if filter is not None and filter.any():
         taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
         for axis in range(site.rank):
             # Counts of spoiling taps; the axis in front moves to the end.
-            taps = np.tensordot(taps, reach.taps(site, axis), ((1,), (1,)))
+            taps = np.tensordot(taps, reach.taps(site, axis, at[axis]), ((1,), (1,)))
         spoilt = spoilt | (taps > 0)
     if bias is not None and bias.any():
         per_channel = bias.reshape(-1) if bias.size > 1 else np.repeat(bias, site.outputs)
@@ -106,7 +131,9 @@ def input_footprint(reach: Reach, site: DeconvolutionSite, data: Array) -> Array
     """Return which outputs [*O] bad elements of a channel spoil in its group; `data` is [*I]."""
     counts: Array = data.astype(np.float32)
     for axis in range(site.rank):
-        counts = np.tensordot(counts, reach.inputs(site, axis), ((0,), (1,)))
+        counts = np.tensordot(
+            counts, reach.inputs(site, axis, np.arange(site.output[axis])), ((0,), (1,))
+        )
     spoilt: Array = counts > 0
     return spoilt
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops import core
 from irdeconv.passes.stored import stored
@@ -77,12 +79,59 @@ class DeconvolutionSite:
 
     def _pairs(self, axis: int) -> int:
         """Return how many (input, tap) of an axis land in 0..O: s*S + k*D - begin."""
-        size, stride, top = self.size[axis], self.strides[axis], self.output[axis]
-        count = 0
-        for k in range(self.kernel[axis]):
-            shift = k * self.dilations[axis] - self.begin[axis]
-            count += max(0, min(size, -(-(top - shift) // stride)) - max(0, -(shift // stride)))
-        return count
+        begin = self.begin[axis]
+        below = [self._below(axis, top) for top in (begin, begin + self.output[axis])]
+        return below[1] - below[0]
+
+    def _below(self, axis: int, top: int) -> int:
+        """Return for how many (input s, tap k) s*S + k*D is less than `top`."""
+        size, kernel = self.size[axis], self.kernel[axis]
+        stride, dilation = self.strides[axis], self.dilations[axis]
+        whole = (top - 1 - (size - 1) * stride) // dilation + 1  # the taps for which every s counts
+        whole = min(max(whole, 0), kernel)
+        some = min(max(-(-top // dilation), whole), kernel)  # none counts from this tap on
+        rest = floor_sum(some - whole, stride, dilation, top - (some - 1) * dilation + stride - 1)
+        return whole * size + rest
+
+    def classes(self, axis: int) -> tuple[Array, Array]:
+        """Return outputs of an axis that stand for all, and for how many each stands.
+
+        Between the borders, where taps lie outside the data, outputs S apart meet the same taps.
+        """
+        front, periods = self._periods(axis)
+        stride, top = self.strides[axis], self.output[axis]
+        if not periods:
+            return np.arange(top), np.ones(top, np.int64)
+        behind = np.arange(front + periods * stride, top)
+        places = np.concatenate((np.arange(front + stride), behind))
+        counts = np.ones(len(places), np.int64)
+        counts[front : front + stride] = periods
+        return places, counts
+
+    def class_number(self, axis: int) -> int:
+        """Return how many outputs `classes` gives, without making them."""
+        periods = self._periods(axis)[1]
+        return self.output[axis] - max(periods - 1, 0) * self.strides[axis]
+
+    def _periods(self, axis: int) -> tuple[int, int]:
+        """Return the outputs of the border in front, and how often S fit in before the next."""
+        stride, top = self.strides[axis], self.output[axis]
+        front = max((self.kernel[axis] - 1) * self.dilations[axis] - self.begin[axis], 0)
+        back = min((self.size[axis] - 1) * stride - self.begin[axis] + 1, top)
+        return front, max(back - front, 0) // stride
+
+
+def floor_sum(count: int, divisor: int, factor: int, first: int) -> int:
+    """Return the sum of (factor * i + first) // divisor for i below count; none is negative."""
+    total = 0
+    while count > 0:
+        total += factor // divisor * (count * (count - 1) // 2) + first // divisor * count
+        factor, first = factor % divisor, first % divisor
+        last = factor * count + first
+        if last < divisor:
+            break
+        count, first, divisor, factor = last // divisor, last % divisor, factor, divisor
+    return total
 
 
 def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:

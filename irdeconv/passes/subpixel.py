@@ -11,11 +11,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from irdeconv.geometry import IntVector, Vector
+from irdeconv.limits import current
 from irdeconv.op import Builder
 from irdeconv.ops import core
 from irdeconv.ops.broadcasting import Broadcast
@@ -37,6 +38,8 @@ from irdeconv.passes.emit import (
 )
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
+
+NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
 
 
 @dataclass(frozen=True)
@@ -65,27 +68,39 @@ class AxisResidues:
     """
 
     stride: int
-    residues: tuple[Residue, ...]
+    dilation: int
+    kernel: int
+    begin: int
     more: int
     surplus: int
 
+    @cached_property
+    def residues(self) -> tuple[Residue, ...]:
+        """The residues in their order; there are as many as the stride."""
+        stride, dilation, begin = self.stride, self.dilation, self.begin
+        step, apart = stride // math.gcd(stride, dilation), dilation // math.gcd(stride, dilation)
+        lowest = {(t * dilation - begin) % stride: t for t in range(min(self.kernel, step))}
+        residues = []
+        for r in range(stride):
+            taps = tuple(range(lowest[r], self.kernel, step))[::-1] if r in lowest else ()
+            first = (r + begin - taps[0] * dilation) // stride if taps else 0
+            residues.append(Residue(taps, first, apart))
+        return tuple(residues)
+
 
 def analyse(stride: int, dilation: int, kernel: int, begin: int, end: int) -> AxisResidues:
-    """Return the residues of an axis."""
-    step, apart = stride // math.gcd(stride, dilation), dilation // math.gcd(stride, dilation)
-    lowest = {(t * dilation - begin) % stride: t for t in range(min(kernel, step))}
-    residues = []
-    for r in range(stride):
-        taps = tuple(range(lowest[r], kernel, step))[::-1] if r in lowest else ()
-        first = (r + begin - taps[0] * dilation) // stride if taps else 0
-        residues.append(Residue(taps, first, apart))
+    """Return the residues of an axis, which are made when they are asked for."""
     beyond = dilation * (kernel - 1) + 1 - begin - end  # O = S(I-1) + beyond
     outputs = -(-beyond // stride)
-    return AxisResidues(stride, tuple(residues), outputs - 1, outputs * stride - beyond)
+    return AxisResidues(stride, dilation, kernel, begin, outputs - 1, outputs * stride - beyond)
 
 
 def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
-    """Return why the axes cannot be analysed, if so."""
+    """Return why the axes cannot be analysed, or have too many residues, if so."""
+    residues, limit = math.prod(op.strides), current().lowered_nodes
+    if residues * NODES_OF_RESIDUE > limit:
+        nodes = f"{residues * NODES_OF_RESIDUE:,} nodes for {residues:,} residues"
+        return Skip(f"it would emit {nodes}; the limit is {limit:,} (--limit lowered_nodes=N)")
     if any(ints(p) is None for p in pads):
         return Skip("the pads are known only at run time")
     if filter.shape is None or not is_static(filter.shape[3:]):

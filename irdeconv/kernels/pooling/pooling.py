@@ -66,7 +66,9 @@ def _slices_cost(axes: Sequence[WindowAxis]) -> float:
     shape, cost = [t.size for t in axes], 0.0
     for a, taps in enumerate(axes):
         shape[a] = taps.out
-        one = 0.2 + 2.0 / shape[-1] if a < len(axes) - 1 else 0.8 if taps.stride > 1 else 0.25
+        one = (
+            0.2 + 2.0 / max(shape[-1], 1) if a < len(axes) - 1 else 0.8 if taps.stride > 1 else 0.25
+        )
         cost += (taps.kernel > 1) * taps.kernel * one * math.prod(shape)
     return cost
 
