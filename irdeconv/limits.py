@@ -60,6 +60,8 @@ class Limits:
     folded_bytes: int = _of(
         2**26, "a constant that lowering computes, or 8 times what it is made of", size=True
     )
+    macs: int = _of(2**46, "multiply-accumulates of a run", "E602")
+    memory: int = _of(LARGEST_INT, "a run for which --max-memory is not given", "E602", size=True)
     axis_elements: int = _of(2**31, "elements of an axis that is transformed (DFT, STFT)", "E306")
     drawn_elements: int = _of(2**33, "random numbers that a layer draws", "E306")
     boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")

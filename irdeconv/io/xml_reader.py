@@ -25,12 +25,7 @@ _NET_ATTRIBUTES = ("name", "version")
 def read_document(source: SourceFile, out: Collector, limits: Limits) -> Document | None:
     """Return what the file says, or None where it is not a well-formed IR; problems go to `out`."""
     if len(source.data) > limits.xml_bytes:
-        out.add(
-            "E600",
-            f"{source.name} has more than {limits.xml_bytes:,} bytes, the limit",
-            location=Location(source, fixed=(1, 1)),
-            hint=raise_hint("xml_bytes"),
-        )
+        report_size(source, len(source.data), out, limits)
         return None
     prolog = scan_prolog(source, out)
     if prolog is None or not _is_net(prolog, source, out) or _is_old(prolog, source, out):
@@ -43,6 +38,13 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
     except TooLarge:
         pass
     return None
+
+
+def report_size(source: SourceFile, size: int, out: Collector, limits: Limits) -> None:
+    """Report a file that is too large."""
+    message = f"{source.name} has {size:,} bytes or more; the limit is {limits.xml_bytes:,}"
+    place = Location(source, fixed=(1, 1))
+    out.add("E600", message, location=place, hint=raise_hint("xml_bytes"))
 
 
 def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:

@@ -17,7 +17,7 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.passes.stored import FilterParameter, constant, moved, stored
 from irdeconv.spec import Array, Spec
 
-GROWTH = 8  # a folded constant may be so many times as large as what it is made of
+FOLDED_GROWTH = 8  # a folded constant may be so many times as large as what it is made of
 
 
 @dataclass
@@ -54,7 +54,9 @@ class GraphBuilder:
         size = specs[0].nbytes
         if not op.pure or op.macs(given, specs) != 0 or size is None:
             return False
-        return size <= max(current().folded_bytes, GROWTH * sum(s.nbytes or 0 for s in given))
+        return size <= max(
+            current().folded_bytes, FOLDED_GROWTH * sum(s.nbytes or 0 for s in given)
+        )
 
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is, also behind constants."""

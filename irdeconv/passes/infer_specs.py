@@ -41,13 +41,8 @@ def infer_specs(
         inputs = graph.input_specs(node.id)
         try:
             specs = _infer(graph, node, inputs, declarations)
-        except BodyError as e:
-            problems.take(e.diagnostics)
-            node.specs = _declared(node)
-            continue
-        except (OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
-            unfit = Problem("E300", f"its inputs do not fit: {e}")
-            report(problems, graph, node, e.problem if isinstance(e, OpError) else unfit)
+        except (BodyError, OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
+            _report_failure(problems, graph, node, e)
             node.specs = _declared(node)
             continue
         if shapes and node.id in shapes:
@@ -60,6 +55,16 @@ def infer_specs(
             _remark(problems, graph, node, believe)
     problems.count_rest()
     return problems.diagnostics
+
+
+def _report_failure(problems: Collector, graph: Graph, node: Node, error: Exception) -> None:
+    """Report why a node cannot be inferred; of a body all that is wrong inside it."""
+    if isinstance(error, BodyError):
+        problems.take(error.diagnostics)
+    elif isinstance(error, OpError):
+        report(problems, graph, node, error.problem)
+    else:
+        report(problems, graph, node, Problem("E300", f"its inputs do not fit: {error}"))
 
 
 def _infer(

@@ -22,6 +22,7 @@ from irdeconv.kernels.shared.candidate import (
 from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.op import as_tuple
 from irdeconv.runtime.bound import bind
+from irdeconv.runtime.budget import guarded
 from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.fused_convolution import FusedConvolution
@@ -97,6 +98,14 @@ def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -
         function=function,
         aliases=aliases,
     )
+
+
+def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:
+    """Let an executor refuse sizes beyond a limit that are known only when it runs."""
+    open_sizes = any(s.nbytes is None for s in node.specs or ())
+    if limit is not None and open_sizes and isinstance(executor, _EvaluateExecutor):
+        executor.function = guarded(graph, node, executor.function, limit)
+    return executor
 
 
 def outputs_of(node: Node) -> tuple[Value, ...]:

@@ -22,6 +22,7 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.plural import count
 from irdeconv.runtime.blas import blas_threads
+from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.failure import failure
 from irdeconv.runtime.feeds import Binder, Feeds
@@ -215,14 +216,15 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     every lowering form.
     """
     static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())
-    own = replace(settings or Settings(), variables=Variables())
+    own = settings or Settings()
+    own = replace(own, variables=Variables(), max_memory=memory_limit(own.max_memory))
     plan = Plan(graph, Binder.of(graph), own, exact, static)
     if not plan._fused:
         plan.stepwise()
     elif static:
         plan._static()
     else:
-        fold(graph)  # what cannot be executed is said now
+        fold(graph, own.max_memory)  # what cannot be executed is said now
     return plan
 
 

@@ -21,11 +21,13 @@ from irdeconv.ops.state import VariableOp
 from irdeconv.passes.lower_deconv import canonicalized
 from irdeconv.runtime.arena import Lifetime, allocate, layout, most_alive
 from irdeconv.runtime.bodies import body_executor
+from irdeconv.runtime.budget import ALLOW, FoldBudget, require_macs
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
     Executor,
     choose_executor,
     evaluated,
+    limited,
     node_executor,
     outputs_of,
 )
@@ -64,11 +66,11 @@ class Folded:
 def compiled(graph: Graph, settings: Settings) -> Program:
     """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
     ready = canonicalized(graph) if settings.fuse else graph
-    return build_program(ready, fold(ready), settings)
+    return build_program(ready, fold(ready, settings.max_memory), settings)
 
 
-def fold(graph: Graph) -> Folded:
-    """Evaluate what depends on constants alone.
+def fold(graph: Graph, max_memory: int | None = None) -> Folded:
+    """Evaluate what depends on constants alone, in so many bytes.
 
     Raises UnsupportedError with every operation that cannot be executed, ExecutionError or
     LimitError where an evaluation fails.
@@ -77,6 +79,7 @@ def fold(graph: Graph) -> Folded:
     _refuse_unsupported(list(_needed(graph)))
     constants: dict[Value, Array] = {}
     left, given = [], []
+    budget = FoldBudget(graph, max_memory)
     for node in progress.each("folding constants", order):
         if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
             continue
@@ -85,6 +88,7 @@ def fold(graph: Graph) -> Folded:
             given.append(node)
         elif all(v in constants for v in inputs) and node.op.pure:
             arrays = [constants[v] for v in inputs]
+            budget.take(node, arrays)
             try:
                 with np.errstate(all="ignore"):
                     out = as_tuple(node.op.evaluate(*arrays))
@@ -136,7 +140,8 @@ def _refuse_unsupported(order: list[Node]) -> None:
 
 
 def build_program(graph: Graph, folded: Folded, settings: Settings) -> Program:
-    """Compile an inferred graph; LimitError where its memory is above the limit."""
+    """Compile an inferred graph; LimitError where its memory or its work is above the limit."""
+    require_macs(graph)
     with np.errstate(all="ignore"):  # filters are transformed here
         return _Scheduler(graph, folded, settings).build()
 
@@ -214,6 +219,9 @@ class _Scheduler:
         if isinstance(op, VariableOp):
             function = self.settings.variables.function(self.graph, group.last, op)
             return evaluated(self.graph, group.last, function, aliases=False)
+        return limited(self.graph, group.last, self._unlimited(group), self.settings.max_memory)
+
+    def _unlimited(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
             return node_executor(self.graph, group)
         return choose_executor(
@@ -306,8 +314,7 @@ class _Scheduler:
                 f"running needs {need:,} bytes (tensors {arena:,}, outputs {outputs:,}, constants "
                 f"{weights:,}, scratch {scratch:,} per thread), the limit is {limit:,}"
             )
-            hint = "allow more (max_memory=, --max-memory), or use smaller inputs"
-            raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+            raise LimitError(Diagnostic("E602", "error", message, hint=ALLOW))
 
     def _evaluated(self) -> list[Lifetime]:
         """Return the values that `evaluate` allocates in every run."""

@@ -12,6 +12,7 @@ from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
 from irdeconv.io.prolog import report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, Parts, TooLarge
+from irdeconv.io.xml_reader import report_size
 from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
 
@@ -61,10 +62,8 @@ class LegacyDocument:
 
 def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDocument | None:
     """Return what the file says, or None where it is not well-formed; problems go to `out`."""
-    place = Location(source, fixed=(1, 1))
     if len(source.data) > limits.xml_bytes:
-        message = f"{source.name} has more than {limits.xml_bytes:,} bytes, the limit"
-        out.add("E600", message, location=place)
+        report_size(source, len(source.data), out, limits)
         return None
     prolog = scan_prolog(source, out)
     version = prolog and prolog.attributes.get("version", "").strip()
