@@ -156,7 +156,7 @@ class IrdeconvError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         self.diagnostics: list[Diagnostic] = found
-        self.text = "\n".join(d.render() for d in found if d.severity == "error")
+        self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
         super().__init__(self.text)
 
     def __str__(self) -> str:
@@ -235,8 +235,9 @@ class FileAccessError(IrdeconvError, OSError):
         file: str | None = None,
     ) -> None:
         super().__init__(diagnostics)
-        self.errno, self.filename = number, file
-        self.strerror = None if number is None else os.strerror(number)
+        self.errno: int | None = number
+        self.filename: str | None = file
+        self.strerror: str | None = None if number is None else os.strerror(number)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics, self.errno, self.filename)

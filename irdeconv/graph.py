@@ -42,7 +42,7 @@ class Graph:
     painter: ClassVar[Callable[[Graph], str | None] | None] = None
 
     def __init__(self, info: Info | None = None) -> None:
-        self.info = info or Info()
+        self.info: Info = info or Info()
         self._g: nx.MultiDiGraph[int] = nx.MultiDiGraph()
         self._next = 0
 
