@@ -43,6 +43,15 @@ COMMANDS = {
 @pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("delay", [0.003, 0.02, 0.05, 0.1, 0.25])
 def test_a_process_that_is_interrupted(verb: str, delay: float, tmp_path: Path) -> None:
+    ended_by(signal.SIGINT, verb, delay, tmp_path)
+
+
+@pytest.mark.parametrize("delay", [0.003, 0.25])
+def test_a_process_that_is_terminated(delay: float, tmp_path: Path) -> None:
+    ended_by(signal.SIGTERM, "lower", delay, tmp_path)
+
+
+def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) -> None:
     write_ir(tmp_path / "net.xml", LAYER, np.ones((2, 3, 3, 3), np.float32))
     given = set(tmp_path.iterdir())
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -52,20 +61,20 @@ def test_a_process_that_is_interrupted(verb: str, delay: float, tmp_path: Path) 
         stderr=subprocess.PIPE,
         cwd=tmp_path,
         env=environment,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
     ) as running:
         assert running.stdout is not None
         assert running.stdout.read(1) == b"!"
         time.sleep(delay)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         _, errors = running.communicate(timeout=60)
     # It may have been done before, or nothing was left of it but Python itself.
-    assert running.returncode in (EXIT_CODE, 0, -signal.SIGINT)
+    assert running.returncode in (128 + number, 0, -number)
     assert errors == b""
     made = {p.name for p in set(tmp_path.iterdir()) - given}
     assert made in (set(), {"out.xml", "out.bin"}, {"out.xml", "out.bin", "proof.json"})
     if delay < 0.01:
-        assert running.returncode == EXIT_CODE
+        assert running.returncode in (128 + number, -number)
 
 
 class Gone(Exception):

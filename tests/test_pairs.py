@@ -184,6 +184,13 @@ def test_killed_writers_leave_a_pair_or_a_mix_that_is_told(tmp_path: Path) -> No
     assert sorted(p.name for p in folder.iterdir()) == ["m.bin", "m.xml"]
 
 
+@pytest.mark.slow
+def test_many_faults() -> None:
+    tool = Path(__file__).parent.parent / "tools" / "inject_faults.py"
+    counts = ["--kills", "200", "--pairs", "50", "--cycles", "1000"]
+    assert subprocess.run([sys.executable, str(tool), *counts], check=False).returncode == 0
+
+
 def test_only_what_nobody_holds_is_swept(tmp_path: Path) -> None:
     strays._swept.clear()
     held, left, folder, others = (tmp_path / f".irdeconv-{c * 16}" for c in "abc1")

@@ -1,4 +1,7 @@
-"""Ctrl-C in the process of the command: exit code 130 and no traceback, whenever it comes."""
+"""Ctrl-C and SIGTERM in the process of the command: no traceback, whenever they come.
+
+The exit code is 130 or 143, 128 and the number of the signal.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType, TracebackType
 
@@ -25,12 +29,16 @@ class Interruption:
         self.since: float | None = None
         self.lost = False
         self.over = False
+        self.code = EXIT_CODE
 
-    def watch(self) -> None:
-        """Take over SIGINT."""
+    def watch(self, numbers: Sequence[int]) -> None:
+        """Take over signals."""
+        if not numbers:
+            return
         sys.unraisablehook = self.unraisable
         sys.excepthook = self.printed
-        signal.signal(signal.SIGINT, self.handle)
+        for number in numbers:
+            signal.signal(number, self.handle)
 
     def printed(
         self, kind: type[BaseException], value: BaseException, trace: TracebackType | None
@@ -54,13 +62,15 @@ class Interruption:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError, AttributeError):
                     stream.flush()
-            os._exit(EXIT_CODE)
+            os._exit(self.code)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Answer SIGINT."""
+        """Answer a signal."""
         now = time.monotonic()
+        if self.since is None:
+            self.code = 128 + number
         if self.over or (self.since is not None and now - self.since > GRACE):
-            os._exit(EXIT_CODE)
+            os._exit(self.code)
         if self.since is None or self.lost:
             self.since, self.lost = now, False
             raise KeyboardInterrupt
