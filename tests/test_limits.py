@@ -12,8 +12,8 @@ from support.commands import command
 
 def test_limits_are_shown_and_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("doctor", "--limits", "--limit", "layers=2") == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[1].split()[:3] == ["layers", "2", "layers"]
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [words[1:3] for words in shown if words[0] == "layers"] == [["2", "layers"]]
     assert command("doctor", "--limits", "--format", "json", "--limit", "tensor_bytes=1.5G") == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
     assert rows["tensor_bytes"]["value"] == 3 * 2**29
