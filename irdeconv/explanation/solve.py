@@ -108,17 +108,24 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
 
 
 def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
-    """Yield pads and output_padding that may fit; outside of explicit pads they do not count."""
+    """Yield pads and output_padding that may fit; outside of explicit pads they do not count.
+
+    Of very many only those that cost least: more than are searched, which tells that it is cut.
+    """
     full, extent = alike.full[0], alike.extent[0]
     assert isinstance(full, int)
     assert isinstance(extent, int)
-    for extra in range(max(alike.strides[0], alike.dilations[0])):
-        if alike.auto_pad != "explicit" or alike.output_shape is not None:
-            if extra == 0 or alike.output_shape is None:
-                yield AxisPads(extra, 0, 0, extra)
-            continue
+    extras = max(alike.strides[0], alike.dilations[0])
+    if alike.auto_pad != "explicit" or alike.output_shape is not None:
+        most = 1 if alike.output_shape is not None else min(extras, SEARCHED + 1)
+        yield from (AxisPads(extra, 0, 0, extra) for extra in range(most))
+        return
+    least = max(wanted - full, 0)
+    for extra in range(least, min(extras, least + SEARCHED + 1)):
         total = full + extra - wanted
-        for begin in range(max(total - extent + 1, 0), min(total, extent - 1) + 1):
+        middle, far = total // 2, SEARCHED + 1 + least - extra
+        low = max(total - extent + 1, 0, middle - far)
+        for begin in range(low, min(total, extent - 1, middle + far) + 1):
             end = total - begin
             # A pair of equal pads with output_padding is as good as one unequal pad.
             yield AxisPads(begin + end + extra + 2 * abs(begin - end), begin, end, extra)

@@ -18,6 +18,7 @@ from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
+from irdeconv.io.context import integer
 from irdeconv.io.lacking import no_data
 from irdeconv.io.mark import marked
 from irdeconv.io.version10 import as_version_10
@@ -338,7 +339,10 @@ def _section(section: Section, op: object, blobs: _Blobs) -> str:
     for data in _stored(root):
         assert isinstance(op, Opaque)
         assert isinstance(op.weights, FileData)
-        raw = op.weights.source.read(int(data.attrib["offset"]), int(data.attrib["size"]))
+        start, length = integer(data.attrib["offset"]), integer(data.attrib["size"])
+        if start is None or length is None:
+            continue  # of something else: constants have been read as such
+        raw = op.weights.source.read(start, length)
         offset, size = blobs.add(raw)
         data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
     return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"

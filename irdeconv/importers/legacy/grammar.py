@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
+from irdeconv.attributes import parse_float, parse_int
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
 from irdeconv.io.prolog import report_malformed, scan_prolog
@@ -154,7 +155,9 @@ def _pre_process(e: Element, source: SourceFile, out: Collector) -> PreProcess |
             value = None if mean is None else mean.get("value")
             image = None if mean is None or mean.get("size") is None else _blob(mean)
             factor = None if scale is None else scale.get("value")
-            channels.append(Channel(int(text), value, image, factor))
+            for number in (value, factor):
+                parse_float(number or "0")
+            channels.append(Channel(parse_int(text), value, image, factor))
         except ValueError as error:
             place = Location(source, Anchor("pre-process"))
             out.add("E106", f"<pre-process>: {error}", location=place)

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from irdeconv.attributes import parse_float
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i64
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.legacy.grammar import Blob
 from irdeconv.importers.reader import SourceNode, operation
+from irdeconv.io.context import integer
 from irdeconv.io.weights import NoWeights
 from irdeconv.op import Op, lookup
 from irdeconv.ops.basic import Const
@@ -86,7 +88,7 @@ class LegacyLayer(SourceNode):
 
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute."""
-        return self._parsed(name, self.text(name, _as_text(default)), float)
+        return self._parsed(name, self.text(name, _as_text(default)), parse_float)
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; a number without a fraction is one."""
@@ -94,7 +96,7 @@ class LegacyLayer(SourceNode):
 
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """Return a list of floating-point numbers."""
-        return self._list(name, default, float)
+        return self._list(name, default, parse_float)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> Ints:
         """Return a list of integers."""
@@ -206,10 +208,11 @@ def _as_text(default: float | None) -> str | None:
 
 
 def _integer(text: str) -> int:
-    number = float(text)
-    if number != int(number):
+    number = parse_float(text)
+    if not number.is_integer():
         raise ValueError(text)
-    return int(text) if text.lstrip("+-").isdigit() else int(number)
+    whole = integer(text)
+    return int(number) if whole is None else whole
 
 
 def precision_of(text: str) -> ElementType:

@@ -21,7 +21,7 @@ from irdeconv.importers.legacy.layer import (
 )
 from irdeconv.importers.legacy.preprocess import preprocess
 from irdeconv.importers.reader import ModelReader
-from irdeconv.io.context import Context
+from irdeconv.io.context import Context, integer
 from irdeconv.io.document import XmlLayer, XmlPort
 from irdeconv.io.wiring import Wiring
 from irdeconv.spec import Spec
@@ -101,7 +101,7 @@ class LegacyLayersReader(ModelReader):
             inputs=inputs,
             semantics=self.semantics,
             kind=(xml.type or "").lower(),
-            id=int(xml.id or 0),
+            id=integer(xml.id) or 0,
             precision=default,
             blobs=blobs,
             declared=tuple(_declared(p, default) for p in xml.outputs),
@@ -161,10 +161,9 @@ class LegacyLayersReader(ModelReader):
 
 def _declared(port: XmlPort, default: object) -> Spec:
     """Return the declared spec of a port, in the element type that is computed in."""
-    try:
-        shape = tuple(int(d) for d in port.dims)
-    except ValueError:
-        raise Refusal(f"an output port has the dimensions {', '.join(port.dims)}") from None
+    shape = tuple(d for d in map(integer, port.dims) if d is not None)
+    if len(shape) < len(port.dims):
+        raise Refusal(f"an output port has the dimensions {', '.join(port.dims)}")
     dtype = precision_of(port.precision) if port.precision else default
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
 
