@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,13 +23,15 @@ class Answer:
     """What a side did: `kind` is "ran", "refused" or "crashed".
 
     `specs` are (element type, inferred shape) of the outputs; a dimension is (lowest, highest or
-    -1), a shape None where the rank is unknown. `message` says why it refused.
+    -1), a shape None where the rank is unknown. `layers` has a layer's type and the same of its
+    outputs by its name. `message` says why it refused.
     """
 
     kind: str
     specs: tuple[tuple[str, tuple[tuple[int, int], ...] | None], ...] = ()
     arrays: tuple[Any, ...] = ()
     message: str = ""
+    layers: Mapping[str, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
 
 
 class Runtime:
@@ -94,6 +96,10 @@ def _answer(ov: Any, core: Any, text: str, blob: bytes, feeds: list[Any]) -> Ans
         weights = ov.Tensor(np.frombuffer(blob or b"\0", np.uint8).copy())
         model = core.read_model(text.encode(), weights)
         specs = tuple(_spec(r.input(0)) for r in model.get_results())
+        layers = {
+            n.get_friendly_name(): (n.get_type_name(), tuple(map(_output, n.outputs())))
+            for n in model.get_ordered_ops()
+        }
         compiled = core.compile_model(model, "CPU", CONFIG)
         request = compiled.create_infer_request()
         times = 1 if "RandomUniform" in text else 2  # it goes on where the last run ended
@@ -106,7 +112,7 @@ def _answer(ov: Any, core: Any, text: str, blob: bytes, feeds: list[Any]) -> Ans
         return Answer("refused", message=" | ".join(lines[-3:])[-400:] or type(e).__name__)
     if any(a.tobytes() != b.tobytes() for a, b in zip(runs[0], runs[-1], strict=True)):
         return Answer("unstable", specs, message="two runs give different numbers")
-    return Answer("ran", specs, tuple(runs[0]))
+    return Answer("ran", specs, tuple(runs[0]), layers=layers)
 
 
 def _spec(port: Any) -> tuple[str, tuple[tuple[int, int], ...] | None]:
@@ -115,6 +121,10 @@ def _spec(port: Any) -> tuple[str, tuple[tuple[int, int], ...] | None]:
     node = source.get_node()
     if node.get_friendly_name().startswith(SHOWN):
         source = node.input(0).get_source_output()
+    return _output(source)
+
+
+def _output(source: Any) -> tuple[str, tuple[tuple[int, int], ...] | None]:
     shape = source.get_partial_shape()
     kind = source.get_element_type().to_string()
     if shape.rank.is_dynamic:

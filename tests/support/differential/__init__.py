@@ -1,0 +1,1 @@
+"""Random graphs and mutants of IRs, held against a live OpenVINO."""

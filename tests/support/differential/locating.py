@@ -1,0 +1,107 @@
+"""The layer behind a disagreement, as a sample that runs alone."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+
+import irdeconv as ird
+from irdeconv.errors import IrdeconvError
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.io.xml_writer import ir_bytes
+from irdeconv.ops.basic import Result
+from irdeconv.spec import Array, Interval, Spec
+from op_cases import Tensor
+from support.differential.judging import PASSIVE, Finding, values_apart
+from support.live_operations.runtime import Runtime
+from support.live_operations.sample import PLAIN, Given, Sample
+from support.live_operations.sweep import verdict_of
+from support.live_operations.verdict import Verdict
+
+_NODE = re.compile(r"[:\s']([A-Za-z0-9]+_\d+)")
+
+
+def samples_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Sample]:
+    """Return every layer with the arrays that it reads, as far as the graph runs."""
+    arrays: dict[Value, Array] = {}
+
+    def keep(node: Node, outputs: object) -> None:
+        for port, array in enumerate(outputs):  # type: ignore[arg-type, var-annotated]
+            arrays[Value(node.id, port)] = array
+
+    for node in graph.parameters:
+        arrays[Value(node.id)] = feeds[node.name]
+    with contextlib.suppress(IrdeconvError):
+        ird.run(graph, dict(feeds), form=None, trace=keep)
+    for node in graph.nodes("Const"):
+        arrays[Value(node.id)] = node.op.evaluate()  # type: ignore[assignment]
+    nodes = [n for n in graph.topological() if n.type not in PASSIVE]
+    return {
+        n.name: _sample(graph, n, arrays)
+        for n in nodes
+        if all(v in arrays for v in graph.inputs_of(n.id))
+    }
+
+
+def _sample(graph: Graph, node: Node, arrays: Mapping[Value, Array]) -> Sample:
+    inputs = tuple(
+        _given(graph.spec(v), arrays[v], graph.node(v.node).type == "Const")
+        for v in graph.inputs_of(node.id)
+    )
+    texts = node.op.to_attributes()
+    texts.pop("semantics", None)
+    return Sample(node.type, node.op.version, texts, inputs, max(node.outputs, 1), "located")
+
+
+def _given(spec: Spec, array: Array, constant: bool) -> Given:
+    assert spec.dtype is not None
+    plain = spec.dtype.name in PLAIN or spec.dtype.name == "bf16"
+    shape = spec.shape
+    declared = None if shape is None else tuple(-1 if isinstance(d, Interval) else d for d in shape)
+    return Given(Tensor(spec.dtype, array), constant or not plain, declared)
+
+
+def locate(
+    graph: Graph, feeds: Mapping[str, Array], finding: Finding, runtime: Runtime
+) -> tuple[Finding, Verdict | None]:
+    """Return the finding with the layer where it begins, and what this layer does alone."""
+    samples = samples_of(graph, feeds)
+    if finding.kind == "values":
+        finding = _shown_everywhere(graph, feeds, finding, runtime)
+    elif finding.kind in ("only irdeconv", "OpenVINO crashes"):
+        named = [n for n in _NODE.findall(finding.detail) if n in samples]
+        for name in [*named, *samples]:
+            verdict = verdict_of(samples[name], runtime)
+            if verdict.kind in ("only irdeconv", "OpenVINO crashes"):
+                return Finding(finding.kind, name, verdict.reason), verdict
+        return finding, None
+    sample = samples.get(finding.layer)
+    return finding, None if sample is None else verdict_of(sample, runtime)
+
+
+def _shown_everywhere(
+    graph: Graph, feeds: Mapping[str, Array], finding: Finding, runtime: Runtime
+) -> Finding:
+    """Compare once more with a Result behind every layer; keep the finding where that agrees."""
+    shown = graph.copy()
+    for i, value in enumerate(_unseen(graph)):
+        shown.add(Result(), [value], name=f"shown {i}")
+    shown = ird.infer(shown)
+    xml, weights = ir_bytes(shown)
+    arrays = [feeds[n.name] for n in shown.parameters]
+    live = runtime.ask(xml.decode(), weights, arrays)
+    if live.kind != "ran":
+        return finding
+    return values_apart(shown, live, feeds) or finding
+
+
+def _unseen(graph: Graph) -> Iterator[Value]:
+    for node in graph.topological():
+        if node.type in PASSIVE:
+            continue
+        for port in range(max(node.outputs, 1)):
+            value, dtype = Value(node.id, port), node.spec(port).dtype
+            ends = {graph.node(user).type for user, _ in graph.users(value)}
+            if dtype is not None and dtype.name in PLAIN and "Result" not in ends:
+                yield value
