@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from irdeconv.passes.raising import Raised
     from irdeconv.passes.raising.records import RaisingReport
     from irdeconv.passes.records import Lowered, LoweringReport
+    from irdeconv.public.blocks import map_blocks
     from irdeconv.public.editing import extract, rename, simplify
     from irdeconv.public.proving import certify, check_certificate
     from irdeconv.public.reading import convert, dump, infer, parse, read, validate
@@ -99,6 +100,7 @@ _OFFERS = {
     "passes.raising": "Raised",
     "passes.raising.records": "RaisingReport",
     "passes.records": "Lowered LoweringReport",
+    "public.blocks": "map_blocks",
     "public.editing": "extract rename simplify",
     "public.reading": "convert dump infer parse read validate",
     "public.reducing": "reduce",
@@ -179,6 +181,7 @@ __all__ = [
     "inspect",
     "lower",
     "lower_onnx",
+    "map_blocks",
     "operations",
     "parse",
     "raise_",

@@ -28,7 +28,7 @@ an `openvino.Model` or an `onnx.ModelProto`. The examples are run by the tests.
 SECTIONS = {
     "Read, check, infer": "read parse convert validate infer dump",
     "Rewrite and write": "lower lower_onnx raise_ simplify extract rename write to_openvino",
-    "Run and measure": "run compile bench",
+    "Run and measure": "run compile map_blocks bench",
     "Prove and compare": "certify check_certificate check_onnx compare reduce",
     "Show": "inspect explain graph_page operations",
     "Conformance vectors": "suite run_suite check_suite",

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from irdeconv.extras import needed
 
 AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
 LEAST_AHEAD = 64
+LOOK_EVERY = 2.0  # seconds between two looks at whether the workers are all there
 ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
 _local = threading.local()
 
@@ -67,21 +68,25 @@ class Cluster:
         stack.enter_context(dask.config.set(failures))
         address: Any = self._address
         if address is None:
-            address = stack.enter_context(
-                self._distributed.LocalCluster(
-                    n_workers=self._jobs,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    memory_limit=0,
-                    silence_logs=logging.CRITICAL,
-                )
-            )
+            address = stack.enter_context(self._local_cluster())
+            stack.enter_context(_kept_whole(address, self._jobs))
         try:
             return self._distributed.Client(address, timeout=ANSWER_TIME)
         except (OSError, ValueError, TimeoutError) as e:
             message = f"no scheduler of Dask answers at {self._address}: {e}"
             raise misused(message, "dask scheduler starts one; --cluster local needs none") from e
+
+    def _local_cluster(self) -> Any:
+        """Start a scheduler and workers here that nobody outside of this machine reaches."""
+        return self._distributed.LocalCluster(
+            n_workers=self._jobs,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
 
     def _ship(self, client: Any) -> str | None:
         """Send the files that all items share to each worker, also to those that come later."""
@@ -107,7 +112,7 @@ class Cluster:
             return future
 
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
-        first = [submitted(index, 0) for index, _ in zip(rest, range(ahead), strict=False)]
+        first = [submitted(index, 0) for _, index in zip(range(ahead), rest, strict=False)]
         done = self._distributed.as_completed(first, raise_errors=False)
         for future in done:
             index, attempt = waiting.pop(future.key)
@@ -140,6 +145,27 @@ class Cluster:
             return None
         message = f"{attempt + 1} workers of Dask died while they had this item"
         return ended("crashed", Diagnostic("E710", "error", message))
+
+
+@contextmanager
+def _kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
+    """Replace workers that died while they started: their nannies give up, and the cluster too."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK_EVERY):
+            for name, nanny in list(cluster.workers.items()):
+                if nanny.status.name in ("closed", "failed"):
+                    cluster.workers.pop(name, None)
+            cluster.scale(jobs)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def version() -> str:
