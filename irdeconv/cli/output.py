@@ -10,7 +10,7 @@ from typing import Any
 from irdeconv.cli.console import Console, discard
 from irdeconv.errors import misused
 from irdeconv.io.arrays import npy, npz
-from irdeconv.io.atomic import write_file
+from irdeconv.io.atomic import descriptor_of, write_file
 from irdeconv.plural import count
 from irdeconv.spec import Array
 
@@ -49,7 +49,9 @@ def write_text(path: str | None, text: str, console: Console) -> None:
 
 def check_array_file(path: str | None) -> None:
     """Refuse a file for arrays whose suffix names no format; devices and pipes need none."""
-    if path is None or path == "-" or (Path(path).exists() and not Path(path).is_file()):
+    if path is None or path == "-" or descriptor_of(Path(path)) is not None:
+        return
+    if Path(path).exists() and not Path(path).is_file():
         return
     if not path.endswith((".npz", ".npy")):
         raise misused(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")

@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from irdeconv.graph import Graph
 from irdeconv.inspection.table import scaled
 from irdeconv.io.arrays import npz
 from irdeconv.io.atomic import failures, require_writable
+from irdeconv.io.strays import folder_beside
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.passes.form_names import require_form
 from irdeconv.passes.lower_deconv import lower
@@ -130,20 +129,16 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
 @contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
     """Yield an empty folder whose content takes its place in the end, or never."""
-    with failures(folder):
-        parent = folder if folder.exists() else folder.parent
-        stage = Path(tempfile.mkdtemp(dir=parent, prefix=".irdeconv-"))
-        try:
-            new, old = stage / "new", stage / "old"
-            new.mkdir()
-            old.mkdir()
-            yield new
-            if folder.exists():
-                _replace(folder, new, old)
-            else:
-                os.replace(new, folder)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+    parent = folder if folder.exists() else folder.parent
+    with failures(folder), folder_beside(parent / folder.name) as stage:
+        new, old = stage / "new", stage / "old"
+        new.mkdir()
+        old.mkdir()
+        yield new
+        if folder.exists():
+            _replace(folder, new, old)
+        else:
+            os.replace(new, folder)
 
 
 def _replace(folder: Path, new: Path, old: Path) -> None:

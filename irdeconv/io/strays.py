@@ -35,6 +35,28 @@ def beside(target: Path) -> Path:
 
 
 @contextmanager
+def folder_beside(target: Path) -> Iterator[Path]:
+    """Make an empty folder beside a target; it is removed in the end.
+
+    Where the process dies before, the next one that makes such a folder there sweeps it away.
+    """
+    with turn(target.parent) as alone:
+        if alone:
+            sweep(target.parent)
+        made = beside(target)
+        made.mkdir(mode=0o700)
+        fd = -1 if sys.platform == "win32" else os.open(made, os.O_RDONLY | os.O_CLOEXEC)
+        if fd >= 0:
+            hold(fd)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if fd >= 0:
+            os.close(fd)
+
+
+@contextmanager
 def turn(folder: Path) -> Iterator[bool]:
     """Keep other writers away from a folder, yield whether that was possible."""
     try:
