@@ -198,14 +198,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'irdeconv' has no attribute '{name}'", name=name)
-    from importlib import import_module
+if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
 
-    value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'irdeconv' has no attribute '{name}'", name=name)
+        from importlib import import_module
+
+        value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

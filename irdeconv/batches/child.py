@@ -82,7 +82,7 @@ class Child:
         with self._lock:
             if self._closed:
                 raise InterruptedError("the batch is over")
-            process = self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(  # noqa: S603 - this Python, fixed words
                 [sys.executable, "-P", "-c", BEGIN, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -159,7 +159,7 @@ def execute(words: list[str], timeout: float) -> Ran:
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         printed = Path(folder, "printed")
         with printed.open("wb") as out:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - what the user gave to `--check`
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
