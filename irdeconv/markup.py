@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from irdeconv.wrapping import one_line, printable
+
 MOST_ROWS = 200
 _RIGHT = "text-align:right;vertical-align:top;padding:0 0.8em 0.1em 0;white-space:nowrap"
 # Drawings of letters need columns; notebooks that are converted give pre the font of the text.
@@ -21,8 +23,12 @@ _BREAK = re.compile(r"(?<=[/:.])(?=\w)")
 def plain(text: str) -> str:
     """Return a text on one line, with escapes for what would not show or change the line."""
     if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+        return one_line(text)
+    return one_line("".join(c if c.isprintable() or ord(c) < 160 else _code(c) for c in text))
+
+
+def _code(char: str) -> str:
+    return char.encode("unicode_escape").decode()
 
 
 def line(kind: object, name: str | None, *facts: str) -> str:
@@ -64,12 +70,12 @@ def scrolled(svg: str | None) -> str:
 
 def html_title(text: str) -> str:
     """Return a line of text above a table."""
-    return f"<p><b>{escape(text)}</b></p>"
+    return f"<p><b>{escape(printable(text))}</b></p>"
 
 
 def html_text(text: str) -> str:
     """Return text as it stands, in lines."""
-    return f'<pre style="{_TEXT}">{escape(text)}</pre>'
+    return f'<pre style="{_TEXT}">{escape(printable(text))}</pre>'
 
 
 def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:
@@ -79,4 +85,4 @@ def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:
 
 
 def _breakable(text: str) -> str:
-    return "<wbr>".join(map(escape, _BREAK.split(text)))
+    return "<wbr>".join(map(escape, _BREAK.split(printable(text))))

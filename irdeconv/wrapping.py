@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,9 +10,17 @@ from typing import NamedTuple
 NARROW = 4  # columns of indent in front of what needs the room
 WIDTH = 80  # columns, where nobody knows how many there are
 
-# Names come from files: control characters (C0, DEL, C1) must not reach a terminal, nor those that
-# end a line or turn the direction of what follows, so that text seems to stand elsewhere.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# Names come from files. Nothing that prints them may obey them: control characters (C0, DEL, C1),
+# those that end a line or turn the direction of what follows, so that text seems to stand
+# elsewhere, and those that do not show, so that two names look alike (soft hyphens, zero-width
+# characters, tags). Surrogates are no Unicode by themselves.
+_UNSEEN = (
+    "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_ANY_CONTROL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
 
 # What stays together: a quoted name, and a word with the quoted names in it.
 _WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
@@ -29,8 +38,22 @@ class Break(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters other than tab and newline escaped, as in Python."""
-    return _CONTROL.sub(lambda m: m.group().encode("unicode_escape").decode(), text)
+    """Return the text with escapes, as in Python, for what does not show; tabs, newlines stay."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, with escapes, as in Python, for all that does not show."""
+    return _ANY_CONTROL.sub(_escaped, text)
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON with escapes for what does not show: it parses to the same value."""
+    return _CONTROL.sub(lambda m: json.dumps(m.group())[1:-1], text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode()
 
 
 def columns(text: str) -> int:

@@ -51,4 +51,4 @@ def test_where_names_are_broken_and_cut() -> None:
 
 
 def test_characters_that_turn_or_end_lines_are_escaped() -> None:
-    assert shown("a\u202eb\x1b[31m\n\u2028\ud800") == "a\\u202eb\\u001b[31m\\u000a\\u2028\\ud800"
+    assert shown("a\u202eb\x1b[31m\n\u2028\ud800") == "a\\u202eb\\x1b[31m\\n\\u2028\\ud800"

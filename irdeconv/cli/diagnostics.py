@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from irdeconv import __version__
 from irdeconv.codes import CODES
-from irdeconv.wrapping import WIDTH
+from irdeconv.wrapping import WIDTH, printable
 
 if TYPE_CHECKING:
     from irdeconv.cli.console import Console, Part
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _HEAD = re.compile(r"(error|warning|note)(\[[EW]\d+\])")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 # Characters that XML 1.0 cannot hold.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def parts(diagnostic: Diagnostic, width: int = WIDTH) -> list[Part]:
@@ -166,5 +165,5 @@ def junit(by_file: dict[str, list[Diagnostic]]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Return the text without what XML 1.0 cannot hold."""
-    return _NOT_XML.sub("\ufffd", text).strip()
+    """Return the text with escapes for what XML 1.0 cannot hold, and for all that does not show."""
+    return printable(text).strip()

@@ -185,7 +185,9 @@ def rows(
     sheet.add("<g>" if width > FINE else '<g class="fine">')
     for line in lines:
         base = sheet.y + height - (height - 10) // 2 - 1
-        sheet.add(f'<text class="soft" x="{PICTURE_MARGIN}" y="{base}">{escape(line.label)}</text>')
+        sheet.add(
+            f'<text class="soft" x="{PICTURE_MARGIN}" y="{base}">{escape(plain(line.label))}</text>'
+        )
         places = {cell.at: left + (cell.at - shown.start) * width for cell in line.cells}
         for cell in line.cells:
             sheet.box(places[cell.at], sheet.y, width - 1, height, _class(cell))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from irdeconv.graph import Graph
 from irdeconv.inspection.drawn import box_facts
 from irdeconv.inspection.layers import LayerFacts
 from irdeconv.inspection.table import flat
+from irdeconv.wrapping import one_line
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DECONVOLUTION_NODE = 'style="filled,rounded,bold" fillcolor="#ffd9a8" color="#b35900"'
 _MODEL_END = 'style="filled" fillcolor="#dcecff" shape=ellipse'
 _CONSTANT_NODE = 'style="dashed" color="#888888" fontcolor="#555555"'
@@ -58,5 +57,4 @@ def label(*lines: str) -> str:
 
 def quoted(text: str) -> str:
     """Return a DOT string; backslashes stay what they are instead of starting an escape."""
-    clean = _UNPRINTABLE.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
-    return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

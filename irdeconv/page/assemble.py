@@ -17,7 +17,9 @@ from typing import Any
 
 from irdeconv import __version__
 from irdeconv.drawing.anatomy_style import page_style
+from irdeconv.markup import plain
 from irdeconv.page.packed import packed
+from irdeconv.wrapping import escaped_json
 
 # They run in this order, all in one function.
 SCRIPTS = (
@@ -53,7 +55,7 @@ _POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; "
     "base-uri 'none'; form-action 'none'"
 )
-_UNSAFE = re.compile("[<>&\u2028\u2029]")
+_UNSAFE = re.compile("[<>&]")
 
 
 def html(data: dict[str, Any]) -> str:
@@ -62,7 +64,7 @@ def html(data: dict[str, Any]) -> str:
     script = f'(function () {{\n"use strict";\n{_joined(SCRIPTS)}}})();\n'
     parts = {
         "policy": _POLICY.format(style=_hash(style), script=_hash(script)),
-        "title": escape(data["title"]),
+        "title": escape(plain(data["title"])),
         "version": escape(__version__),
         "style": style,
         "data": json_text(packed(data)),
@@ -76,7 +78,7 @@ def json_text(data: Any) -> str:
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # A lone surrogate, which some file names contain, has no UTF-8.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+    return escaped_json(_UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text))
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from irdeconv import progress
+from irdeconv.errors import LimitError
 from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate, worthwhile
+from irdeconv.kernels.shared.own_folder import is_private, processor
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.opening import read_json
 from irdeconv.spec import Array
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
@@ -80,14 +84,7 @@ class Tuner:
         if self._stored is None:
             self._stored = {}
             if self.path is not None and self.path.exists():
-                try:
-                    content = json.loads(self.path.read_text())
-                except (OSError, ValueError):
-                    content = {}  # a damaged cache is an empty one
-                if isinstance(content, dict) and content.get("schema") == MEASUREMENTS_SCHEMA:
-                    kernels = content.get("kernels")
-                    found = kernels.items() if isinstance(kernels, dict) else ()
-                    self._stored = {str(k): str(v) for k, v in found}
+                self._stored = _measurements(self.path)
         return self._stored
 
     def _save(self, key: str, name: str) -> None:
@@ -106,10 +103,27 @@ class Tuner:
 MEASUREMENTS_SCHEMA = "irdeconv/kernels/1"
 
 
+def _measurements(path: Path) -> dict[str, str]:
+    """Return what a file keeps; nothing, with a warning, where it is damaged or not the user's."""
+    try:
+        whole = path.resolve()
+        if not (is_private(whole) and is_private(whole.parent, last=False)):
+            raise ValueError("others may change it")
+        content = read_json(path)
+        if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
+            raise ValueError("it holds no measurements")
+        found = content.get("kernels")
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    except (OSError, ValueError, LimitError) as e:
+        text = f"{path} is not used, kernels are measured anew: {e}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return {}
+
+
 def _key(kind: str, problem: ConvProblem) -> str:
     lists = (problem.shape, problem.outputs, problem.groups, problem.kernel, problem.strides)
     more = (problem.dilations, problem.begin, problem.sizes, problem.dtype)
-    return f"{kind} numpy {np.__version__} {(*lists, *more)}"
+    return f"{kind} numpy {np.__version__} on {processor()} {(*lists, *more)}"
 
 
 def _time(candidate: Candidate, problem: ConvProblem, filter: Array, team: Threads) -> float:

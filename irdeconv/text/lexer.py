@@ -18,7 +18,7 @@ _TOKEN = re.compile(
       | (?P<number>-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf\b))
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<mark>[()\[\]{}<>=,:?.])""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 _TOKENS = {
     "ref": "a node such as %5",

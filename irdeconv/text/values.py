@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +20,11 @@ from irdeconv.io.lacking import ELIDED
 from irdeconv.io.weights import NoWeights
 from irdeconv.packing import encode
 from irdeconv.spec import Array, Dim, Interval, Shape, Spec, is_static
+from irdeconv.wrapping import escaped_json
 
 READABLE_ELEMENTS = 16  # elements; larger arrays are base64
 
 # JSON leaves these as they are; a terminal or an editor would not show them.
-_HIDDEN = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 
 
 class ElidedWeights(NoWeights):
@@ -42,7 +41,7 @@ class ElidedWeights(NoWeights):
 def quote(text: str) -> str:
     """Return a JSON string without control, invisible or direction-changing characters."""
     shown = json.dumps(text, ensure_ascii=False)
-    return _HIDDEN.sub(lambda m: f"\\u{ord(m.group()):04x}", shown)
+    return escaped_json(shown)
 
 
 def format_bytes(raw: bytes | memoryview) -> str:

@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 from irdeconv import progress
 from irdeconv.extras import ExtraError, extra
+from irdeconv.kernels.shared.own_folder import private_folder, processor, user_folder
 
 COMPILING = "compiling kernels for this machine, once"
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 _WANTED: ContextVar[bool] = ContextVar("compiled kernels are wanted", default=True)
 _BROKEN: set[str] = set()
+_CACHING = RLock()
 
 
 class BrokenCompilerError(Exception):
@@ -105,6 +110,54 @@ def _report_compiling() -> None:
     event.register("numba:compile", Compiling())
 
 
+@cache
+def cache_folder() -> str | None:
+    """Return where compiled code is kept, for this processor; None where no place is private.
+
+    NUMBA_CACHE_DIR may name another place than the user's own folder.
+    """
+    from numba import __version__ as version
+    from numba import config
+
+    given = config.CACHE_DIR
+    base = Path(given) if given else user_folder() / "numba"
+    found = private_folder(base / f"{version}-{processor()}")
+    return None if found is None else str(found)
+
+
+@contextmanager
+def _cached_in(folder: str) -> Iterator[None]:
+    """Let functions that are made inside keep their code in a folder.
+
+    numba itself would keep it beside the sources, which others may be allowed to write.
+    """
+    from numba import config
+
+    with _CACHING:
+        before, config.CACHE_DIR = config.CACHE_DIR, folder
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before
+
+
+def _forgive(kept: Any) -> None:
+    """Let a damaged cache count as an empty one: it is said, and the code is compiled anew."""
+    load = kept.load_overload
+
+    def load_overload(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except Exception as e:  # pickle raises anything for what it did not write
+            text = f"kept code in {kept.cache_path} is damaged, so it is compiled anew: {e}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            with suppress(OSError):
+                kept.flush()
+            return None
+
+    kept.load_overload = load_overload
+
+
 def compiled_for(signature: Any) -> Callable[[F], F]:
     """Compile for one signature, whatever the layouts of the arrays that are given.
 
@@ -117,10 +170,16 @@ def compiled_for(signature: Any) -> Callable[[F], F]:
 
         _report_compiling()
         options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-        try:
-            return cast(F, njit(signature, cache=True, **options)(fn))
-        except RuntimeError:  # no directory can be written
-            return cast(F, njit(signature, **options)(fn))
+        folder = cache_folder()
+        made = njit(**options)(fn)
+        if folder is not None:
+            with suppress(RuntimeError), _cached_in(folder):  # no place that can be written
+                made.enable_caching()
+                _forgive(made._cache)
+        if signature is not None:
+            made.compile(signature)
+            made.disable_compile()
+        return cast(F, made)
 
     return compile
 

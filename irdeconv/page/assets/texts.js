@@ -35,10 +35,11 @@ function button(label, title, action, className = "") {
 }
 
 // Characters that do not show, or that turn the direction of what follows, become escapes.
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const HIDDEN = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u180b-\\u180f"
+  + "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff0-\\ufffb\\ufffe\\uffff\\u{e0000}-\\u{e0fff}]", "gu");
 
 function visible(text) {
-  const code = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const code = (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`;
   return String(text).replace(HIDDEN, code);
 }
 
