@@ -134,6 +134,22 @@ def test_functions_of_functions(
     assert "1,099,511,627,776" in "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("verb", ["validate", "lower", "convert"])
+@pytest.mark.parametrize("name", ["node_name", "tensor_name", "ConvTranspose", "graph_name"])
+def test_names_that_are_no_text(
+    name: str, verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ends = [[onnx.helper.make_tensor_value_info(n, 1, [4])] for n in ("x", "tensor_name")]
+    node = onnx.helper.make_node("ConvTranspose", ["x"], ["tensor_name"], name="node_name")
+    graph = onnx.helper.make_graph([node], "graph_name", *ends)
+    whole = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    data = whole.SerializeToString().replace(name.encode(), b"\x81" * len(name))
+    (tmp_path / "m.onnx").write_bytes(data)
+    args = ["-o", str(tmp_path / "o.xml")] if verb == "convert" else []
+    assert main([verb, str(tmp_path / "m.onnx"), *args]) in (1, 3)
+    assert "is no UTF-8" in "".join(capfd.readouterr())
+
+
 def test_names_of_files() -> None:
     assert file_inside(Path("a"), "b/c") == Path("a/b/c")
     with pytest.raises(ValueError, match="no name of a file"):

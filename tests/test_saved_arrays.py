@@ -182,6 +182,14 @@ def test_only_what_numpy_packs_is_unpacked(packed: int) -> None:
         arrays["a"]
 
 
+def test_a_place_in_front_of_the_file() -> None:
+    data = bytearray(npz({"a": DATA}))
+    at = data.rfind(b"PK\1\2")
+    data[at + 42 : at + 46] = b"\xf0\xff\xff\x7f"  # where the member begins
+    with pytest.raises(UnreadableArray), SavedArrays(bytes(data)) as arrays:
+        arrays["a"]
+
+
 def test_every_damage_is_told() -> None:
     """Any byte of an archive may be any other: an array comes of it, or UnreadableArray."""
     packed = _zip(("a.npy", npy(DATA)), ("b.npy", npy(DATA.astype(np.int8))))

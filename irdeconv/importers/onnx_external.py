@@ -39,9 +39,28 @@ def checked(model: Any, location: Location) -> Any:
     """Return a ModelProto that has nodes or outputs, and functions that end; InputError."""
     if not model.graph.node and not model.graph.output:
         raise malformed(location, "not an ONNX model: it has no nodes and no outputs")
+    _require_text(model, location)
     if model.functions:
         require_finite(model, current().layers, location)
     return model
+
+
+def _require_text(model: Any, location: Location) -> None:
+    """Refuse names that are no UTF-8: the package protobuf gives them as bytes."""
+    bodies: list[Any] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        ends = [x for key in ("input", "output", "value_info") for x in getattr(body, key, ())]
+        ends += getattr(body, "initializer", ())
+        names = [body.name, *(getattr(x, "name", x) for x in ends)]
+        for node in body.node:
+            names += (node.name, node.op_type, node.domain, *node.input, *node.output)
+            names += (a.name for a in node.attribute)
+            for a in node.attribute:
+                bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]
+        bad = next((name for name in names if not isinstance(name, str)), None)
+        if bad is not None:
+            raise malformed(location, f"the name {shown(bad)} is no UTF-8")
 
 
 def is_external(tensor: Any) -> bool:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from errno import EINVAL
 from types import TracebackType
 from typing import IO, BinaryIO
 
@@ -140,9 +141,9 @@ class SavedArrays(Mapping[str, Array]):
                 file.close()
             if isinstance(e, LimitError | UnreadableArray | MemoryError):
                 raise
-            if isinstance(e, OSError):
+            if isinstance(e, OSError) and e.errno != EINVAL:
                 raise unreadable(self.name, e) from None
-            if isinstance(e, _DAMAGED):
+            if isinstance(e, (OSError, *_DAMAGED)):
                 raise UnreadableArray(f"it is no .npz: {e}") from None
             raise
 
@@ -208,7 +209,9 @@ class SavedArrays(Mapping[str, Array]):
         except (UnreadableArray, LimitError):
             raise
         except OSError as e:
-            raise unreadable(self.name, e) from None
+            if e.errno != EINVAL:  # which a place in front of the file's begin gives
+                raise unreadable(self.name, e) from None
+            raise UnreadableArray("its place in the archive is damaged") from None
         except _DAMAGED as e:
             raise UnreadableArray(str(e) or type(e).__name__) from None
 

@@ -133,10 +133,10 @@ class Certificates(Sequence[Certificate]):
             require_schema(content, CERTIFICATES_SCHEMA)
             return Certificates(
                 tuple(Certificate.from_dict(c) for c in content["certificates"]),
-                source=content["source"],
-                lowered=content["lowered"],
+                source=_stamp_of(content["source"]),
+                lowered=_stamp_of(content["lowered"]),
                 tool=content["tool"],
-                sizes=dict(content["sizes"]),
+                sizes={str(k): str(v) for k, v in dict(content["sizes"]).items()},
                 values=tuple((str(a), str(b)) for a, b in content["values"]),
                 rounding=content["rounding"],
                 assumed=tuple(content["assumed"]),
@@ -157,6 +157,15 @@ class Certificates(Sequence[Certificate]):
         whole = self._whole(), made._whole()
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
+
+
+def _stamp_of(said: Any) -> Stamp | None:
+    """Return what a file says of a model's files; TypeError where it says something else."""
+    if said is None:
+        return None
+    if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
+        raise TypeError("what it says of its files is no hash and size of each")
+    return said
 
 
 def _probe_of(said: Any) -> Mapping[str, Any] | None:
