@@ -88,17 +88,6 @@ def test_a_file_without_certificates(files: Path, capsys: pytest.CaptureFixture[
         assert "holds no certificates" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
-def test_files_that_no_certificate_names(
-    value: object, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    held = json.loads((files / "c.json").read_text())
-    (files / "c.json").write_text(json.dumps({**held, "lowered": value}))
-    given = ("--certificate", files / "c.json")
-    assert command("check-certificate", files / "a.xml", files / "b.xml", *given) == 2
-    assert "holds no certificates: what it says of its files" in capsys.readouterr().err
-
-
 # What is written is written as a whole ------------------------------------------------------------
 
 

@@ -119,3 +119,14 @@ def test_values_in_messages() -> None:
     text = shown("a\n\x1b" + "b" * 500)
     assert (len(text), text[:9], text[-5:]) == (63, r"'a\n\x1bb", "bb...")
     assert shown([1, 2]) == "[1, 2]"
+
+
+@pytest.mark.parametrize("value", [1, True, "x", [1], {"xml": "x"}, {"xml": None}, {"xml": [1]}])
+def test_files_that_no_certificate_names(
+    value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low, held = str(tmp_path / "low.xml"), tmp_path / "c.json"
+    assert main(["lower", MODEL, "-o", low, "--certify", str(held)]) == 0
+    held.write_text(json.dumps({**json.loads(held.read_text()), "lowered": value}))
+    assert main(["check-certificate", MODEL, low, "--certificate", str(held)]) == 2
+    assert "what it says of its files" in " ".join(capsys.readouterr().err.split())

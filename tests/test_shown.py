@@ -165,7 +165,7 @@ def test_tables_are_cut_and_say_so() -> None:
 
 def test_plain_text_stays_as_it_is() -> None:
     assert plain("conv1/relu ü") == "conv1/relu ü"
-    assert plain("a\nb\u202e") == "a\\u000ab\\u202e"
+    assert plain("a\nb\u202e") == "a\\nb\\u202e"
 
 
 def test_values_of_a_spec_are_shown_shortly() -> None:

@@ -19,6 +19,7 @@ from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.plural import count
 from irdeconv.spec import Shape
 from irdeconv.suggest import did_you_mean
+from irdeconv.wrapping import printable
 
 EXPLANATION_SCHEMA = "irdeconv/explain/1"
 MOST_AT_ONCE = 8
@@ -47,7 +48,8 @@ class Explanation:
         return self.to_svg()
 
     def __str__(self) -> str:
-        return "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"
+        text = "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"
+        return printable(text)
 
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""

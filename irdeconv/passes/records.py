@@ -14,6 +14,7 @@ from irdeconv.passes.choose import FormCost
 from irdeconv.passes.layer_counts import layer_count
 from irdeconv.passes.nonfinite import NonFiniteReport
 from irdeconv.plural import count
+from irdeconv.wrapping import printable
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +110,7 @@ class LoweringReport:
             else f"{r.name}: {r.type} stays: {r.reason}"
             for r in self.layers
         ]
-        return "\n".join(lines) or "no deconvolutions"
+        return printable("\n".join(lines) or "no deconvolutions")
 
 
 def _sizes(layer: LoweredLayer) -> tuple[str, str]:

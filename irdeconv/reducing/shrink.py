@@ -19,6 +19,7 @@ from irdeconv.reducing.search import Check, Exhausted, Outcome, Search
 from irdeconv.reducing.variant import Variant
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.spec import Array
+from irdeconv.wrapping import printable
 
 ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
 
@@ -113,7 +114,7 @@ class Reduced:
 
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
-        return f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}"
+        return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
 
 
 def shrink(

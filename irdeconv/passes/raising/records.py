@@ -10,6 +10,7 @@ from irdeconv.graph import Graph
 from irdeconv.markup import html_table, line
 from irdeconv.passes.layer_counts import layer_count
 from irdeconv.plural import count
+from irdeconv.wrapping import printable
 
 PATTERNS = {
     "zero-insertion": "zeros inserted into the data of a convolution",
@@ -90,7 +91,7 @@ class RaisingReport:
             f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
             for r in self.layers
         ]
-        return "\n".join(lines) or "no decompositions of deconvolutions"
+        return printable("\n".join(lines) or "no decompositions of deconvolutions")
 
 
 class Raised(NamedTuple):

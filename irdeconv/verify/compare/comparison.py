@@ -16,6 +16,7 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.verify.compare.difference import TensorDifference
 from irdeconv.verify.compare.follow import Follower
 from irdeconv.verify.compare.partner import Partner
+from irdeconv.wrapping import printable
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -71,7 +72,7 @@ class Comparison:
         return html_title(self.verdict) + html_text("\n".join(self.lines()))
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), self.verdict])
+        return printable("\n".join([*self.lines(), self.verdict]))
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return a line for every output and difference, or for everything.

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from irdeconv.markup import plain
+
 CERTIFICATE_SCHEMA = "irdeconv/certificate/2"
 LONGEST_VALUE = 80  # characters of a value in a message
 IF_ASSUMED = " if what is assumed is so"
@@ -81,11 +83,13 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.holds_for is None:
-            return f"NOT proved {self.layer}: {self.reason}"
+            return f"NOT proved {plain(self.layer)}: {self.reason}"
         nodes = ", ".join(n["type"] for n in self.nodes)
         title = "proved" if self.every else "NOT proved for every size"
         title += IF_ASSUMED if self.assumed else ""
-        first = f"{title} {self.layer}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
+        first = (
+            f"{title} {plain(self.layer)}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
+        )
         return "\n".join([first, *remarks(self)])
 
     def differs(self, other: Certificate) -> str | None:

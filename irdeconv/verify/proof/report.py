@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from irdeconv.errors import Diagnostic
-from irdeconv.markup import html_table
+from irdeconv.markup import html_table, plain
 from irdeconv.plural import count
 from irdeconv.verify.proof.certificate import IF_ASSUMED, remarks, whole_remarks
 
@@ -57,9 +57,9 @@ class LayerCheck:
 
     def __str__(self) -> str:
         if self.reason is not None:
-            return f"{'not ' if self.unclear else 'FAIL'} {self.layer}: {self.reason}"
+            return f"{'not ' if self.unclear else 'FAIL'} {plain(self.layer)}: {self.reason}"
         title = "ok  " if self.passed else "part"
-        first = f"{title} {self.layer}: {self.type} = {self.form} for {self.proved}"
+        first = f"{title} {plain(self.layer)}: {self.type} = {self.form} for {self.proved}"
         return "\n".join([first, *remarks(self)])
 
 
