@@ -242,6 +242,19 @@ def test_real_to_integer_beyond_the_range() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("op", "given", "name"),
+    [
+        ("NonZero-3", {"output_type": "u8"}, "output_type"),
+        ("SoftMax-1", {"axis": "-1"}, "axis"),
+        ("StridedSlice-1", {"shrink_axis_mask": "0,2"}, "shrink_axis_mask"),
+        ("TopK-11", {"sort": "none", "stable": "true"}, "stable"),
+    ],
+)
+def test_attributes_that_openvino_refuses(op: str, given: dict[str, str], name: str) -> None:
+    check_attribute(op, given, name)
+
+
 def test_unknown_ranks_follow_from_list_lengths() -> None:
     unknown = Spec(ELEMENT_TYPES["f32"], None)
     for op, inputs, want in (

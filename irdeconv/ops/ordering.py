@@ -106,6 +106,12 @@ class TopK(_TopK):
     stable: bool = False
     index_element_type: ElementType = i32
 
+    def check(self) -> Iterator[Problem]:
+        yield from super().check()
+        if self.stable and self.sort == "none":
+            message = 'stable is true; then sort is "value" or "index", not "none"'
+            yield Problem("E210", message, attribute="stable")
+
 
 @op("CumSum", since=3)
 class CumSum(Op):

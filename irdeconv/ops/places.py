@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
 from irdeconv.dtypes import ElementType, i64
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.op import Op, attribute, op
-from irdeconv.ops.checks import axis_of, one_type, single, want_type
+from irdeconv.ops.checks import axis_of, index_type, one_type, single, want_type
 from irdeconv.spec import DYNAMIC, Array, Interval, Spec, bounds, is_static, non_negative
 from irdeconv.traits import JUMPS
 
@@ -24,6 +25,9 @@ class NonZero(Op):
 
     rounding = JUMPS
     output_type: ElementType = i64
+
+    def check(self) -> Iterator[Problem]:
+        yield from index_type(self, "output_type")
 
     def infer(self, data: Spec) -> Spec:
         if data.shape is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from irdeconv.errors import Problem
 from irdeconv.kernels import reductions
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import by_rows, is_computed, shape_of
@@ -68,6 +69,11 @@ class SoftMax1(_AlongAxis):
     """
 
     axis: int = 0
+
+    def check(self) -> Iterator[Problem]:
+        if self.axis < 0:
+            message = f"axis is {self.axis}; it must not be negative before opset8"
+            yield Problem("E210", message, attribute="axis")
 
 
 @op("SoftMax", since=8, aliases=("Softmax",))

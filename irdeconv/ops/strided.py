@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.op import op
 from irdeconv.ops.binding import ViewOp, indexed
 from irdeconv.ops.slicing import FAR, nonzero, shrunk, slice_size, taken, vectors
@@ -42,6 +42,13 @@ class StridedSlice(ViewOp):
     new_axis_mask: tuple[int, ...] = ()
     shrink_axis_mask: tuple[int, ...] = ()
     ellipsis_mask: tuple[int, ...] = ()
+
+    def check(self) -> Iterator[Problem]:
+        for f in fields(self):
+            mask = getattr(self, f.name)
+            if not set(mask) <= {0, 1}:
+                message = f"{f.name} is {list(mask)}; a mask has 0 and 1 only"
+                yield Problem("E210", message, attribute=f.name)
 
     def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
         lists = vectors(begin=begin, end=end, strides=strides)

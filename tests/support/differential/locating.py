@@ -30,8 +30,8 @@ def samples_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Sample]:
         for port, array in enumerate(outputs):  # type: ignore[arg-type, var-annotated]
             arrays[Value(node.id, port)] = array
 
-    for node in graph.parameters:
-        arrays[Value(node.id)] = feeds[node.name]
+    for node, array in zip(graph.parameters, feeds.values(), strict=True):
+        arrays[Value(node.id)] = array
     with contextlib.suppress(IrdeconvError):
         ird.run(graph, dict(feeds), form=None, trace=keep)
     for node in graph.nodes("Const"):
@@ -89,8 +89,7 @@ def _shown_everywhere(
         shown.add(Result(), [value], name=f"shown {i}")
     shown = ird.infer(shown)
     xml, weights = ir_bytes(shown)
-    arrays = [feeds[n.name] for n in shown.parameters]
-    live = runtime.ask(xml.decode(), weights, arrays)
+    live = runtime.ask(xml.decode(), weights, list(feeds.values()))
     if live.kind != "ran":
         return finding
     return values_apart(shown, live, feeds) or finding

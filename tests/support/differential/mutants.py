@@ -54,7 +54,8 @@ def mutant(seed: int, number: int) -> Model | None:
         xml, weights = mutate_xml.mutate_ir(rng, root, weights)
     else:
         xml, weights = _softly(rng, root, weights)
-    return Model(xml, weights, _feeds(xml, weights, number))
+    feeds = _feeds(xml, weights, number)
+    return None if feeds is None else Model(xml, weights, feeds)
 
 
 def _softly(rng: random.Random, root: Any, weights: bytes) -> tuple[bytes, bytes]:
@@ -67,12 +68,12 @@ def _softly(rng: random.Random, root: Any, weights: bytes) -> tuple[bytes, bytes
     return etree.tostring(made.root, encoding="utf-8"), made.weights
 
 
-def _feeds(xml: bytes, weights: bytes, number: int) -> dict[str, np.ndarray]:
+def _feeds(xml: bytes, weights: bytes, number: int) -> dict[str, np.ndarray] | None:
     try:
         graph = ird.infer(ird.read(xml, weights))
         sizes = [n.spec(p).size or 0 for n in graph.nodes() for p in range(max(n.outputs, 1))]
         if max(sizes, default=0) > LARGEST:
-            return {}
+            return None
         return guessed_feeds(graph, number)
     except IrdeconvError:
         return {}
