@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,10 +84,15 @@ def _is(said: Any, ran: Any) -> bool:
 def shapes_apart(graph: Graph, live: Answer) -> tuple[list[Finding], int, int]:
     """Return layers whose types or shapes exclude each other; how many are wider and narrower."""
     found, wider, narrower = [], 0, 0
+    names = Counter(n.name for n in graph.nodes())
     for node in graph.topological():
         type_name, theirs = live.layers.get(node.name, ("", ()))
         # Converts that version 10 implies take the names of what they read.
-        if node.type == "Result" or (type_name in ("Convert", "Result") and type_name != node.type):
+        if (
+            node.type == "Result"
+            or names[node.name] > 1
+            or (type_name in ("Convert", "Result") and type_name != node.type)
+        ):
             continue
         for port, (kind, shape) in enumerate(theirs[: max(node.outputs, 1)]):
             spec = node.spec(port)

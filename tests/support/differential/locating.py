@@ -76,7 +76,8 @@ def locate(
             if verdict.kind in ("only irdeconv", "OpenVINO crashes"):
                 return Finding(finding.kind, name, verdict.reason), verdict
         return finding, None
-    sample = samples.get(finding.layer)
+    name = finding.layer if finding.layer in samples else finding.layer.rpartition(".")[0]
+    sample = samples.get(name)  # what has several outputs is named with the port
     return finding, None if sample is None else verdict_of(sample, runtime)
 
 
