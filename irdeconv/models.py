@@ -29,7 +29,8 @@ from irdeconv.graph import Graph, GraphError
 from irdeconv.importers.convert import import_model
 from irdeconv.importers.imported import Imported
 from irdeconv.importers.legacy.files import read_legacy_files
-from irdeconv.io.kinds import BEGIN, Format, kind_of, legacy_version
+from irdeconv.io.kinds import BEGIN, Format, kind_of
+from irdeconv.io.prolog import legacy_version
 from irdeconv.io.reading import Loaded, load
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes

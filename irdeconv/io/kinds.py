@@ -79,7 +79,6 @@ _ZIPS = (
 )
 # An ONNX model begins with its ir_version, then producer, graph or operation sets.
 _ONNX_BEGIN = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x2a\x32\x3a\x42\x72]", re.DOTALL)
-_LEGACY = re.compile(rb"<net\b[^>]*?\sversion\s*=\s*[\"']\s*([2-7])\s*[\"']", re.DOTALL)
 _SUFFIXES = {
     ".bin": Kind("a weights file", "name the model's .xml; this may be its --weights"),
     ".blob": Kind("a compiled model", "name the .xml that it was compiled of"),
@@ -94,12 +93,6 @@ def kind_of(begin: bytes, path: str) -> Kind:
     """Return what a file is by its first `BEGIN` bytes; its suffix helps with what has no mark."""
     kind = _by_content(begin, PurePath(path).suffix.lower())
     return kind._replace(mend=kind.mend.replace("{}", path))
-
-
-def legacy_version(begin: bytes) -> int | None:
-    """Return the version of a file by its first bytes; None where it is no IR of 2 to 7."""
-    found = _LEGACY.search(begin)
-    return int(found[1]) if found else None
 
 
 def _by_content(begin: bytes, suffix: str) -> Kind:

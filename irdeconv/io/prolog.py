@@ -14,6 +14,7 @@ from irdeconv.io.kinds import BEGIN, kind_of
 from irdeconv.source import Location, SourceFile
 
 _LOOKED_AT_ONCE = 1 << 14
+LEGACY_VERSIONS = tuple("234567")
 
 
 class Prolog(NamedTuple):
@@ -56,6 +57,21 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
         )
     except (expat.ExpatError, LookupError, ValueError) as e:
         report_malformed(source, out, str(e), 1, 1)
+    return None
+
+
+def legacy_version(begin: bytes) -> int | None:
+    """Return the version of a file by its first bytes; None where it is no IR of 2 to 7."""
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = _root
+    try:
+        parser.Parse(begin, False)
+    except _RootSeen as seen:
+        version = seen.prolog.attributes.get("version", "").strip()
+        if seen.prolog.tag == "net" and version in LEGACY_VERSIONS:
+            return int(version)
+    except (expat.ExpatError, LookupError, ValueError):
+        pass  # it gets a diagnostic when it is read
     return None
 
 

@@ -89,8 +89,15 @@ def attempt(args: tuple[str, ...], guard: Guard) -> Attempt:
         command_line._report = report
     made.seconds = time.process_time() - start
     made.out, made.err = out.getvalue(), err.getvalue()
-    made.warned = [f"{w.category.__name__} at {_short(w.filename)}:{w.lineno}" for w in warned]
+    made.warned = [_warning(w) for w in warned]
     return made
+
+
+def _warning(warned: warnings.WarningMessage) -> str:
+    """Name a warning by its place; one of a file that nobody closed comes anywhere, later."""
+    if issubclass(warned.category, ResourceWarning):
+        return re.sub(r"/\S*/|0x\w+|=\d+", "", str(warned.message))
+    return f"{warned.category.__name__} at {_short(warned.filename)}:{warned.lineno}"
 
 
 def _short(path: str) -> str:
@@ -121,7 +128,7 @@ def faults(made: Attempt, folder: Path) -> list[Fault]:
         out.append(_uncaught(made))
     elif made.code not in CODES:
         out.append(Fault("code", f"{verb} {made.code}", made.err))
-    if isinstance(made.error, MemoryError):
+    if isinstance(made.error, MemoryError) and not isinstance(made.error, ird.IrdeconvError):
         out.append(Fault("memory", _where(made.error), str(made.error)))
     if made.seconds > SLOW and not isinstance(made.error, EndlessError):
         out.append(Fault("slow", made.stack, f"{made.seconds:.1f} s"))

@@ -57,7 +57,7 @@ class Guard:
         if event in PATHS:
             paths = args[: PATHS[event]]
             reads = event in ("os.listdir", "os.scandir")
-            fine = all(self._allowed(p, not reads) for p in paths)
+            fine = all((reads and p in sys.path) or self._allowed(p, not reads) for p in paths)
             return "" if fine else f"{event} {[str(p) for p in paths]}"
         if event.startswith(NEVER):
             return f"{event} {str(args)[:200]}"

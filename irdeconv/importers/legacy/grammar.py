@@ -11,7 +11,7 @@ from lxml import etree
 from irdeconv.attributes import parse_float, parse_int
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
-from irdeconv.io.prolog import report_malformed, scan_prolog
+from irdeconv.io.prolog import LEGACY_VERSIONS, report_malformed, scan_prolog
 from irdeconv.io.xml_layer import LayerReader, Parts, TooLarge
 from irdeconv.io.xml_reader import report_size
 from irdeconv.limits import Limits
@@ -68,7 +68,7 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
         return None
     prolog = scan_prolog(source, out)
     version = prolog and prolog.attributes.get("version", "").strip()
-    if prolog is None or prolog.tag != "net" or version not in set("234567"):
+    if prolog is None or prolog.tag != "net" or version not in LEGACY_VERSIONS:
         return None
     parser = etree.XMLParser(
         resolve_entities=False,
