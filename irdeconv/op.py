@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
+from irdeconv import plural
 from irdeconv.declare import Attribute as Attribute
 from irdeconv.declare import attribute as attribute
 from irdeconv.declare import attributes as attributes
@@ -204,6 +205,9 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
 
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """Infer one operation and, where the inputs' values are known and small, evaluate it."""
+    known = ports(type(op))
+    if not known.fits(len(inputs)):
+        raise OpError(known.misfit(len(inputs)), code="E208")
     outputs: tuple[Spec, ...] = as_tuple(op.infer(*inputs))
     if (
         inputs
@@ -250,6 +254,14 @@ class Ports:
     def fits(self, count: int) -> bool:
         """Whether an operation may have `count` inputs."""
         return self.required <= count and (self.variadic or count <= len(self.names))
+
+    def misfit(self, count: int) -> str:
+        """Say why an operation may not have `count` inputs."""
+        given = f"it has {plural.count(count, 'input')}"
+        if count < self.required:
+            needed = ", ".join(self.names[: self.required]) or "one or more"
+            return f"{given}, but needs {self.required}: {needed}"
+        return f"{given}, but takes {len(self.names)} at most: {', '.join(self.names) or 'none'}"
 
     def name(self, port: int) -> str:
         """Return the port's name: `data`, `filter`, ... or `input 3`."""

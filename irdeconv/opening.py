@@ -121,6 +121,11 @@ def parse_json(data: bytes | str) -> Any:
         found = json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as e:
+        digits = "Exceeds the limit" in str(e)  # of int()
+        raise ValueError("a number has thousands of digits" if digits else str(e)) from None
     return found
 
 

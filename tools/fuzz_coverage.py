@@ -70,9 +70,12 @@ def _command(*args: str, seed: str) -> Callable[[Path], object]:
         for name, data in files.items():
             if name != path.name:
                 (path.parent / name).write_bytes(data)
-        with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
-            with contextlib.redirect_stderr(null):
-                code = main([a.format(d=path.parent) for a in args])
+        with (
+            open(os.devnull, "w") as null,
+            contextlib.redirect_stdout(null),
+            contextlib.redirect_stderr(null),
+        ):
+            code = main([a.format(d=path.parent) for a in args])
         if code == 70:
             raise RuntimeError(f"{args[0]}: exit code 70")
 

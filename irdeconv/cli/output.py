@@ -96,8 +96,8 @@ def statistics(array: Array) -> dict[str, Any]:
     if has_numbers(array):
         seen = array_statistics(array)
         out["non_finite"] = seen.nan + seen.infinite
-        if seen.mean is not None:
-            out |= {"min": seen.low, "max": seen.high, "mean": seen.mean}
+        # None where no element is finite.
+        out |= {"min": seen.low, "max": seen.high, "mean": seen.mean}
     return out
 
 

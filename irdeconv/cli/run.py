@@ -215,7 +215,7 @@ def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: 
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []
     for name, f in facts.items():
-        stats = [f"{f[k]:.6g}" if k in f else "" for k in ("min", "max", "mean")]
+        stats = ["" if f.get(k) is None else f"{f[k]:.6g}" for k in ("min", "max", "mean")]
         few = outputs[name].reshape(-1)[:3].tolist()
         values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
         more = " ..." if outputs[name].size > len(few) else ""

@@ -54,6 +54,26 @@ class DumpNode(SourceNode):
         raise Refusal(f'{name}="{text}" is not covered')
 
 
+_NUMBERS: dict[str, tuple[type, ...]] = {"s64": (int,), "f32": (int, float), "string": (str,)}
+
+
+def wrong_value(attribute: dict[str, Any]) -> Any:
+    """Return what is not of the type that an attribute of a dump states; None where all is."""
+    stated = str(attribute.get("type", ""))
+    types = _NUMBERS.get(stated.removesuffix("[]"))
+    if types is None:
+        return None
+    value = attribute["value"]
+    values = value if stated.endswith("[]") and isinstance(value, list) else [value]
+    return next((v for v in values if not _is(v, types)), None)
+
+
+def _is(value: Any, types: tuple[type, ...]) -> bool:
+    if type(value) is int and int in types:
+        return -(2**63) <= value < 2**63
+    return type(value) in types and value == value  # no NaN
+
+
 Rule = Callable[[DumpNode, ImportBuilder], Value]
 RULES: dict[str, Rule] = {}
 

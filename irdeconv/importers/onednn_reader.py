@@ -20,7 +20,7 @@ from irdeconv.graph import Value
 from irdeconv.importers import onednn_ops  # noqa: F401 -- importing fills RULES
 from irdeconv.importers.builder import Refusal
 from irdeconv.importers.imported import SHOWN_LAYERS, Imported, malformed
-from irdeconv.importers.onednn_node import RULES, DumpNode
+from irdeconv.importers.onednn_node import RULES, DumpNode, wrong_value
 from irdeconv.importers.reader import ModelReader, producers_first
 from irdeconv.io.array_headers import UnreadableArray
 from irdeconv.io.saved_arrays import SavedArrays
@@ -332,6 +332,10 @@ def _structure(node: Any) -> str | None:
         return '"attrs" is no object'
     if not all(isinstance(a, dict) and "value" in a for a in attributes.values()):
         return "an attribute has no value"
+    for name, attribute in attributes.items():
+        wrong = wrong_value(attribute)
+        if wrong is not None:
+            return f"the attribute {name} is {attribute['type']}, but has {str(wrong)[:60]}"
     return None
 
 

@@ -84,6 +84,10 @@ class NodeReader(ModelReader):
             if i and not names.knows(i):
                 text = f'{self._title(names, node)}: its input "{i}" has no producer'
                 self.out.malformed(text, "E204")
+        for o in node.output:
+            if o in names.values or o in names.tensors:
+                text = f'{self._title(names, node)}: its output "{o}" exists already'
+                self.out.malformed(text, "E203")
         names.values.update({o: None for o in node.output if o})
         missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
         build, problem = self._build(names, node, found)

@@ -90,6 +90,8 @@ class OnnxReader(NodeReader):
             return True
         if not opset:
             self.out.malformed("the model names no operation set")
+        elif opset < 0:
+            self.out.malformed(f"operation set {opset}: the first one is 1")
         else:
             text = f"operation set {opset} is newer than the installed onnx, which knows {latest}"
             self.out.uncovered("", text, "install a newer onnx")

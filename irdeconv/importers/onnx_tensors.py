@@ -72,7 +72,15 @@ def to_array(tensor: Any) -> tuple[Array, ElementType]:
     dtype = element_type(tensor.data_type)
     if tensor.data_location == tensor.EXTERNAL:
         raise ValueError("its data lies in another file, which was not read")
-    values = helper.to_array(tensor)
+    if tensor.HasField("segment"):
+        raise ValueError("it is a segment of a tensor, which is not covered")
+    shape = list(tensor.dims)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"its shape {shape} has a negative dimension")
+    try:
+        values = helper.to_array(tensor)
+    except (ValueError, TypeError):
+        raise ValueError(f"its data do not fill the shape {shape} of {dtype}") from None
     if dtype.kind == "string":
         text = [v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values.flat]
         out = np.empty(len(text), object)

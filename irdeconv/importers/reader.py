@@ -119,6 +119,8 @@ class ModelReader:
 
     def finish(self, done: Imported) -> Imported:
         """Raise everything that is wrong at once, or return the model."""
+        if not self.graph.results and not self.out.errors:
+            self.out.malformed("the model has no outputs, so nothing of it is computed", "E209")
         self.out.finish()
         self.builder.finish()
         make_names_safe(self.graph, self.out, self.location)

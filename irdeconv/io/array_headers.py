@@ -61,8 +61,8 @@ def read_header(stream: ByteStream) -> ArrayHeader:
     try:
         text = data.decode("utf-8" if version == (3, 0) else "latin-1")
         fields = ast.literal_eval(_LONG.sub("", text).strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as e:
-        raise UnreadableArray(f"its header is no Python literal: {_first_line(e)}") from None
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise UnreadableArray("its header is no Python literal") from None
     if not isinstance(fields, dict) or set(fields) != _KEYS:
         raise UnreadableArray("its header has not just descr, fortran_order and shape")
     if not isinstance(fields["fortran_order"], bool):
@@ -78,10 +78,6 @@ def _exactly(stream: ByteStream, count: int) -> bytes:
     if len(found) < count:
         raise UnreadableArray("it is cut off")
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _dtype(descr: Any) -> np.dtype[Any]:

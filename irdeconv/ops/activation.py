@@ -5,12 +5,12 @@ Types below 32 bits are computed in float32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.errors import OpError
+from irdeconv.errors import OpError, Problem
 from irdeconv.kernels.elementwise import steps
 from irdeconv.kernels.elementwise.calls import Rule
 from irdeconv.op import Op, attribute, op
@@ -73,6 +73,11 @@ class Clamp(UnaryFunction):
     rounding = KEEPS
     min: float = attribute(0.0, documented=True)
     max: float = attribute(0.0, documented=True)
+
+    def check(self) -> Iterator[Problem]:
+        if not self.min <= self.max:  # nor is a NaN
+            message = f"min is {self.min:g} and max {self.max:g}; min must not be above max"
+            yield Problem("E210", message, attribute="min")
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
         return steps.clamp, (self.min, self.max)

@@ -112,8 +112,8 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
         raise OpError(
-            f"split_lengths is {[str(v) for v in lengths]}; at most one value may be -1 and none "
-            "below it",
+            f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
+            "none below it",
             code="E305",
             port=2,
         )

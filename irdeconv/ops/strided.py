@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 from irdeconv.errors import OpError, Problem
@@ -22,6 +22,9 @@ class _AxisPart:
     end: Dim | None = None
     step: int | None = 1
     shrink: bool = False
+
+
+MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 
 
 @op("StridedSlice")
@@ -44,11 +47,10 @@ class StridedSlice(ViewOp):
     ellipsis_mask: tuple[int, ...] = ()
 
     def check(self) -> Iterator[Problem]:
-        for f in fields(self):
-            mask = getattr(self, f.name)
-            if not set(mask) <= {0, 1}:
-                message = f"{f.name} is {list(mask)}; a mask has 0 and 1 only"
-                yield Problem("E210", message, attribute=f.name)
+        for name in MASKS:
+            wrong = next((v for v in getattr(self, name) if v not in (0, 1)), None)
+            if wrong is not None:
+                yield Problem("E210", f"{name} holds {wrong}; it holds 0 and 1", attribute=name)
 
     def infer(self, data: Spec, begin: Spec, end: Spec, strides: Spec | None = None) -> Spec:
         lists = vectors(begin=begin, end=end, strides=strides)

@@ -131,7 +131,8 @@ def _fit(node: Node, value: Any, found: Collector) -> Array:
     except NoArrayError as e:
         found.add("E501", f"{what}: {e}", layer=node.name, hint=e.hint)
         return np.empty(0)
-    if spec.dtype is not None:
+    suits = fits(array.shape, spec.shape)
+    if spec.dtype is not None and (suits or array.dtype.kind not in "biuf"):  # it may be large
         converted = _convert(array, spec.dtype)
         if converted is None:
             message = (
@@ -141,7 +142,7 @@ def _fit(node: Node, value: Any, found: Collector) -> Array:
             found.add("E501", message, layer=node.name, hint=_conversion(array, spec.dtype))
             return array
         array = converted
-    if not fits(array.shape, spec.shape):
+    if not suits:
         message = f"{what}: an array of shape {format_shape(array.shape)} was given"
         hint = _reshaping(node.name, array.shape, spec.shape)
         found.add("E501", message, layer=node.name, hint=hint)

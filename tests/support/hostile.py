@@ -2,7 +2,8 @@
 
 `tests/hostile/expected.json` has a row for each: `file` in tests/hostile/files, or `made`, a name
 in hostile_made.py for what is too large to keep; `command`, in which {file} and {out} stand for
-paths; `exit`, and `code`, `line` and `column` of the first error, null where there is none.
+paths, {files} for the folder of the others; `exit`, and `code`, `line` and `column` of the first
+error, null where there is none.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class HostileCase:
 
     def arguments(self, folder: Path) -> list[str]:
         """Return the command's arguments; what it writes goes into a folder."""
-        places = {"file": str(self.path(folder)), "out": str(folder / "out")}
+        kept = str(FOLDER / "files")
+        places = {"file": str(self.path(folder)), "files": kept, "out": str(folder / "out")}
         words = shlex.split(self.row["command"])
         return [*(w.format(**places) for w in words), "--format", "json"]
 

@@ -15,7 +15,7 @@ from fuzzing.seeds import seeds
 from fuzzing.work import Found, Tally, numbers_of, run_numbers
 from irdeconv.cli.main import main
 
-CHUNK = 2000
+CHUNK = 500
 
 
 def warm_up(formats: list[str]) -> None:
@@ -23,7 +23,7 @@ def warm_up(formats: list[str]) -> None:
     every: dict[str, Case] = {}
     for format in formats:
         seeds(format)
-        for number in range(400):
+        for number in range(100):
             case = make(format, number, 0)
             verb = " ".join(a for a in case.commands[-1] if not a.startswith("{"))
             every.setdefault(f"{format} {verb}", case)
