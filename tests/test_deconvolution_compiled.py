@@ -62,6 +62,11 @@ def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
         assert len(cut) == len(list(cut)) == sum(want.values())
 
 
+def test_blocks_are_few_where_a_filter_is_very_long() -> None:
+    problem = ConvProblem((1, 1, 8), 1, 1, (10**6,), (1,), (1,), (0,), (10**6 + 7,))
+    assert all(len(split_output(problem, limit)) < 10 for limit in (1, 4096, 10**6 - 1))
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
     size = {1: 10**7, 2: 4096, 3: 256}[rank]

@@ -158,7 +158,9 @@ def split_output(problem: ConvProblem, limit: int, overhead: int = 0) -> Blockin
     heights = []
     for i, (axis, extent) in enumerate(zip(axes, extents, strict=True)):
         room = limit // max(1, math.prod(extents[i + 1 :])) - axis.halo
-        positions = max(1, min(extent, max(room, overhead * axis.halo)))
+        # Blocks that are little more than halo save no memory, and there are very many of them.
+        room = max(room, axis.halo // 4, overhead * axis.halo)
+        positions = max(1, min(extent, room))
         pieces = max(1, -(-extent // positions))
         steps = -(-axis.size // axis.stride)
         heights.append(axis.size if pieces == 1 else shares(steps, pieces) * axis.stride)
