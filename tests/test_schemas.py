@@ -63,6 +63,19 @@ def test_documents(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -
                 require_schema({k: v for k, v in document.items() if k != key} | {"odd": 1})
 
 
+def test_outputs_without_finite_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "nan.npy"
+    np.save(data, np.full((1, 1, 3, 3), np.nan, np.float32))
+    model = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+    assert command("run", model, f"@{data}", "--format", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    require_schema(document)
+    [output] = document["outputs"].values()
+    assert output["min"] is output["max"] is output["mean"] is None
+    assert output["non_finite"] > 0
+    assert command("run", model, f"@{data}") == 0
+
+
 def test_files(tmp_path: Path) -> None:
     lowered, proof = tmp_path / "lowered.xml", tmp_path / "proof.json"
     command("lower", HEAD, "--form", "stacked", "-o", lowered, "--certify", proof)

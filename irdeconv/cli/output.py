@@ -89,16 +89,21 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
 
 
 def statistics(array: Array) -> dict[str, Any]:
-    """Return shape, element type, least, greatest and mean value and the non-finite count."""
-    from irdeconv.page.statistics import array_statistics, has_numbers
+    """Return shape, element type, the number of non-finite elements and statistics of the others.
 
-    out: dict[str, Any] = {"shape": list(array.shape), "element_type": str(array.dtype)}
-    if has_numbers(array):
-        seen = array_statistics(array)
-        out["non_finite"] = seen.nan + seen.infinite
-        # None where no element is finite.
-        out |= {"min": seen.low, "max": seen.high, "mean": seen.mean}
-    return out
+    Least, greatest and mean value are None where there are no finite numbers.
+    """
+    from irdeconv.page.statistics import array_statistics
+
+    seen = array_statistics(array)
+    return {
+        "shape": list(array.shape),
+        "element_type": str(array.dtype),
+        "non_finite": seen.nan + seen.infinite,
+        "min": seen.low,
+        "max": seen.high,
+        "mean": seen.mean,
+    }
 
 
 def note_tuning(path: str | bool, console: Console) -> None:

@@ -215,7 +215,7 @@ def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: 
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []
     for name, f in facts.items():
-        stats = ["" if f.get(k) is None else f"{f[k]:.6g}" for k in ("min", "max", "mean")]
+        stats = ["" if f[k] is None else f"{f[k]:.6g}" for k in ("min", "max", "mean")]
         few = outputs[name].reshape(-1)[:3].tolist()
         values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
         more = " ..." if outputs[name].size > len(few) else ""
@@ -223,5 +223,5 @@ def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: 
     right = ("min", "max", "mean")
     console.text(table(head, rows, right, names=("output",), width=console.width))
     for name, f in facts.items():
-        if f.get("non_finite"):
+        if f["non_finite"]:
             console.text((f"{name}: {f['non_finite']} values are not finite", "yellow"))
