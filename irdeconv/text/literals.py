@@ -13,8 +13,9 @@ from typing import Any, Literal
 from irdeconv.constant import ArrayData, ConstantData, FileData
 from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.io.weights import MemoryWeights, NoWeights
+from irdeconv.limits import LARGEST_INT, current
 from irdeconv.packing import decode, encode
-from irdeconv.spec import Array, Interval, Shape, Spec, is_static
+from irdeconv.spec import Array, Interval, Shape, Spec, bounds, is_static
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
 from irdeconv.text.values import ElidedWeights, to_array, to_dims
@@ -98,6 +99,14 @@ def _number(token: Token) -> int | float:
     return int(token.text) if digits.isdigit() else float(token.text)
 
 
+def _count(lex: Lexer) -> int:
+    """Parse a number of bytes."""
+    token = lex.take("number")
+    if not token.text.isdigit() or int(token.text) > LARGEST_INT:
+        lex.fail(f"{token.text[:40]} is not a number of bytes", token.offset)
+    return int(token.text)
+
+
 def _range(lex: Lexer, token: Token) -> Interval:
     lo, _, hi = token.text.partition("..")
     low, high = int(lo or 0), int(hi) if hi else None
@@ -130,16 +139,16 @@ def _missing(lex: Lexer) -> Missing:
     lex.expect("(")
     path = string(lex, lex.take("string"))
     lex.expect(",")
-    offset = int(_number(lex.take("number")))
+    offset = _count(lex)
     lex.expect(",")
-    size = int(_number(lex.take("number")))
+    size = _count(lex)
     lex.expect(")")
     return Missing(path, offset, size)
 
 
 def _omitted(lex: Lexer) -> Omitted:
     lex.expect("(")
-    size = int(_number(lex.take("number")))
+    size = _count(lex)
     lex.expect(",")
     digest = string(lex, lex.take("string"))
     lex.expect(")")
@@ -183,6 +192,12 @@ def _shape(lex: Lexer) -> Shape | None:
     found = items(lex)
     if not all(isinstance(d, (int, Interval)) and not isinstance(d, bool) for d in found):
         lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
+    limit = current().rank
+    if len(found) > limit:
+        lex.fail(f"a shape of {len(found):,} dimensions; the limit is {limit}", start)
+    ends = [end for d in found for end in bounds(d) if end is not None]
+    if ends and max(*map(abs, ends), 0) > LARGEST_INT:
+        lex.fail(f"a dimension above {LARGEST_INT}, the largest number of 64 bits", start)
     return tuple(found)
 
 

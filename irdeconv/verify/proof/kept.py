@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -44,7 +45,12 @@ def _stored(body: ElementTree.Element) -> Iterator[ElementTree.Element]:
 def _digest(data: ElementTree.Element, weights: Any) -> str:
     if weights is None or not weights.available:
         return data.attrib["offset"]
-    offset, size = int(data.attrib["offset"]), int(data.attrib["size"])
+    texts = data.attrib["offset"], data.attrib["size"]
+    if not all(re.fullmatch("[0-9]{1,19}", text) for text in texts):
+        raise ValueError("these are no numbers of bytes")
+    offset, size = map(int, texts)
+    if offset + size > weights.size:
+        raise ValueError("these bytes are not in the weights file")
     return hashlib.blake2b(memoryview(weights.raw())[offset : offset + size]).hexdigest()
 
 
