@@ -124,6 +124,7 @@ def integer(text: str | None) -> int | None:
     return int(text)
 
 
+@lru_cache(maxsize=1 << 16)
 def identifier(text: str | None) -> int | None:
     """Parse the id of a layer or port as OpenVINO does; None where it takes none of it.
 

@@ -89,14 +89,19 @@ class LayerReader:
     def _attributes(self, e: Element) -> dict[str, str]:
         """Return the attributes of an element; their number and their lengths are limited."""
         limits = self._limits
-        if len(e.attrib) > limits.attributes:
-            text = f"<{e.tag}> has {len(e.attrib):,} attributes; the limit is {limits.attributes:,}"
-            self._exceeded("E601", text, "attributes")
         out: dict[str, str] = dict(e.items())
-        for name, value in out.items():
-            if len(value) > limits.attribute_length:
-                self._too_long(name, len(value), "attribute_length")
+        if len(out) > limits.attributes:
+            text = f"<{e.tag}> has {len(out):,} attributes; the limit is {limits.attributes:,}"
+            self._exceeded("E601", text, "attributes")
+        self._check_lengths(out, out, "attribute_length")
         return out
+
+    def _check_lengths(self, texts: dict[str, str], names: Iterable[str], limit: str) -> None:
+        most = getattr(self._limits, limit)
+        if max(map(len, texts.values()), default=0) > most:
+            for name in names:
+                if len(texts.get(name, "")) > most:
+                    self._too_long(name, len(texts[name]), limit)
 
     def _too_long(self, name: str, length: int, limit: str) -> NoReturn:
         most = getattr(self._limits, limit)
@@ -106,15 +111,16 @@ class LayerReader:
     def _head(self, e: Element) -> dict[str, str]:
         """Return the attributes of a `<layer>`."""
         texts = self._attributes(e)
-        for name in ("id", "name", "type", "version"):
-            if len(texts.get(name, "")) > self._limits.name_length:
-                self._too_long(name, len(texts[name]), "name_length")
+        self._check_lengths(texts, ("id", "name", "type", "version"), "name_length")
         return texts
 
     def _check_ports(self, layer: Parts) -> None:
+        most = self._limits.ports
+        if len(layer.inputs) <= most and len(layer.outputs) <= most:
+            return
         for ports, what in ((layer.inputs, "inputs"), (layer.outputs, "outputs")):
-            if len(ports) > self._limits.ports:
-                text = f"a layer has {len(ports):,} {what}; the limit is {self._limits.ports:,}"
+            if len(ports) > most:
+                text = f"a layer has {len(ports):,} {what}; the limit is {most:,}"
                 self._exceeded("E601", text, "ports")
 
     def _layer(self, e: Element) -> XmlLayer:
@@ -217,6 +223,9 @@ class LayerReader:
             else:
                 self._unexpected(e, ("dim", "rt_info"), "port")
             sub = self._sub
+        if len(out) > self._limits.rank:
+            text = f"a port has {len(out):,} dimensions; the limit is {self._limits.rank}"
+            self._exceeded("E602", text, "rank")
         self._sub = sub
         return tuple(out), rt_info
 

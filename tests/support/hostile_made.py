@@ -41,6 +41,12 @@ def many_warnings(folder: Path) -> Path:
     return _net(folder, layers, _edge(0, 0, 1, 0))
 
 
+def many_dims(folder: Path) -> Path:
+    """A port of 60,000 dimensions."""
+    layers = X.format(3).replace("<dim>3</dim>", "<dim>3</dim>" * 60_000) + END.format(1)
+    return _net(folder, layers, _edge(0, 0, 1, 0))
+
+
 def many_inputs(folder: Path) -> Path:
     """A Concat of 20,000 inputs."""
     number = 20_000
