@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Literal
@@ -16,7 +17,7 @@ from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.body_inference import BodyError, infer_bodies
 from irdeconv.passes.declared import Declarations, is_stale, warning
 from irdeconv.plural import count
-from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape
+from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape, is_static
 
 
 def infer_specs(
@@ -149,15 +150,16 @@ class _SizeCheck:
 
     def __init__(self, problems: Collector) -> None:
         self._problems = problems
-        self._total = 0
+        self._limits = current()
+        self._total, self._told = 0, False
 
     def check(self, node: Node, inputs: tuple[Spec, ...]) -> None:
         """Look at a node that has been inferred; what is too large becomes an open size."""
         specs = node.specs or ()
-        found = [_beyond(spec) for spec in specs]
-        if not any(found):
-            self._sum(node, specs)
+        if all(map(self._fits, specs)):
+            self._sum(node)
             return
+        found = [_beyond(spec) for spec in specs]
         for spec, (what, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
             if not any(map(_beyond, inputs)):
                 self._report(node, f"its output {spec} {what}", limit)
@@ -166,10 +168,25 @@ class _SizeCheck:
             for s, f in zip(specs, found, strict=True)
         )
 
-    def _sum(self, node: Node, specs: tuple[Spec, ...]) -> None:
-        limit, before = current().total_bytes, self._total
-        self._total += sum(s.nbytes or 0 for s in specs)
-        if before <= limit < self._total:
+    def _fits(self, spec: Spec) -> bool:
+        """Whether a spec is within the limits; the bytes of those that are get added up.
+
+        The usual spec is told with few steps: every node of every graph passes here.
+        """
+        shape, limits = spec.shape, self._limits
+        if not is_static(shape) or len(shape) > limits.rank or 0 in shape:
+            return _beyond(spec) is None
+        size = math.prod(shape)
+        bytes = 0 if spec.dtype is None else size * spec.dtype.container.itemsize
+        if size > limits.tensor_elements or bytes > limits.tensor_bytes or size > LARGEST_INT:
+            return False
+        self._total += bytes
+        return True
+
+    def _sum(self, node: Node) -> None:
+        limit = self._limits.total_bytes
+        if self._total > limit and not self._told:
+            self._told = True
             text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
             self._report(node, text, "total_bytes")
 
