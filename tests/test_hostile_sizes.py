@@ -11,6 +11,8 @@ import pytest
 from irdeconv.errors import OpError
 from irdeconv.kernels.pooling import adaptive
 from irdeconv.op import Op, infer_op, lookup, parse_attributes
+from irdeconv.ops import core
+from irdeconv.passes import subpixel
 from irdeconv.spec import Spec
 from op_cases import count, f32, i64
 
@@ -96,3 +98,22 @@ def test_values_that_need_more_memory_than_there_is(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(type(op), "evaluate", evaluate)
     x = f32([4.0])
     assert infer_op(op, (x.spec,)) == (Spec(x.dtype, (1,)),)
+
+
+@pytest.mark.parametrize(("stride", "pad"), [(1, HUGE - 1), (HUGE, 2 * HUGE - 4)])
+def test_windows_far_larger_than_the_data(stride: int, pad: int) -> None:
+    x = count((1, 1, 4, 4), 1)
+    windows = {"kernel": f"{HUGE},1", "strides": f"{stride},1", "rounding_type": "floor"}
+    pads = {"pads_begin": f"{pad},0", "pads_end": "0,0", "auto_pad": "explicit"}
+    pool = built("MaxPool", "opset1", **windows, **pads)
+    pool.evaluate(x.values)  # what is imported for it does not count
+    out = small(pool, x)
+    np.testing.assert_array_equal(out[:, :, -1], x.values.max(axis=2))
+
+
+def test_filters_of_far_taps_are_not_stacked() -> None:
+    op = core.Deconvolution((2, 2), (HUGE, 1))
+    pads, filter = i64([0, 0]).spec, count((1, 1, 1, 3, 3), 1).spec
+    skip = subpixel.skip_stacked(op, filter, pads, pads)
+    assert skip is not None
+    assert "folded_bytes" in skip.reason

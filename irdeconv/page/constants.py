@@ -38,7 +38,7 @@ def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
         return None
     try:
         array = op.data.array()
-    except OpError:  # the .bin is too short
+    except (OpError, ValueError):  # the .bin is too short, or NumPy has no such array
         return None
     if array.size <= SHOWN_VALUES:
         texts = [_text(v) for v in array.ravel().tolist()]

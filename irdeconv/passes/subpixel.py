@@ -39,6 +39,7 @@ from irdeconv.passes.emit import (
 from irdeconv.passes.rewrite import Skip
 from irdeconv.spec import DYNAMIC, Shape, Spec, bounds, ints, is_static
 
+PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
 
 
@@ -244,9 +245,20 @@ def widen(axis: AxisResidues, kernel: int) -> Widened:
 
 def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | None:
     """Return why the filter cannot be stacked, if so."""
-    if is_static(filter.shape):
-        return skip_open_axes(op, filter, *pads)
-    return Skip("the filter's shape is known only at run time")
+    if not is_static(filter.shape):
+        return Skip("the filter's shape is known only at run time")
+    return skip_open_axes(op, filter, *pads) or _skip_wide(op, filter.shape[3:])
+
+
+def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
+    """Return that the taps stand too far apart for one filter, if so."""
+    limit = current().folded_bytes
+    for s, d, k in zip(op.strides, op.dilations, kernel, strict=True):
+        places = s * (d * (k - 1) // s + 2)  # residues by elements that each of them spans
+        if PLACE_BYTES * places > limit:
+            size = f"a filter with {places:,} places on an axis, {PLACE_BYTES * places:,} bytes"
+            return Skip(f"it would emit {size}; the limit is {limit:,} (--limit folded_bytes=N)")
+    return None
 
 
 def stacked(op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X) -> X:

@@ -31,7 +31,7 @@ Compiled = Callable[[Array, Array, Space], None]
 def _reduce(x: Array, axis: int, taps: WindowAxis, ufunc: Reducer, start: Any, y: Array) -> None:
     """Combine the taps along one axis; windows without data give `start`."""
     ahead = (slice(None),) * axis
-    reaches = [taps.reach(k) for k in range(taps.kernel)]
+    reaches = [taps.reach(k) for k in taps.inner]
     whole = [r for r in reaches if r[0] == slice(0, taps.out)]
     parts = [r for r in reaches if r[0] != slice(0, taps.out)]
     if len(whole) > 1:

@@ -51,16 +51,29 @@ class WindowAxis:
         """Return (outputs, inputs): the outputs with tap `k` inside the data, and what it reads."""
         return reads(self.size, self.stride, k * self.dilation - self.begin, self.out)
 
+    @property
+    def inner(self) -> Sequence[int]:
+        """The taps that may read data, in order; of a kernel larger than the data they are few."""
+        first = max(0, -(((self.out - 1) * self.stride - self.begin) // self.dilation))
+        stop = min(self.kernel, (self.begin + self.size - 1) // self.dilation + 1)
+        if stop - first <= self.out * self.size:
+            return range(first, stop)
+        shifts = {
+            i + self.begin - o * self.stride for o in range(self.out) for i in range(self.size)
+        }
+        taps = {s // self.dilation for s in shifts if s % self.dilation == 0}
+        return sorted(k for k in taps if first <= k < stop)
+
     def valid(self) -> Array:
         """Return the number of taps inside the data for every output."""
         inside = np.zeros(self.out, np.int64)
-        for k in range(self.kernel):
+        for k in self.inner:
             inside[self.reach(k)[0]] += 1
         return inside
 
     def trimmed(self) -> tuple[WindowAxis, slice]:
         """Return the axis without outer taps that read padding for every output, and the rest."""
-        useful = [k for k in range(self.kernel) if self.reach(k)[0] != NONE]
+        useful = [k for k in self.inner if self.reach(k)[0] != NONE]
         first, stop = (useful[0], useful[-1] + 1) if useful else (0, 1)
         kernel, begin = stop - first, self.begin - first * self.dilation
         stride = self.stride if self.out > 1 else 1
