@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from irdeconv.codes import CODES
 from irdeconv.markup import html_text, plain
 from irdeconv.source import Location
-from irdeconv.wrapping import WIDTH, printable
+from irdeconv.wrapping import WIDTH, one_line
 
 Severity = Literal["error", "warning", "note"]
 
@@ -61,7 +61,7 @@ class Diagnostic:
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""
-        return printable(f"{where}{self.severity}[{self.code}]: {self.message}")
+        return one_line(f"{where}{self.severity}[{self.code}]: {self.message}")
 
     def render(self, width: int = WIDTH) -> str:
         """Return the diagnostic with its source line, a caret, notes and the hint.
@@ -72,7 +72,7 @@ class Diagnostic:
         lines = [str(self)]
         short = f"{self}; {self.hint}"
         if self.code == "E700" and self.hint and len(short) <= width:
-            return printable(short)
+            return one_line(short)
         if self.location is not None:
             lines += self.location.snippet(width)
         for note in self.notes:
@@ -80,7 +80,8 @@ class Diagnostic:
             lines.append(f"   = note: {note.message}{where}")
         if self.hint:
             lines.append(f"   = {self.hint}")
-        return printable("\n".join(lines))
+        # Each stays on its line: a name that holds a line break must not look like a diagnostic.
+        return "\n".join(map(one_line, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; keys are stable, absent places are null."""

@@ -12,7 +12,7 @@ import pytest
 import irdeconv as ird
 from irdeconv import errors
 from irdeconv.cli.main import main
-from irdeconv.errors import Diagnostic, FileAccessError, IrdeconvError, no_access
+from irdeconv.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
 
 KINDS = {
     "InputError": ValueError,
@@ -106,3 +106,11 @@ def test_missing_weights_are_a_missing_file_and_a_model_that_cannot_be_used(tmp_
 def test_what_needs_no_conversion_is_not_converted(text: bytes) -> None:
     with pytest.raises(ird.UsageError, match="needs no conversion"):
         ird.convert(text)
+
+
+def test_a_name_with_a_line_break_stays_on_its_line() -> None:
+    forged = 'layer "a\nmodel.xml:1:1: error[E101]: nothing is wrong" is wrong'
+    found = Diagnostic("E210", "error", forged, notes=(Note("a\nb"),), hint="c\nd")
+    for text in (str(found), found.render()):
+        assert "\nmodel.xml" not in text
+    assert len(found.render().splitlines()) == 3
