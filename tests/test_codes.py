@@ -25,7 +25,7 @@ from support.printed import printed
 # The text of `compare` has words for it; its code stands in JSON.
 WITHOUT_CODE_IN_TEXT = {"E504"}
 # What no file alone can provoke.
-WITHOUT_EXAMPLE = {"E125", "E401", "E402", "E506", "E520", "W502"}
+WITHOUT_EXAMPLE = {"E125", "E401", "E402", "E506", "E520", "E610", "W502"}
 TYPES = {"f32": np.float32, "i64": np.int64}
 REPORTED = re.compile(r"\b(?:error|warning|note)\[([EW]\d{3})\]")
 
