@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.dtypes import f32, i64
+from irdeconv.graph import Graph, Value
 from irdeconv.verify.compare.difference import _ulps
+from support.layers import parameter, result
 from support.networks import LAYERS, image, network
+from support.raising_graphs import Net
 
 FORMS = ("zero-insertion", "phases", "stacked", "auto")
 
@@ -148,3 +152,45 @@ def test_partial_failures_leave_no_thread_behind() -> None:
     with pytest.raises(ird.UsageError):
         ird.compare(network(), network(), [np.zeros((1, 3, 5, 5), np.float32)])
     assert threading.active_count() == before
+
+
+def folding() -> tuple[Graph, np.ndarray]:
+    """A deconvolution of constants, which is folded; it is an output and added to the input."""
+    rng, net = np.random.default_rng(8), Net()
+    data, weights = rng.standard_normal((1, 5, 1, 6)), rng.standard_normal((5, 3, 1, 4))
+    net.op("ReLU", "opset1", parameter(net.graph, (1, 3, 1, 16), np.float32, "x"), name="relu")
+    up = net.op(
+        "ConvolutionBackpropData", "opset1", data.astype(np.float32), weights.astype(np.float32),
+        name="up", strides=(1, 2), pads_begin=(0, 0), pads_end=(0, 0), dilations=(1, 1),
+        output_padding=(0, 2),
+    )  # fmt: skip
+    relu = Value(next(n.id for n in net.graph.nodes("ReLU")))
+    size = net.op("ShapeOf", "opset3", relu, output_type=i64)
+    up = net.op("Reshape", "opset1", up, size, name="shaped", special_zero=False)
+    result(net.graph, net.op("Add", "opset1", relu, up, name="sum"), "y")
+    result(net.graph, up, "z")
+    return ird.infer(net.graph), rng.standard_normal((1, 3, 1, 16)).astype(np.float32)
+
+
+def test_folded_constants_may_be_rounded_as_layers_are() -> None:
+    graph, x = folding()
+    saved = ird.run(graph, [x])
+    assert ird.compare(graph, ird.lower(graph).graph, [x])
+    near = {k: np.nextafter(v, np.float32(9)) for k, v in saved.items()}
+    report = ird.compare(graph, near, [x])
+    assert report, report
+    assert all(0 < t.tolerance < 5e-5 for t in report.outputs)
+    for name in saved:
+        far = saved | {name: saved[name] + np.float32(1e-4)}
+        assert [t.name for t in ird.compare(graph, far, [x]).outputs if not t.passed] == [name]
+
+
+def test_constants_that_are_only_converted_to_more_bits_round_nothing() -> None:
+    net = Net()
+    x = parameter(net.graph, (3,), np.float32, "x")
+    wide = net.op("Convert", "opset1", np.array([0.1, 2, 3], np.float16), destination_type=f32)
+    result(net.graph, net.op("Maximum", "opset1", x, wide, name="most"), "y")
+    graph, data = ird.infer(net.graph), np.zeros(3, np.float32)
+    (saved,) = ird.run(graph, [data]).values()
+    assert ird.compare(graph, {"most": saved}, [data])
+    assert not ird.compare(graph, {"most": np.nextafter(saved, np.float32(9))}, [data])

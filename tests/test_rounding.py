@@ -12,6 +12,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
+from irdeconv.ops.reduction import ReduceMean
 from irdeconv.traits import DRAWN
 from irdeconv.verify.compare.carry import carried
 from irdeconv.verify.compare.difference import Allowed
@@ -145,3 +146,10 @@ def test_a_bad_value_leaves_the_bounds_of_what_it_does_not_reach(bad: float) -> 
     (bound,) = allowed(op, (x, w, ONE, ONE), evaluate(op, (x, w, ONE, ONE)))
     assert np.array_equal(bound.limit[..., :7], before.limit[..., :7])
     assert not np.isfinite(bound.limit[..., 9:]).any()
+
+
+def test_errors_that_are_all_zero_carry_nothing() -> None:
+    """Bounds of a tensor without elements, say; sums of products have nothing to add up then."""
+    nothing, axes = np.zeros((0, 1, 2), np.float32), np.array([0])
+    mean = ReduceMean(keep_dims=False)
+    assert carried(mean, (nothing, axes), (nothing, 0.0), (np.zeros((1, 2), np.float32),)) == [0.0]

@@ -28,11 +28,11 @@ def carried(
     op: Op, inputs: Sequence[Array], errors: Sequence[Error], outputs: Sequence[Array]
 ) -> list[Error]:
     """Bound the change of every output when the inputs change by at most `errors`."""
-    if all(isinstance(e, float) and e == 0 for e in errors):
-        return [0.0] * len(outputs)
     known = [e for e in errors if e is not None]
     if len(known) < len(errors):
         return [None] * len(outputs)
+    if not any(np.any(e) for e in known):  # arrays, too, may hold nothing but zeros
+        return [0.0] * len(outputs)
     full = [np.broadcast_to(np.asarray(e), x.shape) for e, x in zip(known, inputs, strict=True)]
     try:
         with np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ def _telescoped(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> Arr
         ]
         part = np.abs(evaluate(op, mixed)[0])
         total = part if total is None else total + part
-    assert total is not None  # some error is not zero
+    assert total is not None  # some error is not zero, and none of them an integer's
     return total
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from irdeconv.graph import Node
+from irdeconv.graph import Node, Value
 from irdeconv.runtime.plan import Plan, Step
 from irdeconv.spec import Array
 from irdeconv.verify.compare import rounding
@@ -44,6 +44,30 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._names = layer_keys(self.plan.graph)
+        if self.tolerance is None:
+            self._values = self._folded()
+
+    def _folded(self) -> dict[int, Followed]:
+        """Bound what rounding may do to folded constants: the partner computes its own."""
+        program = self.plan.stepwise()
+        graph = program.graph
+        found: dict[Value, Followed] = {}
+        by_slot: dict[int, Followed] = {}
+        for node, slots in program.given:
+            outs = tuple(program.values[slot] for slot in slots)
+            ports = [Value(node.id, port) for port in range(len(outs))]
+            if node.type in ("Const", "Parameter"):
+                found |= {v: Followed(array) for v, array in zip(ports, outs, strict=True)}
+                continue
+            # What is not given is known by inference alone, as a shape is.
+            read = graph.inputs_of(node.id)
+            inputs = tuple(found.get(v) or Followed(np.asarray(graph.spec(v).known)) for v in read)
+            judge = Judge.of(node.op, inputs, [f.value for f in inputs], outs, self.partner)
+            found |= {v: judge.bridged(v.port) for v in ports}
+            by_slot |= {slot: found[v] for slot, v in zip(slots, ports, strict=True)}
+        kept = {slot for step in program.steps for slot in step.inputs}
+        kept |= {slot for _, slot in program.results}
+        return {slot: f for slot, f in by_slot.items() if slot in kept}
 
     def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
         """Compare one layer and remember what the next ones read."""

@@ -90,10 +90,16 @@ class Judge:
     def bridged(self, port: int) -> Followed:
         """Return the output for its readers, where the partner does not have it."""
         made, error = self.made[port], self._carried[port]
-        if error is not None and rounding.is_real(made) and not rounding.is_exact(self.op):
+        if error is not None and rounding.is_real(made) and not self._kept_exactly(port):
             error = error + 2 * np.asarray(self._own[port].limit)
         sound = all(f.sound for f in self.inputs)
         return Followed(made, error, self._terms(port), self._all_terms(port), sound)
+
+    def _kept_exactly(self, port: int) -> bool:
+        """Whether nothing is rounded; a conversion to a type of more bits does not, either."""
+        converts = self.op.rounding.rule == "conversion" and port < len(self.inputs)
+        same = converts and same_values(self.inputs[port].value, self.made[port])
+        return same or rounding.is_exact(self.op)
 
     def seen(self, port: int, theirs: Array, *, passed: bool) -> Followed:
         """Return the partner's output for its readers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from irdeconv.graph import Graph, Node
 from support.differential.judging import Finding
 from support.live_operations.explained import explanation
 from support.live_operations.verdict import Verdict
@@ -74,7 +73,7 @@ LENIENT = {
 }
 
 
-def reason_for(finding: Finding, alone: Verdict | None, graph: Graph | None) -> str:
+def reason_for(finding: Finding, alone: Verdict | None) -> str:
     """Return the title of what explains a finding; empty where nothing does."""
     layer = alone.sample.type if alone is not None else _named(finding)
     if finding.kind in ("only irdeconv", "OpenVINO crashes"):
@@ -83,8 +82,6 @@ def reason_for(finding: Finding, alone: Verdict | None, graph: Graph | None) -> 
         return _lenient(finding.detail)
     if finding.kind == "values" and alone is not None:
         return explanation(alone)
-    if finding.kind == "values" and graph is not None:
-        return _of_constants(graph, finding)
     return ""
 
 
@@ -98,14 +95,3 @@ def _named(finding: Finding) -> str:
     """Return the type of the layer that a message names, or that a name begins with."""
     found = re.search(r"(\w+) node with name", finding.detail)
     return found.group(1) if found else finding.layer.partition("_")[0]
-
-
-def _of_constants(graph: Graph, finding: Finding) -> str:
-    """A layer whose inputs are constants is computed once, before: `compare` sees no layer."""
-    read = {graph.node(v.node).id for r in _results(graph, finding) for v in graph.inputs_of(r.id)}
-    folded = all(graph.node(i).spec().value is not None for i in read)
-    return "functions of constants" if read and folded else ""
-
-
-def _results(graph: Graph, finding: Finding) -> list[Node]:
-    return [r for r in graph.results if r.name == finding.layer]

@@ -75,7 +75,7 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
     verdict = None
     if ours.graph is not None and not ours.errors:
         found, verdict = locate(ours.graph, model.feeds, found, runtime)
-    why = reason_for(found, verdict, ours.graph)
+    why = reason_for(found, verdict)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
     detail = found.detail + (f" // alone: {verdict.kind} {verdict.reason}" if verdict else "")
     return Outcome(found.kind, layer, detail[:1200], why, wider, narrower)
