@@ -73,6 +73,9 @@ LENIENT = {
 }
 
 
+EMPTY = "data with an empty axis"  # of deconvolutions: their size is that of one element
+
+
 def reason_for(finding: Finding, alone: Verdict | None) -> str:
     """Return the title of what explains a finding; empty where nothing does."""
     layer = alone.sample.type if alone is not None else _named(finding)
@@ -80,6 +83,8 @@ def reason_for(finding: Finding, alone: Verdict | None) -> str:
         return next((r.title for r in REFUSALS if r.fits(finding, layer)), "")
     if finding.kind == "only OpenVINO":
         return _lenient(finding.detail)
+    if finding.kind == "shape" and alone is not None and _of_nothing(alone):
+        return EMPTY
     if finding.kind == "values" and alone is not None:
         return explanation(alone)
     return ""
@@ -95,3 +100,10 @@ def _named(finding: Finding) -> str:
     """Return the type of the layer that a message names, or that a name begins with."""
     found = re.search(r"(\w+) node with name", finding.detail)
     return found.group(1) if found else finding.layer.partition("_")[0]
+
+
+def _of_nothing(alone: Verdict) -> bool:
+    """Whether a deconvolution reads data with a spatial axis of size 0."""
+    if not re.fullmatch(DECONVOLUTIONS, alone.sample.type):
+        return False
+    return 0 in alone.sample.inputs[0].tensor.values.shape[2:]
