@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pytest
@@ -53,8 +54,9 @@ def test_names_with_any_characters() -> None:
     for name in NAMES:
         node = g.add(Parameter((1,), f32), name=name)
         node.tensor_names = ((name, "other"),)
-        node.origins, node.rt_info, node.extra = (name,), name or None, ((name, name),)
-        node.port_rt_info = (("output", 0, name),)
+        xml = f"<rt_info>{escape(name)}</rt_info>"
+        node.origins, node.rt_info, node.extra = (name,), xml, (("key", name),)
+        node.port_rt_info = (("output", 0, xml),)
     back = again(g)
     assert back.info == g.info
     for a, b in zip(g.nodes(), back.nodes(), strict=True):

@@ -47,20 +47,30 @@ def checked(model: Any, location: Location) -> Any:
 
 def _require_text(model: Any, location: Location) -> None:
     """Refuse names that are no UTF-8: the package protobuf gives them as bytes."""
+    bad = next((name for name in _texts(model) if not isinstance(name, str)), None)
+    if bad is not None:
+        raise malformed(location, f"the name {shown(bad)} is no UTF-8")
+
+
+def _texts(model: Any) -> Iterator[str | bytes]:
+    """Yield the names of domains, graphs, functions, nodes, attributes and values."""
+    yield from (s.domain for s in model.opset_import)
+    for function in model.functions:
+        yield function.domain
+        yield from (s.domain for s in function.opset_import)
+        yield from function.attribute
+        yield from (a.name for a in function.attribute_proto)
     bodies: list[Any] = [model.graph, *model.functions]
     while bodies:
         body = bodies.pop()
         ends = [x for key in ("input", "output", "value_info") for x in getattr(body, key, ())]
         ends += getattr(body, "initializer", ())
-        names = [body.name, *(getattr(x, "name", x) for x in ends)]
+        yield from (body.name, *(getattr(x, "name", x) for x in ends))
         for node in body.node:
-            names += (node.name, node.op_type, node.domain, *node.input, *node.output)
-            names += (a.name for a in node.attribute)
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
             for a in node.attribute:
+                yield a.name
                 bodies += [*([a.g] if a.HasField("g") else ()), *a.graphs]
-        bad = next((name for name in names if not isinstance(name, str)), None)
-        if bad is not None:
-            raise malformed(location, f"the name {shown(bad)} is no UTF-8")
 
 
 def is_external(tensor: Any) -> bool:

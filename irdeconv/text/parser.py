@@ -26,6 +26,7 @@ from irdeconv.text.literals import (
     string,
 )
 from irdeconv.text.printer import BODY, KEPT
+from irdeconv.text.xml_parts import check_xml
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
@@ -57,7 +58,9 @@ class _GraphParser:
         if version.text != "1":
             lex.fail(f"version {version.text} of the text form is unknown", version.offset)
         name = string(lex, lex.take("string"))
-        graph = Graph(self.build(Info, self.fields("<", ">"), {"name": name}, version.offset))
+        fields = self.fields("<", ">")
+        graph = Graph(self.build(Info, fields, {"name": name}, version.offset))
+        check_xml(lex, fields)
         self.nodes(graph)
         lex.take("end")
         return graph
@@ -101,7 +104,9 @@ class _GraphParser:
                 lex.fail(f"{op.type} has no further body, or bodies are nested too deeply")
             tag = lex.next().text
             ends = self.ends(self.fields("{", "}"), at)
-            info = self.build(Info, self.fields("<", ">"), {"name": tag}, at)
+            kept = self.fields("<", ">")
+            info = self.build(Info, kept, {"name": tag}, at)
+            check_xml(lex, kept)
             inner = _GraphParser(lex, self.depth + 1)
             graph = Graph(info)
             inner.nodes(graph)
@@ -252,6 +257,7 @@ class _GraphParser:
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" cannot be {value!r}'[:200], offset)
             setattr(node, name, value)
+        check_xml(self.lex, fields)
 
     def connect(self, graph: Graph) -> None:
         for ident, references in self.inputs.items():

@@ -8,7 +8,13 @@ from typing import Protocol
 from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
-from irdeconv.importers.legacy.layer import LegacyLayer, Outputs, computed, precision_of
+from irdeconv.importers.legacy.layer import (
+    LegacyLayer,
+    Outputs,
+    computed,
+    exact_shape,
+    precision_of,
+)
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.wiring import Wiring, wire
@@ -107,7 +113,7 @@ class _BodyEnds:
             if at is None or at in self.fed or self._source(at) is not None:
                 continue
             port = self._wiring.layers[at.node].inputs[at.port]
-            dims = tuple(integer(d) or 0 for d in port.dims)
+            dims = exact_shape(port)
             dtype = precision_of(port.precision) if port.precision else self._layer.precision
             name = f"{self._layer.name}/in{len(self.fed)}"
             self.fed[at] = self._inner.builder.parameter(name, computed(dtype) or f32, dims)

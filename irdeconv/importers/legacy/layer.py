@@ -17,6 +17,7 @@ from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.legacy.grammar import Blob
 from irdeconv.importers.reader import SourceNode, operation
 from irdeconv.io.context import integer
+from irdeconv.io.document import XmlPort
 from irdeconv.io.weights import NoWeights
 from irdeconv.op import Op, lookup
 from irdeconv.ops.basic import Const
@@ -252,6 +253,14 @@ def integers(b: ImportBuilder, value: Value) -> Value:
     if known is not None and known.dtype != object:
         return b.const(np.asarray(known, np.int64))
     return value if b.dtype(value) in (i32, i64) else b.convert(value, i64)
+
+
+def exact_shape(port: XmlPort) -> Ints:
+    """Return the shape that a port declares; old files know no open dimensions."""
+    shape = tuple(d for d in map(integer, port.dims) if d is not None and 0 <= d < 2**63)
+    if len(shape) < len(port.dims):
+        raise Refusal(f"a port has the dimensions {', '.join(port.dims)}")
+    return shape
 
 
 def truth(b: ImportBuilder, value: Value) -> Value:

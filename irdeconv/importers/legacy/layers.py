@@ -17,6 +17,7 @@ from irdeconv.importers.legacy.layer import (
     BlobSource,
     LegacyLayer,
     computed,
+    exact_shape,
     precision_of,
 )
 from irdeconv.importers.legacy.preprocess import preprocess
@@ -161,9 +162,7 @@ class LegacyLayersReader(ModelReader):
 
 def _declared(port: XmlPort, default: object) -> Spec:
     """Return the declared spec of a port, in the element type that is computed in."""
-    shape = tuple(d for d in map(integer, port.dims) if d is not None)
-    if len(shape) < len(port.dims):
-        raise Refusal(f"an output port has the dimensions {', '.join(port.dims)}")
+    shape = exact_shape(port)
     dtype = precision_of(port.precision) if port.precision else default
     return Spec(computed(dtype), shape)  # type: ignore[arg-type]
 
