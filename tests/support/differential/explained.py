@@ -45,6 +45,7 @@ REFUSALS = (
         "BatchToSpace|SpaceToBatch|Col2Im|Eye|EmbeddingSegmentsSum|I?R?DFT|I?STFT|EmbeddingBag.*|"
         "NMSRotated|Interpolate",
     ),
+    Refusal("a reflecting Pad of an empty axis", r"REFLECT padding mode requires", "Pad"),
     Refusal("a pooling of no batches", r"Batch size is zero"),
     Refusal("constants that OpenVINO folds in another type", r"assigned value out of range for"),
     Refusal("reductions without a kernel", r"incorrect number of input/output dim", "Reduce.*"),
