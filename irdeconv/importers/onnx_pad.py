@@ -26,7 +26,7 @@ def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
         value: Value | None = b.like(n.number("value", 0.0), x)
     else:
         pads, value = n[1], n.input(2)
-    begin, end = _pads(n, b, pads, b.rank(x))
+    begin, end = _pads(n, b, pads, _rank(n, b, x, pads))
     if mode == "wrap":
         return _wrapped(b, x, begin, end)
     op = Pad12(mode)
@@ -35,6 +35,14 @@ def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if mode != "constant" or value is None:
         return b.add(op, x, begin, end)
     return b.add(op, x, begin, end, b.as_scalar(value))
+
+
+def _rank(n: OnnxNode, b: ImportBuilder, x: Value, pads: Value) -> int:
+    """Return the number of axes; pads of all axes tell it where the data does not."""
+    known = b.known(pads)
+    if b.spec(x).shape is None and known is not None and not (n.version >= 18 and n.input(3)):
+        return int(known.size) // 2
+    return b.rank(x)
 
 
 def _wrapped(b: ImportBuilder, x: Value, begin: Value, end: Value) -> Value:

@@ -190,7 +190,7 @@ def _shape(lex: Lexer) -> Shape | None:
         return None
     start = lex.token.offset
     found = items(lex)
-    if not all(isinstance(d, (int, Interval)) and not isinstance(d, bool) for d in found):
+    if not all(isinstance(d, Interval) or (type(d) is int and d >= 0) for d in found):
         lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
     limit = current().rank
     if len(found) > limit:

@@ -12,7 +12,7 @@ from irdeconv.graph import Graph, Info, Node, Value
 from irdeconv.op import TYPES, Op, lookup
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
-from irdeconv.spec import Spec
+from irdeconv.spec import Shape, Spec
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
 from irdeconv.text.literals import (
@@ -30,6 +30,7 @@ from irdeconv.text.xml_parts import check_xml
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
+_SHAPES = (Shape, Shape | None)
 Fields = dict[str, tuple[Any, int]]  # name -> (value, offset)
 
 
@@ -243,6 +244,8 @@ class _GraphParser:
                 )
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" of {cls.__name__} cannot be {value!r}'[:200], offset)
+            if hints[name] in _SHAPES and any(isinstance(d, int) and d < 0 for d in value or ()):
+                self.lex.fail(f'"{name}" of {cls.__name__} has a negative dimension', offset)
         for name, f in known.items():
             missing = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
             if missing and name not in fields:
