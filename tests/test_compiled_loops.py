@@ -75,8 +75,8 @@ VECTORS = SimpleNamespace(
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the loops that numba would compile as Python, so that they need no numba."""
-    plain = SimpleNamespace(njit=lambda signature, **options: lambda function: function)
-    monkeypatch.setitem(sys.modules, "numba", plain)
+    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=None))
+    monkeypatch.setattr(jit, "compiled", lambda function: function)
     monkeypatch.setitem(sys.modules, "irdeconv.kernels.compiled.vectors", VECTORS)
     monkeypatch.setattr(compiled, "vectors", VECTORS, raising=False)
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled.convolution", raising=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from irdeconv import progress
-from irdeconv.errors import LimitError
+from irdeconv.errors import FolderError, LimitError
 from irdeconv.io.atomic import failures, write_file
 from irdeconv.kernels.shared.candidate import Candidate, worthwhile
 from irdeconv.kernels.shared.own_folder import is_private, processor
@@ -110,10 +110,13 @@ def _measurements(path: Path) -> dict[str, str]:
         if not (is_private(whole) and is_private(whole.parent, last=False)):
             raise ValueError("others may change it")
         content = read_json(path)
-        if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
+        known = isinstance(content, dict) and content.get("schema") == MEASUREMENTS_SCHEMA
+        found = content.get("kernels") if known else None
+        if not isinstance(found, dict):
             raise ValueError("it holds no measurements")
-        found = content.get("kernels")
-        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        return {str(k): str(v) for k, v in found.items()}
+    except FolderError:  # nothing can be kept there either
+        raise
     except (OSError, ValueError, LimitError) as e:
         text = f"{path} is not used, kernels are measured anew: {e}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
