@@ -8,7 +8,6 @@ covered, all such operations are listed, the exit code is 4, and nothing is writ
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,13 +49,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Import, write, report."""
     import irdeconv as ird
     from irdeconv.cli.checks import require_format
-    from irdeconv.cli.model import ends, parse_shapes
+    from irdeconv.cli.model import ends, parse_shapes, read_stdin
     from irdeconv.errors import misused
     from irdeconv.models import converted, is_legacy
 
     weights = None if args.weights == "random" else args.weights
     _protect(args, (args.file, weights))
-    source = sys.stdin.buffer.read() if args.file == "-" else args.file
+    source = read_stdin() if args.file == "-" else args.file
     shapes = parse_shapes(args.shape)
     if "" in shapes:
         raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")

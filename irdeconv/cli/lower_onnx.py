@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +54,9 @@ def is_onnx(file: str) -> bool:
 
 def source_of(file: str) -> str | bytes:
     """Return a path, or the bytes of stdin."""
-    return sys.stdin.buffer.read() if file == "-" else file
+    from irdeconv.cli.model import read_stdin
+
+    return read_stdin() if file == "-" else file
 
 
 def lower_file(

@@ -6,8 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import irdeconv as ird
 from irdeconv.cli.console import Console
@@ -64,6 +65,20 @@ def read(args: argparse.Namespace) -> Graph:
     return graph
 
 
+def read_stdin() -> bytes:
+    """Return what stdin holds, up to a byte more than the limit `xml_bytes`.
+
+    It is read in pieces: inside of one large read Python would not look at a Ctrl-C.
+    """
+    stream = cast(BufferedReader, sys.stdin.buffer)
+    limit, taken = current().xml_bytes + 1, 0
+    pieces: list[bytes] = []
+    while taken < limit and (piece := stream.read1(min(limit - taken, 1 << 20))):
+        pieces.append(piece)
+        taken += len(piece)
+    return b"".join(pieces)
+
+
 def read_file(
     file: str,
     weights: str | Literal[False] | None = None,
@@ -89,7 +104,7 @@ def original(args: argparse.Namespace, graph: Graph) -> Given:
 
 
 def _source(file: str) -> str | bytes:
-    return sys.stdin.buffer.read(current().xml_bytes + 1) if file == "-" else file
+    return read_stdin() if file == "-" else file
 
 
 def input_names(graph: Graph) -> dict[str, str]:

@@ -44,7 +44,8 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._names = layer_keys(self.plan.graph)
-        if self.tolerance is None:
+        # A partner that computes in less than f32 rounds what it reads anyway (`Judge.of`).
+        if self.tolerance is None and self.partner.computes == "f32":
             self._values = self._folded()
 
     def _folded(self) -> dict[int, Followed]:
