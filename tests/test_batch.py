@@ -212,7 +212,9 @@ def test_one_batch_at_a_time(models: Path, capsys: pytest.CaptureFixture[str]) -
     assert "another batch is at work" in capsys.readouterr().err
 
 
-@pytest.mark.skipif("sys.platform == 'win32'")
+@pytest.mark.skipif(
+    "sys.platform == 'win32'", reason="it stops the command with SIGKILL, as POSIX has it"
+)
 def test_kill_and_resume(models: Path) -> None:
     serial = report("infer", "models", "-o", "serial")
     words = ["infer", "models", "-o", "killed", "--jobs", "1", "-q"]

@@ -58,7 +58,7 @@ def test_a_process_is_used_again_until_it_dies() -> None:
         child.close()
 
 
-@pytest.mark.skipif("not sys.platform.startswith('linux')")
+@pytest.mark.skipif("not sys.platform.startswith('linux')", reason="limits of memory need Linux")
 def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
     child = Child(errand(memory=200 * 2**20))
     try:
@@ -75,7 +75,9 @@ def test_a_process_that_does_not_start(tmp_path: Path) -> None:
         Child(Errand("support.nothing:call", str(tmp_path))).run({})
 
 
-@pytest.mark.skipif("sys.platform == 'win32'")
+@pytest.mark.skipif(
+    "sys.platform == 'win32'", reason="it ends workers with signals, as POSIX has them"
+)
 def test_who_stops_asking_leaves_no_process_behind(tmp_path: Path) -> None:
     payloads = [{"how": "mark", "folder": str(tmp_path), "name": str(i)} for i in range(3)]
     payloads += [{"how": "hang"}] * 2
