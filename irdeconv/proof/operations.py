@@ -74,7 +74,8 @@ def _strided_slice(c: Call, x: Array, begin: Any, end: Any, step: Any = None) ->
 @op("Gather-1 x,a,e | Gather-7 x,a,e batch_dims=0")
 def _gather(c: Call, x: Array, indices: TypedArray, axis: TypedArray) -> Array:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
-    c.need(c.opset < 7 or c.ints("batch_dims") == (0,), "batch_dims are not followed")
+    none = ((0,), (-indices.array.ndim,))  # negative numbers count from the rank of the indices
+    c.need(c.opset < 7 or c.ints("batch_dims") in none, "batch_dims are not followed")
     c.room((*x.shape[:a], *indices.array.shape, *x.shape[a + 1 :]))
     return np.asarray(x.take(c.inside(indices, x.shape[a], c.opset >= 8), a), x.dtype)
 

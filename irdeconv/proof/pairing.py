@@ -14,6 +14,7 @@ from irdeconv.proof import explicit, symbolic
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.halves import half, weighs
 from irdeconv.proof.known import is_late, known_inputs
+from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import Array, Fact, Layer, Model, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import signature
 from irdeconv.proof.verdict import LayerProof, ProofVerdict
@@ -173,6 +174,8 @@ class _Pairing:
                 self._alike.setdefault(signature, deque()).append(i)
             for port in range(len(layer.outputs)):
                 first = Port(same[0] if _pure(layer) else i, port)
+                if self._does_nothing(layer, layers[i].inputs):
+                    first = layers[i].inputs[0]
                 while first in self._merged:
                     first = self._merged[first]
                 self._first[Port(i, port)] = first
@@ -222,12 +225,29 @@ class _Pairing:
         elif not same and layer.type == "Convert" and weighs(self._lowered, place):
             same = self._stored(layer)
         if not same:
-            return False
+            nothing = self._does_nothing(layer, inputs)
+            if nothing:
+                self._pair(inputs[0], Port(place))
+            return nothing
         at = min(same, key=lambda i: self._source.layers[i].name != layer.name)
         self._hits[place], self._used[at] = at, place
         for port in range(min(len(layer.outputs), len(self._source.layers[at].outputs))):
             self._pair(self._first[Port(at, port)], Port(place, port))
         return True
+
+    def _does_nothing(self, layer: Layer, inputs: Sequence[Port]) -> bool:
+        """Whether a layer gives its only input as it is; `inputs` are values of the source."""
+        if layer.type not in ("Identity", "Convert") or len(inputs) != 1 or inputs[0].layer < 0:
+            return False
+        try:
+            listed_call(layer)
+        except Unproved:
+            return False
+        self._asked = []
+        kept = layer.attributes.get("destination_type", "")
+        same = layer.type == "Identity" or self._fact(inputs[0]).type == kept
+        self._assumed |= dict.fromkeys(self._asked if same else [])
+        return same and len(layer.outputs) == 1
 
     def _stored(self, layer: Layer) -> list[int]:
         """Find the constants of the source that `layer`, a Convert, reads from numbers in f16."""

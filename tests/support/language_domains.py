@@ -100,9 +100,12 @@ def gathers() -> Domain:
     for v, a, shape in product((1, 7, 8), range(-3, 3), ((2, 3), (3, 1, 2))):
         for at in (*vectors(range(-4, 4), 0, 1, 2), (0, 2, 0)):
             yield LiveCase(layer(f"Gather-{v}"), [counted(shape), ints(*at), scalar(a)])
-    for v, a, at, b in product((7, 8), (0, 1, -1), range(-3, 3), (0, 1, -1)):
+    for v, a, at, b in product((7, 8), (0, 1, -1), range(-3, 3), (0, 1, -1, -2)):
         x = TypedArray(np.array([[at, 0], [1, 0]]), "i64")
         yield LiveCase(layer(f"Gather-{v} batch_dims={b}"), [counted((2, 3, 2)), x, scalar(a)])
+    for v, a, at in product((7, 8), (0, 1, -1), (0, 1)):
+        x = ints(at, 0)
+        yield LiveCase(layer(f"Gather-{v} batch_dims=-1"), [counted((2, 3, 2)), x, scalar(a)])
     for at in range(-3, 3):
         yield LiveCase(layer("Gather-8"), [ints(5, 7), scalar(at), scalar(0)])
         yield LiveCase(layer("Gather-8"), [ints(5, 7), scalar(at, "i32"), ints(0)])
