@@ -171,3 +171,39 @@ def test_vectors_that_do_not_broadcast_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.xml").write_text(changed)
     with pytest.raises(Unproved, match="Maximum"):
         prove(tmp_path / "a.xml", tmp_path / "b.xml")
+
+
+def computed(filter_of: str, bias_of: str) -> Graph:
+    """Return ConvTranspose(x, w, b) of three channels by one tap, filter and bias read from either.
+
+    `w` is [1, 3, 1], `b` is [3]: element i of the one has the place of element i of the other.
+    """
+    graph = Graph()
+    x = parameter(graph, (1, 1, 4), np.float32, "x")
+    given = {
+        "w": parameter(graph, (1, 3, 1), np.float32, "w"),
+        "b": parameter(graph, (3,), np.float32, "b"),
+    }
+    inputs = [x]
+    for name, wanted, shape in ((filter_of, "w", (1, 3, 1)), (bias_of, "b", (3,))):
+        value = given[name]
+        if name != wanted:
+            target = constant(graph, np.array(shape), f"shape of {wanted}")
+            reshape = REGISTRY["Reshape", "opset1"](False)
+            value = Value(graph.add(reshape, [value, target], name=f"as {wanted}").id)
+        inputs.append(value)
+    op = REGISTRY["ConvTranspose", "onnx_opset11"](strides=(2,))
+    result(graph, Value(graph.add(op, inputs, name="deconv").id))
+    return ird.infer(graph)
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked", "gemm"])
+def test_a_computed_filter_and_a_computed_bias_are_no_one(tmp_path: Path, form: str) -> None:
+    write_source(computed("w", "b"), tmp_path / "a.xml")
+    for filter_of, bias_of in (("w", "b"), ("w", "w"), ("b", "b"), ("b", "w")):
+        ird.write(ird.lower(computed(filter_of, bias_of), form).graph, tmp_path / "b.xml")
+        if (filter_of, bias_of) == ("w", "b"):
+            assert prove(tmp_path / "a.xml", tmp_path / "b.xml").every
+            continue
+        with pytest.raises(Unproved):
+            prove(tmp_path / "a.xml", tmp_path / "b.xml")

@@ -151,6 +151,8 @@ class RegionWalk:
     leaves: dict[Port, Leaf] = field(default_factory=dict)
     vectors: dict[Port, Array] = field(default_factory=dict)
     roles: dict[Port, Any] = field(default_factory=dict)
+    starts: dict[Port, int] = field(default_factory=dict)  # the first numbers of elements
+    count: int = 0  # of the numbers that leaves have
     raised: bool = False  # whether the deconvolution is in the lowered model
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
@@ -238,6 +240,14 @@ class RegionWalk:
             return moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
+    def numbered(self, leaf: Leaf) -> Numbers:
+        """Let a leaf stand for its elements, with numbers that no other leaf has."""
+        if leaf.port not in self.starts:
+            self.starts[leaf.port] = self.count
+            self.count += numbers(leaf).array.size
+            self.roles[leaf.port] = self.numbered
+        return numbers(leaf, self.starts[leaf.port])
+
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
@@ -267,8 +277,7 @@ class RegionWalk:
         self.roles[data.port] = lambda leaf: data_view(leaf, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
-                self.roles[other.port] = numbers
-                others[i] = numbers(other)
+                others[i] = self.numbered(other)
         filter = others[0]
         weights = canonical(d, filter)
         g, c, _, *kernel = weights.shape

@@ -54,11 +54,11 @@ def elements(value: Any) -> Array:
     return value.array
 
 
-def numbers(leaf: Leaf) -> Numbers:
-    """Return the numbers of a leaf's elements."""
+def numbers(leaf: Leaf, start: int = 0) -> Numbers:
+    """Return the numbers of a leaf's elements, from `start` on: no two leaves may share one."""
     need(all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open")
     count = room(leaf.shape, what="computed weights")
-    return Numbers(leaf.type, np.arange(count).reshape(leaf.shape))
+    return Numbers(leaf.type, np.arange(start, start + count).reshape(leaf.shape))
 
 
 def canonical(d: LayerDefinition, value: Any) -> Array:
