@@ -312,6 +312,10 @@ def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
         raise InputError(Diagnostic("E702", "error", message, place)) from None
     except GraphError as e:
         raise InputError(e.diagnostics) from None
+    if not any(n.op.side_effect or n.op.type == "Result" for n in graph.nodes()):
+        message, hint = "the model has no Result", "nothing is computed: end it in at least one"
+        place = Location(SourceFile(name, data), fixed=(1, 1))
+        raise InputError(Diagnostic("E209", "error", message, place, hint=hint))
     graph.info.file = graph.info.file or name
     return Loaded(graph=graph)
 

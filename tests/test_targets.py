@@ -172,7 +172,7 @@ def test_every_mistake_of_a_profile_is_listed(tmp_path: Path) -> None:
     found = {d.message.split(": ", 1)[1].split(":")[0]: d.hint for d in raised.value.diagnostics}
     assert len(raised.value.diagnostics) == 6
     assert found['there is no key "max_kernal"'] == 'did you mean "max_kernel"?'
-    assert "max_stride is a whole number of at least 1, not 0" in found
+    assert "max_stride is a whole number from 1 to 2147483647, not 0" in found
     assert "pad is true or false, not 1" in found
     assert "name is a text, not 7" in found
     path.write_text("max_kernel 3")

@@ -231,7 +231,8 @@ def _written(
         last.name = node.name
     else:
         last.name = taken.fresh(node.name.replace(CONV_TRANSPOSE, last.op_type))
-    last.doc_string = node.doc_string
+    if isinstance(node.doc_string, str):  # what is no UTF-8 comes as bytes, and cannot be set
+        last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)
     return writer
 

@@ -18,6 +18,7 @@ from irdeconv.opening import parse_toml, read_toml, shown
 from irdeconv.suggest import did_you_mean
 
 DEFAULT_TARGET = "generic"
+HIGHEST_COUNT, HIGHEST_WEIGHT = 2**31 - 1, 1e30  # products of these stay finite
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ def _mismatch(kind: str, value: Any) -> str | None:
         return None if isinstance(value, bool) else "is true or false"
     if kind == "float":
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if number and 0 <= value < float("inf") else "is a number of at least 0"
+        fits = number and 0 <= value <= HIGHEST_WEIGHT
+        return None if fits else f"is a number from 0 to {HIGHEST_WEIGHT:g}"
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return None if whole and value >= 1 else "is a whole number of at least 1"
+    fits = whole and 1 <= value <= HIGHEST_COUNT
+    return None if fits else f"is a whole number from 1 to {HIGHEST_COUNT}"

@@ -114,7 +114,13 @@ class Lexer:
             self._line_start = self.text.rfind("\n", 0, offset) + 1
         return Location(self.source, fixed=(self._line, offset - self._line_start + 1))
 
-    def fail(self, message: str, offset: int | None = None, hint: str | None = None) -> NoReturn:
-        """Raise InputError E702 at an offset, by default at the next token."""
+    def fail(
+        self,
+        message: str,
+        offset: int | None = None,
+        hint: str | None = None,
+        code: str = "E702",
+    ) -> NoReturn:
+        """Raise InputError at an offset, by default at the next token."""
         place = self.location(self.token.offset if offset is None else offset)
-        raise InputError(Diagnostic("E702", "error", message, place, hint=hint))
+        raise InputError(Diagnostic(code, "error", message, place, hint=hint))

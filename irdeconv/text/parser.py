@@ -95,9 +95,11 @@ class _GraphParser:
             node.specs = self.specs(op)
         self.meta(node, self.fields("<", ">"))
         if isinstance(op, BodyOp):
-            graph.replace_op(node.id, self.with_bodies(op, start.offset))
+            graph.replace_op(
+                node.id, self.with_bodies(op, start.offset, len(self.inputs[value.node]))
+            )
 
-    def with_bodies(self, op: BodyOp, at: int) -> BodyOp:
+    def with_bodies(self, op: BodyOp, at: int, inputs: int) -> BodyOp:
         """Read the bodies that follow a node."""
         lex, bodies = self.lex, list[Body]()
         while lex.token.text in op.tags:
@@ -113,6 +115,10 @@ class _GraphParser:
             inner.nodes(graph)
             bodies.append(Body(graph, **ends, tag=tag))
         made = dataclasses.replace(op, bodies=tuple(bodies))
+        ports = {i.port for b in bodies for i in b.inputs if i.port is not None}
+        missing = ports - set(range(inputs))
+        if missing:
+            lex.fail(f"{op.type}: the layer has no input {min(missing)}", at, code="E211")
         problem = next(iter(made.check()), None)
         if problem is not None:
             lex.fail(f"{op.type}: {problem.message}", at)

@@ -20,6 +20,8 @@ def mutate_json(rng: random.Random, content: Any) -> bytes:
     holder = [copy.deepcopy(content)]
     for _ in range(rng.choice((1, 1, 2, 3))):
         places = list(_places(holder))
+        if not places:
+            break
         rng.choice(_WAYS)(rng, places)
     ascii_only = rng.random() < 0.5
     text = json.dumps(holder[0] if holder else None, ensure_ascii=ascii_only)
