@@ -233,6 +233,46 @@ def constant(t: Tensor) -> Given:
             ("TopK-11", "axis=0 mode=max sort=index", TWICE, constant(i64(1))),
         ),
         (
+            "a Range of reals",
+            ("Range-4", "output_type=i32", f32(0.5), constant(f32(4)), constant(f32(2))),
+            ("Range-4", "output_type=i32", *map(constant, (f32(0.5), f32(4), f32(2)))),
+        ),
+        (
+            "a Range beyond",
+            ("Range-4", "output_type=u8", i32(250), i32(257), i32(3)),
+            ("Range-4", "output_type=u8", i32(250), i32(256), i32(3)),
+        ),
+        (
+            "a Range whose",
+            ("Range-4", "output_type=i32", i32(5), i32(0), i32(1)),
+            ("Range-4", "output_type=i32", i32(5), i32(0), i32(-1)),
+        ),
+        (
+            "layers with an empty input",
+            ("DFT-7", "", f32(np.zeros((0, 2))), i64([0]), i64([3])),
+            ("DFT-7", "", f32(np.zeros((1, 2))), i64([0]), i64([3])),
+        ),
+        (
+            "the least",
+            ("ReduceMin-1", "", f32(np.zeros((0, 2))), constant(i64([0]))),
+            ("ReduceMin-1", "", f32(np.zeros((0, 2))), constant(i64([1]))),
+        ),
+        (
+            "an open Concat",
+            ("Concat-1", "axis=0", f32([]), f32([])),
+            ("Concat-1", "axis=0", f32([]), f32([1])),
+        ),
+        (
+            "an open Reshape",
+            ("Reshape-1", "special_zero=false", f32([]), i64([0, -1])),
+            ("Reshape-1", "special_zero=true", f32([]), i64([0, -1])),
+        ),
+        (
+            "NormalizeL2",
+            ("NormalizeL2-1", "eps=1 eps_mode=add", X, i64([])),
+            ("NormalizeL2-1", "eps=1 eps_mode=add", X, i64([1])),
+        ),
+        (
             "windows",
             ("AvgPool-1", f"{ALONE} exclude-pad=false", bf16(IMAGE.values)),
             ("AvgPool-1", f"{POOL} exclude-pad=false", bf16(IMAGE.values)),
@@ -248,6 +288,18 @@ def test_explanations_are_narrow(title: str, fits: tuple, misses: tuple) -> None
 @pytest.mark.parametrize(
     ("title", "reason", "fits", "misses"),
     [
+        (
+            "the largest of nothing",
+            "output 0: inferred [0], OpenVINO [2]",
+            ("TopK-11", "axis=0 mode=max sort=value", f32([]), constant(i64(2))),
+            ("TopK-11", "axis=0 mode=max sort=value", f32([1]), constant(i64(2))),
+        ),
+        (
+            "a real transform",
+            "output 0: inferred [1,2], OpenVINO [0,2]",
+            ("RDFT-9", "", f32([]), constant(i64([0]))),
+            ("RDFT-9", "", f32([1]), constant(i64([0]))),
+        ),
         (
             "CTCLoss",
             "output 0: 1 of 1 values; at [0] 0.0, OpenVINO inf",
@@ -279,7 +331,7 @@ def test_explanations_of_a_kind_of_value(
 ) -> None:
     assert explained(*fits, outputs=2, reason=reason).startswith(title)
     assert explained(*misses, outputs=2, reason=reason) == ""
-    assert explained(*fits, outputs=2) == ""
+    assert not explained(*fits, outputs=2).startswith(title)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def run(op: str, attributes: str, *tensors: Tensor) -> Any:
         ),
         ("GridSample-9", f"{SAMPLE}border", (NOTHING, PLACES), "the image has 0 x 3 elements"),
         ("Selu-1", "", (X, f32([]), f32([1])), "alpha has 0 values; it must have one"),
+        ("PReLU-1", "", (f32(1), f32([])), "slope [0] does not fit data []"),
         ("Broadcast-3", "mode=numpy", (X, TWO), "dimension 3 must be 1 or 1 (axis 0)"),
         ("Multiply-1", "auto_broadcast=numpy", (X, EMPTY), "dimensions 3 and 0 do not broadcast"),
     ],

@@ -185,6 +185,7 @@ class PReLU(Op):
             )
 
     def evaluate(self, data: Array, slope: Array) -> Array:
+        self._check(data.shape, slope.shape)
         if slope.ndim == 1 and data.ndim > 1 and slope.shape[0] == data.shape[1]:
             slope = slope.reshape(-1, *(1,) * (data.ndim - 2))
         elif slope.size == 1:

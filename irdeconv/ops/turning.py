@@ -65,8 +65,8 @@ class ReverseSequence(Op):
 
 
 def _check_lengths(lengths: Array, top: int | None) -> None:
-    """Require lengths within the sequence axis; E305."""
-    worst = outside(lengths, top)
+    """Require lengths, real ones without their fractions, within the sequence axis; E305."""
+    worst = outside(lengths if lengths.dtype.kind in "iu" else np.trunc(lengths), top)
     if worst is not None:
         text = f"a length is {worst}; it must be from 0 to {top}"
         raise OpError(text, code="E305", port=1)

@@ -94,6 +94,8 @@ CASES = [
             ]
         ),
     ),
+    case("ReverseSequence-1", REVERSED, [i32([[1, 2, 3]]), f32([-0.5])], i32([[1, 2, 3]])),
+    case("ReverseSequence-1", REVERSED, [i32([[1, 2, 3]]), f32([2.5])], i32([[2, 1, 3]])),
     case("ReverseSequence-1", REVERSED, [boolean([[1, 0, 0]]), i64([3])], boolean([[0, 0, 1]])),
     case("Roll-7", "", [f32([1, 2, 3, 4]), i64(1), i64(0)], f32([4, 1, 2, 3])),
     case(

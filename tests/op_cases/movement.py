@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from op_cases import Case, boolean, case, count, f32, i8, i32, i64, tensor
+from op_cases import Case, boolean, case, count, f32, i8, i32, i64, tensor, u8
 
 A = f32([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]])
 LINE = f32([1, 2, 3, 4])
@@ -184,6 +184,13 @@ CASES = [
     case("Range-4", 'output_type="i64"', [i64(2), i64(9), i64(3)], i64([2, 5, 8])),
     case("Range-4", 'output_type="f32"', [f32(5), f32(1), f32(-1.5)], f32([5, 3.5, 2])),
     case("Range-4", 'output_type="i32"', [i32(3), i32(3), i32(1)], i32([])),
+    case(
+        "Range-4",
+        'output_type="u8"',
+        [i32(250), i32(259), i32(3)],
+        u8([250, 253, 0]),
+        defect="unless it folds the layer, OpenVINO ends at 255",
+    ),
     case(
         "Range-4",
         'output_type="i32"',

@@ -210,6 +210,13 @@ FRAMES = [
     istft(8, 3, 8, center=True, length=10),
     istft(8, 3, 8, length=60),
     istft(7, 2, 7, length=5, batch=False),
+    case(
+        "ISTFT-16",
+        'center="true" normalized="false"',
+        [f32(np.zeros((5, 0, 2))), f32([1] * 8), i64(8), i64(9)],
+        f32([]),
+        fixed=(2, 3),
+    ),
 ]
 
 TYPES = [

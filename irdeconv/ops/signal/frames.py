@@ -113,7 +113,8 @@ class ISTFT(Op):
             raise OpError(text, code="E302", port=0)
         if length is None:
             whole = (count - 1) * step + size
-            length = non_negative(whole - (size // 2) * 2 if self.center else whole)
+            left = whole - (size // 2) * 2 if self.center else whole
+            length = max(left, 0) if isinstance(left, int) else non_negative(left)
         return Spec(dtype, (*batch, length))
 
     def _given(self, signal_length: Spec) -> Dim:

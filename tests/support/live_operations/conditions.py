@@ -49,7 +49,7 @@ def _declared(g: Given) -> tuple[int, ...]:
     return (-1,) * g.tensor.values.ndim if g.declared is None else g.declared
 
 
-def _values(s: Sample, port: int) -> Any:
+def values_of(s: Sample, port: int) -> Any:
     return s.inputs[port].tensor.values
 
 
@@ -70,12 +70,12 @@ def aligned_at_the_end(s: Sample) -> bool:
     known = s.type in ALIGNED_AT_THE_END or (
         s.type == "Divide" and s.inputs[0].tensor.dtype.is_real
     )
-    return known and 0 < _values(s, 1).ndim < _values(s, 0).ndim
+    return known and 0 < values_of(s, 1).ndim < values_of(s, 0).ndim
 
 
 def shifted_out(s: Sample) -> bool:
     """Whether a shift is negative or has 32 bits and more, or a left one leaves 32 bits."""
-    data, shift = (_values(s, i).astype(object) for i in (0, 1))
+    data, shift = (values_of(s, i).astype(object) for i in (0, 1))
     if any(not 0 <= v < 32 for v in shift.flat):
         return True
     wide = s.type == "BitwiseLeftShift" and s.inputs[0].tensor.dtype.bits == 64
@@ -116,7 +116,7 @@ def pads_an_open_axis(s: Sample) -> bool:
 
 def sees_padding_alone(s: Sample) -> bool:
     """Whether a window of a pooling holds no element of the data."""
-    axes, _ = _op(s).windows(_values(s, 0).shape)
+    axes, _ = _op(s).windows(values_of(s, 0).shape)
     return any(bool(np.any(a.valid() == 0)) for a in axes)
 
 
@@ -127,8 +127,8 @@ def ends_early(s: Sample) -> bool:
     """
     if s.type != "RNNSequence" and s.attributes.get("direction") == "bidirectional":
         return False
-    lengths = _values(s, 3 if s.type == "LSTMSequence" else 2)
-    return is_open(s) and bool(np.any(lengths < _values(s, 0).shape[1]))
+    lengths = values_of(s, 3 if s.type == "LSTMSequence" else 2)
+    return is_open(s) and bool(np.any(lengths < values_of(s, 0).shape[1]))
 
 
 def broken_bias(s: Sample) -> bool:
@@ -137,12 +137,12 @@ def broken_bias(s: Sample) -> bool:
 
 def normalizes_rows(s: Sample) -> bool:
     """Whether LRN of a matrix goes over its first axis, too."""
-    return _values(s, 0).ndim == 2 and bool(np.any(_values(s, 1) % 2 == 0))
+    return values_of(s, 0).ndim == 2 and bool(np.any(values_of(s, 1) % 2 == 0))
 
 
 def parts_of_bytes(s: Sample) -> bool:
     """Whether the channels of a filter do not fill bytes."""
-    return bool(_values(s, 1).shape[1] % 8)
+    return bool(values_of(s, 1).shape[1] % 8)
 
 
 def takes_time(s: Sample) -> bool:
@@ -152,30 +152,31 @@ def takes_time(s: Sample) -> bool:
 
 def runs_out_of_classes(s: Sample) -> bool:
     """Whether chances are negative, or fewer classes have one than are drawn."""
-    chances, op = _values(s, 0).astype(np.float64), _op(s)
+    chances, op = values_of(s, 0).astype(np.float64), _op(s)
     if op.log_probs:
         return False
-    needed = 1 if op.with_replacement else int(_values(s, 1).reshape(-1)[0])
+    needed = 1 if op.with_replacement else int(values_of(s, 1).reshape(-1)[0])
     return bool(np.any(chances < 0) or np.any(np.sum(chances > 0, 1) < needed))
 
 
 def unsorted(s: Sample) -> bool:
     """Whether edges, or the rows in which to search, go down somewhere."""
-    edges = _values(s, 1 if s.type == "Bucketize" else 0).astype(np.float64)
+    edges = values_of(s, 1 if s.type == "Bucketize" else 0).astype(np.float64)
     return bool(np.any(np.diff(edges) < 0) or np.any(np.isnan(edges)))
 
 
-def reaches_out(s: Sample) -> bool:
-    """Whether an index of Gather and its kin is out of range."""
-    data, index = _values(s, 0), _values(s, 1).astype(np.int64)
-    if s.type == "GatherND":
+def has_index_outside(s: Sample) -> bool:
+    """Whether an index of Gather, a scatter or their kin is out of range."""
+    data, index = values_of(s, 0), values_of(s, 1).astype(np.int64)
+    if s.type in ("GatherND", "ScatterNDUpdate"):
         start = int(s.attributes.get("batch_dims", 0))
         sizes: Any = np.array(data.shape[start : start + index.shape[-1]])
     else:
-        axis = int(s.attributes["axis"]) if "axis" in s.attributes else int(_values(s, 2).flat[0])
-        sizes = data.shape[axis]
-    counts_back = s.type == "Gather" and int(s.version.removeprefix("opset")) >= 8
-    return bool(np.any((index >= sizes) | (index < (-sizes if counts_back else 0))))
+        port = 3 if s.type.startswith("Scatter") else 2
+        named = s.attributes.get("axis")
+        sizes = data.shape[int(values_of(s, port).flat[0] if named is None else named)]
+    from_the_end = s.type != "Gather" or int(s.version.removeprefix("opset")) >= 8
+    return bool(np.any((index >= sizes) | (index < (-sizes if from_the_end else 0))))
 
 
 def _function(s: Sample) -> Any:
@@ -184,24 +185,24 @@ def _function(s: Sample) -> Any:
         return np.zeros(0)
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(_op(s).evaluate(_values(s, 0).astype(np.float64)))
+            return np.asarray(_op(s).evaluate(values_of(s, 0).astype(np.float64)))
     except (TypeError, OpError):
         return np.zeros(0)
 
 
 def has_no_result(s: Sample) -> bool:
     """Whether a function of 8-bit integers in three or four axes is NaN somewhere."""
-    if _values(s, 0).ndim not in (3, 4) or not integers(s, 8):
+    if values_of(s, 0).ndim not in (3, 4) or not integers(s, 8):
         return False
     return bool(np.any(np.isnan(_function(s))))
 
 
 def overflows_as_a_sum(s: Sample) -> bool:
     """Whether a total of 8-bit integers leaves their range."""
-    x = _values(s, 0)
+    x = values_of(s, 0)
     if x.dtype not in (np.int8, np.uint8):
         return False
-    axes = tuple(int(a) for a in _values(s, 1).reshape(-1))
+    axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
     totals, limits = np.sum(x, axes, dtype=np.int64), np.iinfo(x.dtype)
     return bool(np.any((totals < limits.min) | (totals > limits.max)))
 
@@ -211,13 +212,98 @@ def is_beyond_f32(s: Sample) -> bool:
     return integers(s, 16, 32, 64) and bool(np.any(np.abs(_function(s)) > 2**22))
 
 
+def all_constant(s: Sample) -> bool:
+    """Whether OpenVINO folds the layer before the plugin sees it."""
+    return all(g.constant for g in s.inputs)
+
+
+def rounds_a_range(s: Sample) -> bool:
+    """Whether start, stop or step of a Range of integers is no integer, and no constant."""
+    target = _op(s).output_type if "output_type" in s.attributes else s.inputs[0].tensor.dtype
+    values = [values_of(s, i).astype(np.float64) for i in range(3)]
+    whole = all(bool(np.all(v == np.trunc(v))) for v in values)
+    return target.is_integral and not whole and not all_constant(s)
+
+
+def leads_away(s: Sample) -> bool:
+    """Whether the step of a Range that is not folded has another sign than its distance."""
+    start, stop, step = (float(values_of(s, i).reshape(-1)[0]) for i in range(3))
+    return (stop - start) * step < 0 and not all_constant(s)
+
+
+def ranges_beyond_8_bits(s: Sample) -> bool:
+    """Whether a Range that is not folded has 8-bit results beyond their type."""
+    target = ELEMENT_TYPES[s.attributes.get("output_type") or s.inputs[0].tensor.dtype.name]
+    if all_constant(s) or not target.is_integral or target.bits != 8:
+        return False
+    start, stop, step = (int(values_of(s, i).reshape(-1)[0]) for i in range(3))
+    wide, limits = range(start, stop, step), np.iinfo(target.container)
+    return bool(wide) and not (limits.min <= min(wide) and max(wide) <= limits.max)
+
+
+# The plugin does not run a layer that has an empty input: by operation, the inputs that may be.
+UNREAD = {
+    name: ports
+    for names, ports in (
+        ("DFT IDFT RDFT IRDFT STFT ISTFT", (0,)),
+        ("Interpolate ROIAlign ROIAlignRotated ROIPooling PSROIPooling", (0,)),
+        ("DeformablePSROIPooling DeformableConvolution Convolution GroupConvolution", (0, 1)),
+        ("ExperimentalDetectronGenerateProposalsSingleImage GenerateProposals", (1, 2, 3)),
+        ("ExperimentalDetectronPriorGridGenerator", (0, 1, 2)),
+        ("NonMaxSuppression NMSRotated MatrixNms MulticlassNms", (0, 1)),
+        ("GatherND", (1,)),
+        ("Transpose", (0,)),
+    )
+    for name in names.split()
+}
+
+
+def stays_unwritten(s: Sample) -> bool:
+    """Whether the plugin does not run a layer because an input that it looks at is empty."""
+    return any(0 in values_of(s, i).shape for i in UNREAD.get(s.type, ()) if i < len(s.inputs))
+
+
+def is_least_of_nothing(s: Sample) -> bool:
+    """Whether ReduceMin of f32 goes along an axis of no elements that a constant names."""
+    x, axes = values_of(s, 0), values_of(s, 1).reshape(-1).tolist()
+    folded = s.inputs[1].constant and s.inputs[0].tensor.dtype.name in ("f32", "f64")
+    return folded and any(x.shape[a] == 0 for a in axes)
+
+
+def divides_by_itself(s: Sample) -> bool:
+    """Whether NormalizeL2 has an input of no axes: the plugin still adds eps below the root."""
+    return not s.inputs[1].constant and not values_of(s, 1).size
+
+
+def takes_from_nothing(s: Sample) -> bool:
+    """Whether TopK goes along an axis of no elements."""
+    return values_of(s, 0).shape[int(s.attributes["axis"])] == 0
+
+
+def transforms_nothing(s: Sample) -> bool:
+    """Whether an axis along which RDFT goes has no elements."""
+    return any(values_of(s, 0).shape[int(a)] == 0 for a in values_of(s, 1).reshape(-1))
+
+
+def fills_nothing(s: Sample) -> bool:
+    """Whether Reshape of an open shape has a -1 beside a 0 that is one."""
+    pattern = values_of(s, 1).reshape(-1).tolist()
+    special = s.attributes.get("special_zero") == "true"
+    return is_open(s) and -1 in pattern and 0 in pattern and not special
+
+
+def joins_nothing(s: Sample) -> bool:
+    """Whether all that an open Concat joins is empty."""
+    return is_open(s) and all(0 in g.tensor.values.shape for g in s.inputs)
+
+
 def slices_by_inputs(s: Sample) -> bool:
     """Whether start, stop or step of SliceScatter is no constant."""
     return not all(g.constant for g in s.inputs[2:5])
 
 
 def singular(s: Sample) -> bool:
-    x = _values(s, 0).astype(np.float64)
+    x = values_of(s, 0).astype(np.float64)
     if not math.prod(x.shape):
         return False
     return bool(np.any(np.linalg.matrix_rank(x, tol=1e-4) < x.shape[-1]))
@@ -235,7 +321,7 @@ def saturates_as_open(s: Sample) -> bool:
 
 def adds_and_drops(s: Sample) -> bool:
     """Whether StridedSlice adds and drops axes, and has fewer entries than it takes for all."""
-    count = _values(s, 1).size
+    count = values_of(s, 1).size
     masks = {
         n: {i for i, bit in enumerate(_bits(s, n)[:count]) if bit == "1"}
         for n in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
@@ -243,7 +329,7 @@ def adds_and_drops(s: Sample) -> bool:
     new = masks["new_axis_mask"] - masks["ellipsis_mask"]
     shrunk = masks["shrink_axis_mask"] - new - masks["ellipsis_mask"]
     named = count - len(new | masks["ellipsis_mask"])
-    return bool(new and shrunk) and named < _values(s, 0).ndim
+    return bool(new and shrunk) and named < values_of(s, 0).ndim
 
 
 def _bits(s: Sample, name: str) -> list[str]:
@@ -265,8 +351,8 @@ def hides_all(s: Sample) -> bool:
 
 def ties_at_the_last(s: Sample) -> bool:
     """Whether TopK of an open shape leaves a value that equals the last it takes."""
-    k = int(_values(s, 1).reshape(-1)[0])
-    data = np.sort(_values(s, 0).astype(np.float64), int(s.attributes["axis"]))
+    k = int(values_of(s, 1).reshape(-1)[0])
+    data = np.sort(values_of(s, 0).astype(np.float64), int(s.attributes["axis"]))
     rows = np.moveaxis(data, int(s.attributes["axis"]), 0)
     if not is_open(s) or not 0 < k < len(rows):
         return False
@@ -276,7 +362,7 @@ def ties_at_the_last(s: Sample) -> bool:
 
 def pools_the_lowest(s: Sample) -> bool:
     """Whether a window holds nothing above the lowest number of its type."""
-    found = np.asarray(_op(s).evaluate(_values(s, 0))[0])
+    found = np.asarray(_op(s).evaluate(values_of(s, 0))[0])
     if found.dtype.kind not in "iu":
         found = found.astype(np.float32)
     limits = np.iinfo(found.dtype) if found.dtype.kind in "iu" else np.finfo(np.float32)

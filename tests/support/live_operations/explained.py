@@ -9,6 +9,7 @@ import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES
 from support.live_operations import conditions as at
+from support.live_operations.refusals import refusal
 from support.live_operations.sample import Sample
 from support.live_operations.verdict import Verdict
 
@@ -19,10 +20,6 @@ NARROW = (
     "ConvolutionBackpropData GroupConvolutionBackpropData"
 ).split()
 
-# Codes and words of sizes that do not fit, and of values.
-SIZES = ("E302", "E306", "cannot reshape")
-OUT_OF_RANGE = ("E305", "reach from", "is of image", "is outside axis", "add up to")
-
 
 @dataclass(frozen=True)
 class Explanation:
@@ -30,10 +27,6 @@ class Explanation:
 
     title: str
     fits: Callable[[Verdict], bool]
-
-
-def _refused(v: Verdict, *codes: str) -> bool:
-    return v.kind == "only OpenVINO" and any(c in v.reason for c in codes)
 
 
 def _packed(v: Verdict) -> bool:
@@ -48,17 +41,16 @@ def _differs(v: Verdict, *names: str) -> bool:
     return v.kind == "differ" and (not names or v.sample.type in names)
 
 
+def _sizes(v: Verdict) -> bool:
+    """Whether inferred or computed shapes differ."""
+    return ": inferred [" in v.reason or ": shape [" in v.reason
+
+
 def _if(v: Verdict, condition: Callable[[Sample], bool], *names: str) -> bool:
     return _differs(v, *names) and condition(v.sample)
 
 
 EXPLAINED = (
-    Explanation(
-        "element types that the specification excludes", lambda v: _refused(v, "E303")
-    ),
-    Explanation(
-        "sizes that contradict each other", lambda v: _refused(v, *SIZES)
-    ),
     Explanation(
         "a bias of LRN that is no integer", lambda v: _if(v, at.broken_bias, "LRN")
     ),
@@ -81,20 +73,23 @@ EXPLAINED = (
         "edges that are not sorted", lambda v: _if(v, at.unsorted, "Bucketize", "SearchSorted")
     ),
     Explanation(
-        "nothing in an axis",
-        lambda v: v.kind in ("differ", "only OpenVINO")
-        and (
-            any(0 in g.tensor.values.shape for g in v.sample.inputs)
-            or (v.sample.type == "Broadcast" and at.has(v.sample, lambda x: x == 0, "i64", "i32"))
-        ),
+        "indices out of range",
+        lambda v: _if(v, at.has_index_outside, "Gather", "GatherElements", "GatherND"),
+    ),
+    Explanation("layers with an empty input", lambda v: _if(v, at.stays_unwritten)),
+    Explanation("the least of no f32", lambda v: _if(v, at.is_least_of_nothing, "ReduceMin")),
+    Explanation(
+        "the largest of nothing",
+        lambda v: v.sample.type == "TopK" and _sizes(v) and at.takes_from_nothing(v.sample),
     ),
     Explanation(
-        "indices and labels out of range",
-        lambda v: _refused(v, *OUT_OF_RANGE)
-        or _if(v, at.reaches_out, "Gather", "GatherElements", "GatherND"),
+        "a real transform of nothing",
+        lambda v: v.sample.type == "RDFT" and _sizes(v) and at.transforms_nothing(v.sample),
     ),
+    Explanation("an open Concat of nothing", lambda v: _if(v, at.joins_nothing, "Concat")),
+    Explanation("an open Reshape to 0 and -1", lambda v: _if(v, at.fills_nothing, "Reshape")),
     Explanation(
-        "attributes out of range or against the inputs", lambda v: _refused(v, "E210", "E304")
+        "NormalizeL2 along no axes", lambda v: _if(v, at.divides_by_itself, "NormalizeL2")
     ),
     Explanation(
         "auto_broadcast none with unequal shapes",
@@ -146,12 +141,13 @@ EXPLAINED = (
         or _if(v, at.is_beyond_f32),
     ),
     Explanation(
-        "a Range of reals as integers",
-        lambda v: _differs(v, "Range") and bool({"f32", "f16"} & at.types(v.sample)),
+        "a Range whose step leads away", lambda v: _if(v, at.leads_away, "Range")
     ),
     Explanation(
-        "a Range whose step leads away",
-        lambda v: _differs(v, "Range") and "shape [0], OpenVINO" in v.reason,
+        "a Range of reals as integers", lambda v: _if(v, at.rounds_a_range, "Range")
+    ),
+    Explanation(
+        "a Range beyond 8-bit integers", lambda v: _if(v, at.ranges_beyond_8_bits, "Range")
     ),
     Explanation(
         "a Tile of fewer repeats than axes",
@@ -217,4 +213,6 @@ def _lost(values: np.ndarray) -> np.ndarray:
 
 def explanation(verdict: Verdict) -> str:
     """The title of what explains a disagreement; empty where nothing does."""
+    if verdict.kind == "only OpenVINO":
+        return refusal(verdict.sample, verdict.reason)
     return next((e.title for e in EXPLAINED if e.fits(verdict)), "")

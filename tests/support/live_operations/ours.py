@@ -65,7 +65,7 @@ def answer(sample: Sample) -> Answer:
         specs = tuple(_spec(graph, i) for i in range(sample.outputs))
         arrays = ird.run(graph, sample.feeds, form=None)
     except (_NotOurs, IrdeconvError, OpError) as e:
-        return Answer("refused", message=" ".join(str(e).split())[:400])
+        return Answer("refused", message=" ".join(str(e).split())[:800])
     except Exception as e:  # a fault of irdeconv, which the table shows
         return Answer("crashed", message=f"{type(e).__name__}: {e}")
     return Answer("ran", specs, tuple(np.asarray(a) for a in arrays.values()))
