@@ -57,7 +57,8 @@ class Rounding:
     """How far a correct implementation may be off, and what becomes of errors of the inputs.
 
     `rule` bounds the rounding: none at all (`exact`); `roundings`, `count` of them relative to the
-    result, also of a `conversion`; a `sum` of products, linear in each input: gamma_n times the
+    result, also of a `conversion`; of a `remainder` relative to the first input, since that is what
+    is left of a - b floor(a / b); a `sum` of products, linear in each input: gamma_n times the
     same on absolute values; a `function` of one element within a few units in the last place of
     result and argument, a `composite` one of several steps that may cancel, so also relative to
     `count` or 1;
@@ -74,6 +75,7 @@ class Rounding:
         "exact",
         "roundings",
         "conversion",
+        "remainder",
         "sum",
         "function",
         "composite",
@@ -91,6 +93,7 @@ MOVES = Rounding("exact", carry="moves")
 KEEPS = Rounding("exact", carry="keeps")
 JUMPS = Rounding("exact")  # a small change of an input may change the output by any amount
 CONVERSION = Rounding("conversion", 1)
+REMAINDER = Rounding("remainder", 3)
 SUM = Rounding("sum", carry="products")
 FUNCTION = Rounding("function", carry="function")
 COMPOSITE = Rounding("composite", carry="function")

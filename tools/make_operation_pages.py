@@ -56,6 +56,7 @@ PER_AXIS = dict.fromkeys(("strides", "dilations"), "1 per axis") | dict.fromkeys
 JUDGED = {
     "exact": "exactly: the same bits",
     "roundings": "within {count} of the result",
+    "remainder": "within {count} of the first input",
     "conversion": "within the rounding of the conversion",
     "sum": "as a sum of products: within gamma_n of the sum of their absolute values",
     "function": "within a few units in the last place of argument and result",

@@ -241,3 +241,16 @@ def axis_sizes(
 def want_shapes(op: Op, *arrays: Array | None) -> None:
     """Hold arrays against the shape rule: sizes that inference left open; what that raises."""
     op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
+
+
+def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
+    """Require lengths of sequences from 0 to the number of steps; E305."""
+    for n, length in enumerate(lengths):
+        low, high = bounds(length)
+        if (high is not None and high < 0) or (steps is not None and low > steps):
+            raise OpError(
+                f"sequence_lengths has {length} at {n}; "
+                f"it must be from 0 to {'the number of steps' if steps is None else steps}",
+                code="E305",
+                port=port,
+            )

@@ -26,6 +26,7 @@ from irdeconv.traits import (
     FUNCTION,
     JUMPS,
     MOVES,
+    REMAINDER,
     Bound,
     ChainStep,
     Operand,
@@ -189,12 +190,14 @@ Minimum = _arithmetic(
     scalar=ranges.minimum,
 )
 Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=steps.power)
-Mod = _arithmetic("Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", JUMPS, rule=np.fmod)
+Mod = _arithmetic(
+    "Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod
+)
 FloorMod = _arithmetic(
     "FloorMod",
     _remainder(np.remainder),
     "Remainder of a / b, sign of b",
-    JUMPS,
+    REMAINDER,
     rule=np.remainder,
     scalar=ranges.floor_modulo,
 )

@@ -66,6 +66,7 @@ class GatherElements(Op):
         return Spec(data.dtype, indices.shape)
 
     def evaluate(self, data: Array, indices: Array) -> Array:
+        want_shapes(self, data, indices)
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         if not indices.size:
             return np.empty(indices.shape, data.dtype)

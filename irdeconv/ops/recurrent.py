@@ -18,8 +18,8 @@ from irdeconv.kernels import recurrent
 from irdeconv.kernels.elementwise import calls, steps
 from irdeconv.kernels.shared import jit
 from irdeconv.op import Op, attribute, op, ports
-from irdeconv.ops.checks import one_type, want_rank, want_type
-from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
+from irdeconv.ops.checks import one_type, want_lengths, want_rank, want_type
+from irdeconv.spec import DYNAMIC, Array, Dim, Spec, bounds, merge
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
     "sigmoid": lambda x: calls.evaluate(steps.sigmoid, (x,)),
@@ -313,6 +313,9 @@ class _Sequence(Recurrent):
         states = len(inputs) - 5
         letters = ("NTI", *("NDH",) * states, "N", "DGI", "DGH", "DB")
         dtype, sizes = self.sizes(inputs, letters, 2 if self.direction == "bidirectional" else 1)
+        lengths = inputs[states + 1]
+        if lengths.value is not None:
+            want_lengths(lengths.value.reshape(-1), bounds(sizes["T"])[1], states + 1)
         outputs = Spec(dtype, tuple(sizes[letter] for letter in "NDTH"))
         last = Spec(dtype, tuple(sizes[letter] for letter in "NDH"))
         return (outputs, *(last,) * states)
@@ -320,7 +323,7 @@ class _Sequence(Recurrent):
     def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
         """Run every direction and put them side by side."""
         x, *states, lengths, w, r, b = inputs
-        lengths = np.minimum(lengths, x.shape[1])
+        want_lengths(lengths.reshape(-1), x.shape[1], len(states) + 1)
         runs = []
         for d in range(len(w)):
             reverse = self.direction == "reverse" or d == 1

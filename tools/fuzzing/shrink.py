@@ -8,11 +8,13 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from fuzzing.cases import Case
 from fuzzing.guard import Guard
 from fuzzing.work import FORK, Found, Tally, limit_memory, run_case
 
+T = TypeVar("T")
 TRIES = 400
 SECONDS = 10  # of wall time that a try may take
 
@@ -46,7 +48,7 @@ def _with(case: Case, name: str, data: bytes) -> Case:
     return dataclasses.replace(case, files={**case.files, name: data})
 
 
-def least(pieces: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[bytes]:
+def least(pieces: list[T], fails: Callable[[list[T]], bool]) -> list[T]:
     """Leave out ever smaller runs of pieces as long as what is left fails."""
     size = max(1, len(pieces) // 2)
     while pieces:

@@ -192,6 +192,14 @@ def _roundings(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return Allowed(k * roundoff(y.dtype) * _size(y), f"{k} u |y|")
 
 
+def _remainder(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by the first input, of which a multiple of the second is taken away."""
+    k, size = op.rounding.count, _size(inputs[0])
+    if size.ndim != y.ndim:  # aligned as auto_broadcast says
+        size = np.asarray(size.max(initial=0.0))
+    return Allowed(k * unit(y) * (size + _size(y)), f"{k} u (|x| + |y|)")
+
+
 def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
     """Bound by what a small change of the argument does, and the result's own rounding."""
     u = FUNCTION_ULPS * unit(y)
@@ -232,6 +240,7 @@ def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
 _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "roundings": _roundings,
     "conversion": _roundings,
+    "remainder": _remainder,
     "sum": _sum,
     "function": _function,
     "composite": _function,
@@ -268,7 +277,7 @@ def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
     if rule == "sum":
         n = terms(op, inputs, y)
         return math.ceil(min(n, LAMBDA * math.sqrt(n)))
-    if rule in ("roundings", "conversion"):
+    if rule in ("roundings", "conversion", "remainder"):
         return op.rounding.count
     if rule in ("function", "composite", "levels"):
         return FUNCTION_ULPS

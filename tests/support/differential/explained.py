@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from support.differential.judging import Finding
+from support.differential.lenient import lenient
 from support.live_operations.explained import explanation
+from support.live_operations.sample import Sample
 from support.live_operations.verdict import Verdict
 
 DECONVOLUTIONS = r"(Group)?ConvolutionBackpropData"
@@ -24,6 +29,20 @@ class Refusal:
         return bool(re.search(self.message, finding.detail) and re.fullmatch(self.layers, layer))
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A disagreement about one layer: the title, kinds of findings, types of layers, what holds."""
+
+    title: str
+    kinds: str
+    layers: str
+    holds: Callable[[Sample], bool]
+
+    def fits(self, finding: Finding, sample: Sample) -> bool:
+        same = re.fullmatch(self.kinds, finding.kind) and re.fullmatch(self.layers, sample.type)
+        return bool(same) and self.holds(sample)
+
+
 REFUSALS = (
     Refusal("layers of other systems", r"from unsupported opset"),
     Refusal("layers without a kernel", r"evaluate\(\) is not implemented for op"),
@@ -39,62 +58,126 @@ REFUSALS = (
     Refusal("an RDFT of more than the data has", r"Signal size greater than input size", "RDFT"),
     Refusal("Fourier transforms of f64", r"FFT op input element type must be"),
     Refusal(
+        "detections of f64",
+        r"Expected bf16, fp16 or fp32 as element type",
+        "NonMaxSuppression|MulticlassNms|MatrixNms",
+    ),
+    Refusal(
         "lists of another integer type than i32 and i64, or of two types",
         r"element type \(?\w*\)? ?must|must have same element type|element types? (of .* )?must|"
         r"[Tt]ype (of .* )?(must|should) be|Expected i32 or i64",
         "BatchToSpace|SpaceToBatch|Col2Im|Eye|EmbeddingSegmentsSum|I?R?DFT|I?STFT|EmbeddingBag.*|"
-        "NMSRotated|Interpolate",
+        "NMSRotated|Interpolate|RandomUniform",
     ),
     Refusal("a reflecting Pad of an empty axis", r"REFLECT padding mode requires", "Pad"),
     Refusal("a pooling of no batches", r"Batch size is zero"),
     Refusal("constants that OpenVINO folds in another type", r"assigned value out of range for"),
     Refusal("reductions without a kernel", r"incorrect number of input/output dim", "Reduce.*"),
-    Refusal("shapes that its fusions make", r"SnippetsOpset|Eltwise shape infer input shapes dim"),
+    Refusal(
+        "shapes that its fusions make",
+        r"SnippetsOpset|Eltwise shape infer input shapes dim|Unsupported auto broadcast spec",
+    ),
     Refusal("a Gather whose axis is found while it runs", r"axis value is not set", "Gather"),
     Refusal("states that are only read", r"doesn't have sibling output", "ReadValue"),
+    Refusal(
+        "EmbeddingBag with an offset behind the last index",
+        r"Offset value exceeds indices size",
+        "EmbeddingBagOffsets(Sum)?",
+    ),
+    Refusal("a TopK of more than there are", r"exceeds the axis dimension", "TopK"),
+    Refusal("an Einsum with spaces in its equation", r"Input subscript of Einsum", "Einsum"),
+    Refusal(
+        "priors whose size is no constant", r"Unexpected op type in PriorBox shape inf", "PriorBox"
+    ),
+    Refusal(
+        "a ROIPooling whose pooled_h and pooled_w are 0", r"Pooled size attributes", "ROIPooling"
+    ),
+    Refusal(
+        "a BinaryConvolution that its kernel does not take",
+        r"_u1_\w+' could not create reorder primitive",
+        "BinaryConvolution",
+    ),
     Refusal(
         "sizes that the plugin cannot leave open",
         r"memory desc is undefined|dynamic shape|non static shape|for use with oneDNN",
     ),
 )
 
-# What irdeconv refuses and OpenVINO does not look at, by the beginning of the code.
-LENIENT = {
-    "E210": "attributes out of range or against the inputs",
-    "E304": "attributes out of range or against the inputs",
-    "E303": "element types that the specification excludes",
-    "E302": "sizes that contradict each other",
-    "E306": "sizes that contradict each other",
-    "E305": "indices and labels out of range",
-    "E500": "indices and labels out of range",
-    "E209": "models without a Result",
-    "E60": "tensors beyond the limits",
-    "E1": "files that are not written as the specification says",
-    "E2": "ports, edges and declarations that contradict each other",
-}
+
+def _empty(s: Sample) -> bool:
+    return any(0 in g.tensor.values.shape for g in s.inputs)
 
 
-EMPTY = "data with an empty axis"  # of deconvolutions: their size is that of one element
+def _several_types(s: Sample) -> bool:
+    return len({g.tensor.dtype.name for g in s.inputs}) > 1
+
+
+def _has_bad_filter(s: Sample) -> bool:
+    return not bool(np.all(np.isfinite(s.inputs[1].tensor.values.astype(np.float64))))
+
+
+def _of_nothing(s: Sample) -> bool:
+    """Whether a deconvolution reads data with a spatial axis of size 0."""
+    return 0 in s.inputs[0].tensor.values.shape[2:]
+
+
+def _asks_for_more(s: Sample) -> bool:
+    k, axis = int(s.inputs[1].tensor.values.reshape(-1)[0]), int(s.attributes.get("axis", 0))
+    return k > s.inputs[0].tensor.values.shape[axis]
+
+
+def _zero_sized(s: Sample) -> bool:
+    return bool(np.any(s.inputs[0].tensor.values == 0))
+
+
+def _keeps_nothing(s: Sample) -> bool:
+    return int(s.attributes.get("nms_top_k", -1)) == 0 or _empty(s)
+
+
+def _is_f64(s: Sample) -> bool:
+    return any(g.tensor.dtype.name == "f64" for g in s.inputs)
+
+
+CONDITIONS = (
+    Condition("data with an empty axis", "shape", DECONVOLUTIONS, _of_nothing),
+    Condition("an infinity or a NaN in the filter", "lowered", DECONVOLUTIONS, _has_bad_filter),
+    Condition("a TopK of more than there are", "shape|values", "TopK", _asks_for_more),
+    Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", _zero_sized),
+    Condition(
+        "detections that may keep nothing",
+        "values",
+        "MulticlassNms|MatrixNms|NonMaxSuppression",
+        _keeps_nothing,
+    ),
+    Condition(
+        "layers of several floating-point types",
+        "only irdeconv",
+        "GroupNormalization|FakeQuantize",
+        _several_types,
+    ),
+    Condition(
+        "layers of nothing that are not compiled",
+        "only irdeconv",
+        "MatMul|LSTMCell|GRUCell|RNNCell|BinaryConvolution|NonMaxSuppression",
+        _empty,
+    ),
+)
+F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alone agrees
 
 
 def reason_for(finding: Finding, alone: Verdict | None) -> str:
     """Return the title of what explains a finding; empty where nothing does."""
+    if finding.kind == "only OpenVINO":
+        return lenient(finding.detail)
+    if alone is not None:
+        for condition in (*CONDITIONS, *((F64,) if alone.kind == "agree" else ())):
+            if condition.fits(finding, alone.sample):
+                return condition.title
     layer = alone.sample.type if alone is not None else _named(finding)
     if finding.kind in ("only irdeconv", "OpenVINO crashes"):
-        return next((r.title for r in REFUSALS if r.fits(finding, layer)), "")
-    if finding.kind == "only OpenVINO":
-        return _lenient(finding.detail)
-    if finding.kind == "shape" and alone is not None and _of_nothing(alone):
-        return EMPTY
-    if finding.kind == "values" and alone is not None:
-        return explanation(alone)
-    return ""
-
-
-def _lenient(error: str) -> str:
-    found = re.search(r"error\[(E\d+)\]", error)
-    code = found.group(1) if found else ""
-    return next((title for start, title in LENIENT.items() if code.startswith(start)), "")
+        refused = next((r.title for r in REFUSALS if r.fits(finding, layer)), "")
+        return refused or (explanation(alone) if alone is not None else "")
+    return explanation(alone) if finding.kind == "values" and alone is not None else ""
 
 
 def _named(finding: Finding) -> str:
@@ -103,8 +186,6 @@ def _named(finding: Finding) -> str:
     return found.group(1) if found else finding.layer.partition("_")[0]
 
 
-def _of_nothing(alone: Verdict) -> bool:
-    """Whether a deconvolution reads data with a spatial axis of size 0."""
-    if not re.fullmatch(DECONVOLUTIONS, alone.sample.type):
-        return False
-    return 0 in alone.sample.inputs[0].tensor.values.shape[2:]
+def titles() -> set[str]:
+    """Return the titles of all reasons of this module."""
+    return {x.title for x in (*REFUSALS, *CONDITIONS, F64)}

@@ -11,7 +11,7 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.errors import IrdeconvError
-from irdeconv.graph import Graph, Node, Value
+from irdeconv.graph import Graph, Node, Value, unique
 from irdeconv.spec import Array, Interval, Spec, bounds, merge
 from support.live_operations.runtime import Answer
 
@@ -136,7 +136,7 @@ def _below(a: Any, b: Any) -> bool:
 
 def values_apart(graph: Graph, live: Answer, feeds: Mapping[str, Array]) -> Finding | None:
     """Return the first layer whose values rounding does not explain; by `compare`."""
-    arrays = {}
+    graph, arrays = _named_apart(graph), {}
     for result, array in zip(graph.results, live.arrays, strict=True):
         source = graph.inputs_of(result.id)[0]
         node = graph.node(source.node)
@@ -150,6 +150,18 @@ def values_apart(graph: Graph, live: Answer, feeds: Mapping[str, Array]) -> Find
     report = ird.compare(graph, arrays, dict(feeds))
     first = report.first_difference
     return None if first is None else Finding("values", first.name, str(first))
+
+
+def _named_apart(graph: Graph) -> Graph:
+    """Return the graph with a name of its own for every layer: `compare` goes by names."""
+    nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
+    names = unique(n.name for n in nodes)
+    if names == [n.name for n in nodes]:
+        return graph
+    out = graph.copy()
+    for node, name in zip(nodes, names, strict=True):
+        out.node(node.id).name = name
+    return ird.infer(out)
 
 
 def _shown_as(array: Array, spec: Spec) -> Array:

@@ -38,13 +38,14 @@ def samples_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Sample]:
         arrays[Value(node.id)] = node.op.evaluate()  # type: ignore[assignment]
     nodes = [n for n in graph.topological() if n.type not in PASSIVE]
     return {
-        n.name: _sample(graph, n, arrays)
+        n.name: sample_of(graph, n, arrays)
         for n in nodes
         if all(v in arrays for v in graph.inputs_of(n.id))
     }
 
 
-def _sample(graph: Graph, node: Node, arrays: Mapping[Value, Array]) -> Sample:
+def sample_of(graph: Graph, node: Node, arrays: Mapping[Value, Array]) -> Sample:
+    """Return a layer that reads these arrays."""
     inputs = tuple(
         _given(graph.spec(v), arrays[v], graph.node(v.node).type == "Const")
         for v in graph.inputs_of(node.id)

@@ -76,7 +76,8 @@ def _input(m: Making, sample: Sample, port: int, given: Given) -> Held:
         out = held and fitted(m, held, tensor.dtype, tensor.values.shape)
         if out:
             return out
-    declared = given.declared if m.openness else tensor.values.shape
+    counts = sample.type == "VariadicSplit" and port == 2  # its length is the number of outputs
+    declared = given.declared if m.openness and not counts else tensor.values.shape
     return m.parameter(tensor.values, tensor.dtype, declared)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from irdeconv.graph import Graph
 from irdeconv.spec import Array
+from support.differential.evidence import against_itself
 from support.differential.explained import reason_for
 from support.differential.judging import (
     Finding,
@@ -72,10 +73,17 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
         found = apart[0] if apart else _values(ours.graph, live, model.feeds)
     if found is None:
         return Outcome("both refuse" if ours.errors else "agree", wider=wider, narrower=narrower)
-    verdict = None
+    verdict, why = None, ""
     if ours.graph is not None and not ours.errors:
         found, verdict = locate(ours.graph, model.feeds, found, runtime)
-    why = reason_for(found, verdict)
+        why = reason_for(found, verdict)
+        if not why:
+            why, other = against_itself(ours.graph, model.feeds, found, live, runtime)
+            if other is not None:
+                found, verdict = Finding(found.kind, other.sample.type, found.detail), other
+                why = reason_for(found, other)
+    else:
+        why = reason_for(found, None)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
     detail = found.detail + (f" // alone: {verdict.kind} {verdict.reason}" if verdict else "")
     return Outcome(found.kind, layer, detail[:1200], why, wider, narrower)

@@ -16,7 +16,7 @@ from support.live_operations import ours
 from support.live_operations.explained import explanation
 from support.live_operations.generators import GENERATORS
 from support.live_operations.mutate import mutate, pick
-from support.live_operations.runtime import Runtime
+from support.live_operations.runtime import Answer, Runtime
 from support.live_operations.sample import PLAIN, Sample, ir_of
 from support.live_operations.verdict import KINDS, Verdict, judge
 
@@ -75,8 +75,13 @@ def sample_of(target: Target, seed: int) -> Sample | None:
 
 def verdict_of(sample: Sample, runtime: Runtime) -> Verdict:
     """Run a sample on both sides."""
+    return judge(sample, live_answer(sample, runtime), ours.answer(sample))
+
+
+def live_answer(sample: Sample, runtime: Runtime) -> Answer:
+    """Run a sample in OpenVINO."""
     text, blob = ir_of(sample, _results(sample))
-    return judge(sample, runtime.ask(text, blob, sample.feeds), ours.answer(sample))
+    return runtime.ask(text, blob, sample.feeds)
 
 
 def _results(sample: Sample) -> list[str | None]:
