@@ -188,6 +188,36 @@ def constant(t: Tensor) -> Given:
             ("Exp-1", "", i32([10])),
         ),
         (
+            "8-bit integers that overflow",
+            ("Subtract-1", "auto_broadcast=numpy", u8([1, 2]), u8([2, 2])),
+            ("Subtract-1", "auto_broadcast=numpy", u8([2, 2]), u8([2, 2])),
+        ),
+        (
+            "squared",
+            ("SquaredDifference-1", "auto_broadcast=numpy", u8([1]), u8([2])),
+            ("SquaredDifference-1", "auto_broadcast=numpy", i32([1]), i32([2])),
+        ),
+        (
+            "quotients",
+            ("Divide-1", "auto_broadcast=numpy", u8([3]), u8([2])),
+            ("Divide-1", "auto_broadcast=numpy", u8([4]), u8([2])),
+        ),
+        (
+            "integers computed",
+            ("Multiply-1", "auto_broadcast=numpy", i32([5000]), i32([5001])),
+            ("Multiply-1", "auto_broadcast=numpy", i32([500]), i32([5001])),
+        ),
+        (
+            "infinities",
+            ("Log-1", "", f64([0.0])),
+            ("Log-1", "", f64([1.0])),
+        ),
+        (
+            "maxima",
+            ("ReduceMax-1", "", f32([-np.inf]), i64([0])),
+            ("ReduceMax-1", "", f32([-np.inf, 1]), i64([0])),
+        ),
+        (
             "a SliceScatter",
             ("SliceScatter-15", "", X, X, *map(constant, (PADS, PADS)), PADS),
             ("SliceScatter-15", "", X, X, *map(constant, (PADS, PADS, PADS))),

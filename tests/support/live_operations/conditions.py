@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from irdeconv.dtypes import ELEMENT_TYPES
-from irdeconv.errors import OpError
 from irdeconv.geometry_conv import same_pads
 from irdeconv.op import lookup, parse_attributes
 from support.live_operations.sample import Given, Sample
@@ -53,7 +52,7 @@ def values_of(s: Sample, port: int) -> Any:
     return s.inputs[port].tensor.values
 
 
-def _op(s: Sample) -> Any:
+def op_of(s: Sample) -> Any:
     cls = lookup(s.type, s.version)
     assert cls is not None
     return cls(**parse_attributes(cls, s.attributes)[0])
@@ -101,7 +100,7 @@ def pads_an_open_axis(s: Sample) -> bool:
     mode = s.attributes.get("auto_pad", "")
     if s.type != "MaxPool" or s.outputs != 2 or not mode.startswith("same"):
         return False
-    op, g = _op(s), s.inputs[0]
+    op, g = op_of(s), s.inputs[0]
     axes = len(op.kernel)
     rows = zip(
         _declared(g)[2:],
@@ -116,7 +115,7 @@ def pads_an_open_axis(s: Sample) -> bool:
 
 def sees_padding_alone(s: Sample) -> bool:
     """Whether a window of a pooling holds no element of the data."""
-    axes, _ = _op(s).windows(values_of(s, 0).shape)
+    axes, _ = op_of(s).windows(values_of(s, 0).shape)
     return any(bool(np.any(a.valid() == 0)) for a in axes)
 
 
@@ -152,7 +151,7 @@ def takes_time(s: Sample) -> bool:
 
 def runs_out_of_classes(s: Sample) -> bool:
     """Whether chances are negative, or fewer classes have one than are drawn."""
-    chances, op = values_of(s, 0).astype(np.float64), _op(s)
+    chances, op = values_of(s, 0).astype(np.float64), op_of(s)
     if op.log_probs:
         return False
     needed = 1 if op.with_replacement else int(values_of(s, 1).reshape(-1)[0])
@@ -179,39 +178,6 @@ def has_index_outside(s: Sample) -> bool:
     return bool(np.any((index >= sizes) | (index < (-sizes if from_the_end else 0))))
 
 
-def _function(s: Sample) -> Any:
-    """What a layer of one input gives of real numbers; nothing where it takes none."""
-    if len(s.inputs) != 1:
-        return np.zeros(0)
-    try:
-        with np.errstate(all="ignore"):
-            return np.asarray(_op(s).evaluate(values_of(s, 0).astype(np.float64)))
-    except (TypeError, OpError):
-        return np.zeros(0)
-
-
-def has_no_result(s: Sample) -> bool:
-    """Whether a function of 8-bit integers in three or four axes is NaN somewhere."""
-    if values_of(s, 0).ndim not in (3, 4) or not integers(s, 8):
-        return False
-    return bool(np.any(np.isnan(_function(s))))
-
-
-def overflows_as_a_sum(s: Sample) -> bool:
-    """Whether a total of 8-bit integers leaves their range."""
-    x = values_of(s, 0)
-    if x.dtype not in (np.int8, np.uint8):
-        return False
-    axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
-    totals, limits = np.sum(x, axes, dtype=np.int64), np.iinfo(x.dtype)
-    return bool(np.any((totals < limits.min) | (totals > limits.max)))
-
-
-def is_beyond_f32(s: Sample) -> bool:
-    """Whether a function of integers is so large that its last digits are those of an f32."""
-    return integers(s, 16, 32, 64) and bool(np.any(np.abs(_function(s)) > 2**22))
-
-
 def all_constant(s: Sample) -> bool:
     """Whether OpenVINO folds the layer before the plugin sees it."""
     return all(g.constant for g in s.inputs)
@@ -219,7 +185,7 @@ def all_constant(s: Sample) -> bool:
 
 def rounds_a_range(s: Sample) -> bool:
     """Whether start, stop or step of a Range of integers is no integer, and no constant."""
-    target = _op(s).output_type if "output_type" in s.attributes else s.inputs[0].tensor.dtype
+    target = op_of(s).output_type if "output_type" in s.attributes else s.inputs[0].tensor.dtype
     values = [values_of(s, i).astype(np.float64) for i in range(3)]
     whole = all(bool(np.all(v == np.trunc(v))) for v in values)
     return target.is_integral and not whole and not all_constant(s)
@@ -309,16 +275,6 @@ def singular(s: Sample) -> bool:
     return bool(np.any(np.linalg.matrix_rank(x, tol=1e-4) < x.shape[-1]))
 
 
-def saturates_as_open(s: Sample) -> bool:
-    """Whether reals of an open shape lie beyond the 8-bit integers that they become."""
-    name = s.attributes.get("destination_type") or s.inputs[-1].tensor.dtype.name
-    data, target = s.inputs[0].tensor, ELEMENT_TYPES[name]
-    if not (data.dtype.is_real and target.is_integral and target.bits == 8 and is_open(s)):
-        return False
-    whole, limits = np.trunc(data.values.astype(np.float64)), np.iinfo(target.container)
-    return not bool(np.all((whole >= limits.min) & (whole <= limits.max)))
-
-
 def adds_and_drops(s: Sample) -> bool:
     """Whether StridedSlice adds and drops axes, and has fewer entries than it takes for all."""
     count = values_of(s, 1).size
@@ -338,7 +294,7 @@ def _bits(s: Sample, name: str) -> list[str]:
 
 def finds_too_few(s: Sample) -> bool:
     """Whether Proposal fills rows up: the first behind the regions is of image -1."""
-    return bool(np.any(_op(s).evaluate(*(g.tensor.values for g in s.inputs))[0][:, 0] == -1))
+    return bool(np.any(op_of(s).evaluate(*(g.tensor.values for g in s.inputs))[0][:, 0] == -1))
 
 
 def hides_all(s: Sample) -> bool:
@@ -362,7 +318,7 @@ def ties_at_the_last(s: Sample) -> bool:
 
 def pools_the_lowest(s: Sample) -> bool:
     """Whether a window holds nothing above the lowest number of its type."""
-    found = np.asarray(_op(s).evaluate(values_of(s, 0))[0])
+    found = np.asarray(op_of(s).evaluate(values_of(s, 0))[0])
     if found.dtype.kind not in "iu":
         found = found.astype(np.float32)
     limits = np.iinfo(found.dtype) if found.dtype.kind in "iu" else np.finfo(np.float32)

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from irdeconv.dtypes import ELEMENT_TYPES
 from support.live_operations import conditions as at
+from support.live_operations import magnitudes
 from support.live_operations.refusals import refusal
 from support.live_operations.sample import Sample
 from support.live_operations.verdict import Verdict
 
 POOLS = ("AvgPool", "MaxPool")
-# Integers of 8 bits in these: the plugin saturates or rounds, by the shapes being open or not.
-NARROW = (
-    "Add Subtract Multiply Divide SquaredDifference Power MatMul Convolution GroupConvolution "
+# The plugin computes integers in these in f32, those of 8 bits so that they end at their limits.
+SUMS = (
+    "Add Subtract Multiply Power MatMul Convolution GroupConvolution "
     "ConvolutionBackpropData GroupConvolutionBackpropData"
+).split()
+FUNCTIONS = (
+    "Exp Sinh Cosh Tan Sqrt Log Asinh Acosh Asin Acos Atan Atanh Sin Cos Tanh Erf Sigmoid Negative "
+    "Abs Floor Ceiling Sign"
 ).split()
 
 
@@ -27,11 +30,6 @@ class Explanation:
 
     title: str
     fits: Callable[[Verdict], bool]
-
-
-def _packed(v: Verdict) -> bool:
-    target = ELEMENT_TYPES.get(v.sample.attributes.get("destination_type", ""))
-    return v.sample.type.startswith("Convert") and target is not None and target.is_packed
 
 
 def _differs(v: Verdict, *names: str) -> bool:
@@ -50,7 +48,16 @@ def _if(v: Verdict, condition: Callable[[Sample], bool], *names: str) -> bool:
     return _differs(v, *names) and condition(v.sample)
 
 
+def _packed(v: Verdict) -> bool:
+    target = ELEMENT_TYPES.get(v.sample.attributes.get("destination_type", ""))
+    convert = _differs(v, "Convert", "ConvertLike")
+    return convert and target is not None and target.is_packed
+
+
 EXPLAINED = (
+    Explanation(
+        "windows that see nothing but padding", lambda v: _if(v, at.sees_padding_alone, *POOLS)
+    ),
     Explanation(
         "a bias of LRN that is no integer", lambda v: _if(v, at.broken_bias, "LRN")
     ),
@@ -109,36 +116,30 @@ EXPLAINED = (
         lambda v: _if(v, at.shifted_out, "BitwiseLeftShift", "BitwiseRightShift"),
     ),
     Explanation(
-        "infinities and NaN of f64",
-        lambda v: _differs(v)
-        and "f64" in at.types(v.sample)
-        and (any(t in v.reason for t in ("inf", "e+38")) or at.has(v.sample, _lost, "f64")),
-    ),
-    Explanation(
         "maxima and minima of infinities",
-        lambda v: _differs(v, "ReduceMax", "ReduceMin") and at.has(v.sample, np.isinf),
+        lambda v: _if(v, magnitudes.is_infinite, "ReduceMax", "ReduceMin"),
     ),
     Explanation(
-        "8-bit integers that overflow or are divided",
-        lambda v: _differs(v, *NARROW) and at.integers(v.sample, 8),
+        "8-bit integers that overflow", lambda v: _if(v, magnitudes.overflows_8_bits, *SUMS)
+    ),
+    Explanation(
+        "squared differences of 8-bit integers",
+        lambda v: _differs(v, "SquaredDifference") and at.integers(v.sample, 8),
+    ),
+    Explanation(
+        "quotients of integers that are not whole",
+        lambda v: _if(v, magnitudes.divides_unevenly, "Divide"),
     ),
     Explanation(
         "sums of 8-bit integers that overflow",
-        lambda v: _if(v, at.overflows_as_a_sum, "ReduceSum"),
+        lambda v: _if(v, magnitudes.overflows_as_a_sum, "ReduceSum"),
     ),
     Explanation(
-        "functions of 8-bit integers without a result", lambda v: _if(v, at.has_no_result)
+        "functions of 8-bit integers without a result", lambda v: _if(v, magnitudes.has_no_result)
     ),
+    Explanation("integers beyond 32 bits", lambda v: _if(v, magnitudes.is_beyond_32_bits)),
     Explanation(
-        "integers beyond 32 bits",
-        lambda v: _differs(v) and (at.integers(v.sample, 64) or "u32" in at.types(v.sample)
-            or v.sample.attributes.get("destination_type") in ("i64", "u64", "u32"))
-        and ("2147483" in v.reason or at.has(v.sample, lambda x: np.abs(x) >= 2**31)),
-    ),
-    Explanation(
-        "integers computed in f32",
-        lambda v: (_differs(v, *NARROW) and at.integers(v.sample, 16, 32, 64))
-        or _if(v, at.is_beyond_f32),
+        "integers computed in f32", lambda v: _if(v, magnitudes.is_beyond_f32, *SUMS, *FUNCTIONS)
     ),
     Explanation(
         "a Range whose step leads away", lambda v: _if(v, at.leads_away, "Range")
@@ -161,12 +162,14 @@ EXPLAINED = (
     Explanation("the inverse of a singular matrix", lambda v: _if(v, at.singular, "Inverse")),
     Explanation(
         "places of Unique in 8 bits",
-        lambda v: _differs(v, "Unique") and bool({"u8", "i8", "boolean"} & at.types(v.sample)),
+        lambda v: _differs(v, "Unique")
+        and bool({"u8", "i8", "boolean"} & at.types(v.sample))
+        and v.reason.startswith(("output 1", "output 2")),
     ),
     Explanation("packed results", _packed),
     Explanation(
         "reals beyond 8-bit integers, of open shapes",
-        lambda v: _if(v, at.saturates_as_open, "Convert", "ConvertLike"),
+        lambda v: _if(v, magnitudes.saturates_as_open, "Convert", "ConvertLike"),
     ),
     Explanation(
         "a StridedSlice that adds and drops axes and leaves others unnamed",
@@ -201,14 +204,8 @@ EXPLAINED = (
         "MaxPool with places that pads an open axis by auto_pad",
         lambda v: _if(v, at.pads_an_open_axis, "MaxPool"),
     ),
-    Explanation(
-        "windows that see nothing but padding", lambda v: _if(v, at.sees_padding_alone, *POOLS)
-    ),
+    Explanation("infinities and NaN of f64", lambda v: _if(v, magnitudes.leaves_f32)),
 )  # fmt: skip
-
-
-def _lost(values: np.ndarray) -> np.ndarray:
-    return ~np.isfinite(values)
 
 
 def explanation(verdict: Verdict) -> str:
