@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,15 +16,12 @@ import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.codes import CODES
 from irdeconv.errors import Diagnostic
 from irdeconv.op import REGISTRY, Op
-from support.scripts import script
+from support.sources import DRAWN, imports, parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "irdeconv"
 FILE_LINES = 400
 FUNCTION_LINES = 40
-
-DRAWN = script("draw_imports")
-IMPORTS = DRAWN.Sources()
 
 
 def module_name(path: Path) -> str:
@@ -37,25 +33,20 @@ MODULES = {module_name(p): p for p in sorted(PACKAGE.rglob("*.py"))}
 PYTHON = sorted(p for d in ("irdeconv", "tests", "tools") for p in (ROOT / d).rglob("*.py"))
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
 def test_imports_keep_to_the_rooms() -> None:
-    assert DRAWN.problems(IMPORTS) == []
+    assert DRAWN.problems(imports()) == []
 
 
 def test_the_architecture_page_shows_the_imports() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     assert page.count(DRAWN.BEGIN) == page.count(DRAWN.END) == 1
     drawn = page.partition(DRAWN.BEGIN)[2].partition(DRAWN.END)[0]
-    assert drawn == DRAWN.drawing(IMPORTS), "python tools/draw_imports.py --write"
+    assert drawn == DRAWN.drawing(imports()), "python tools/draw_imports.py --write"
 
 
 def test_only_the_graph_imports_networkx() -> None:
     users = {
-        m for m, names in IMPORTS.names.items() if any(n.startswith("networkx") for n in names)
+        m for m, names in imports().names.items() if any(n.startswith("networkx") for n in names)
     }
     assert users == {"graph"}
 
@@ -72,12 +63,12 @@ def loaded(modules: list[str]) -> set[str]:
 def test_walls_hold_at_run_time(room: str) -> None:
     """A room loads what its sources name, and what these name."""
     expected: set[str] = set()
-    todo = members = [m for m in IMPORTS.files if IMPORTS.room(m) == room]
+    todo = members = [m for m in imports().files if imports().room(m) == room]
     while todo:
         expected |= set(todo)
-        todo = [t for m in todo for t in IMPORTS.arrows[m] - expected]
+        todo = [t for m in todo for t in imports().arrows[m] - expected]
     there = {m.removeprefix("irdeconv.") for m in loaded(members) if m.startswith("irdeconv.")}
-    plain = {m for m in there if IMPORTS.files[m].stem == "__init__" and not IMPORTS.arrows[m]}
+    plain = {m for m in there if imports().files[m].stem == "__init__" and not imports().arrows[m]}
     assert there - plain <= expected
     forbidden = {"cli", "dialects", "io", "ops", "passes", "runtime", "verify.compare"}
     assert not {".".join(m.split(".")[:n]) for m in there for n in (1, 2)} & forbidden
@@ -85,43 +76,47 @@ def test_walls_hold_at_run_time(room: str) -> None:
 
 def test_numba_is_loaded_by_compiled_kernels_only() -> None:
     """Who wants these imports them where it calls them: all else works without numba."""
-    others = [m for m in IMPORTS.files if not m.startswith(("__", "kernels.compiled."))]
+    others = [m for m in imports().files if not m.startswith(("__", "kernels.compiled."))]
     there = loaded(others)
     assert {f"irdeconv.{m}" for m in others} <= there
     assert not {m for m in there if m.split(".")[0] == "numba"}
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_products_of_matrices_are_calls_that_tests_can_watch(module: str) -> None:
+def test_products_of_matrices_are_calls_that_tests_can_watch() -> None:
     """conftest.py holds numpy.matmul and its like to np.errstate; operators would pass it by."""
-    path = MODULES[module]
-    assert not any(isinstance(node, ast.MatMult) for node in ast.walk(tree(path))), "`@`"
+    users = {
+        module
+        for module, path in MODULES.items()
+        if any(isinstance(node, ast.MatMult) for node in ast.walk(parsed(path)))
+    }
+    assert users == set(), "`@`"
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=lambda p: str(p.relative_to(ROOT)))
-def test_files_are_short(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= FILE_LINES
+def test_files_are_short() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in PYTHON}
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def test_functions_are_short() -> None:
+    lengths = {
+        (path, node.name): (node.end_lineno or 0) - node.lineno + 1
+        for path in PYTHON
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES} == {}
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=lambda p: str(p.relative_to(ROOT)))
-def test_functions_are_short(path: Path) -> None:
-    lengths = [(f.name, (f.end_lineno or 0) - f.lineno + 1) for f in functions(path)]
-    assert [(name, lines) for name, lines in lengths if lines > FUNCTION_LINES] == []
-
-
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_public_names_have_docstrings(module: str) -> None:
-    bodies = tree(MODULES[module])
-    assert ast.get_docstring(bodies), "the module has none"
+def test_public_names_have_docstrings() -> None:
     defs = (ast.FunctionDef, ast.ClassDef)
-    public = [n for n in bodies.body if isinstance(n, defs) and not n.name.startswith("_")]
-    assert [n.name for n in public if not ast.get_docstring(n)] == []
+    bare = []
+    for module, path in MODULES.items():
+        public = [
+            n for n in parsed(path).body if isinstance(n, defs) and not n.name.startswith("_")
+        ]
+        bare += [f"{module}.{n.name}" for n in public if not ast.get_docstring(n)]
+        bare += [] if ast.get_docstring(parsed(path)) else [module]
+    assert bare == []
 
 
 def test_no_unfinished_text() -> None:
@@ -152,7 +147,7 @@ def codes_in_source() -> dict[str, set[str]]:
     for module, path in MODULES.items():
         if module == "codes":
             continue
-        for node in ast.walk(tree(path)):
+        for node in ast.walk(parsed(path)):
             value = node.value if isinstance(node, ast.Constant) else None
             if isinstance(value, str) and CODE.match(value):
                 found.setdefault(value, set()).add(module)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from support.scripts import script
+from support.sources import imports, parsed
 
-TREES = {
-    module: ast.parse(path.read_text("utf-8"))
-    for module, path in script("draw_imports").Sources().files.items()
-}
+
+def package() -> dict[str, ast.Module]:
+    return {module: parsed(path) for module, path in imports().files.items()}
 
 
 def classes(tree: ast.Module) -> Iterator[str]:
@@ -47,7 +46,7 @@ def constants(tree: ast.Module) -> Iterator[tuple[str, float]]:
 
 def test_class_names_are_unique() -> None:
     homes: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in package().items():
         for name in classes(tree):
             homes.setdefault(name, []).append(module)
     assert [f"{name}: {', '.join(m)}" for name, m in homes.items() if len(m) > 1] == []
@@ -55,7 +54,7 @@ def test_class_names_are_unique() -> None:
 
 def test_constants_of_one_name_are_one_number() -> None:
     values: dict[str, dict[str, float]] = {}
-    for module, tree in TREES.items():
+    for module, tree in package().items():
         for name, value in constants(tree):
             values.setdefault(name, {})[module] = value
     unlike = {name: v for name, v in values.items() if len(set(v.values())) > 1}

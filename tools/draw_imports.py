@@ -19,7 +19,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from checkout import ROOT
@@ -159,9 +159,19 @@ class Sources:
         return out
 
 
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a file; the same text is not parsed twice."""
+    return _tree(path.read_text("utf-8"), str(path))
+
+
+@cache
+def _tree(text: str, path: str) -> ast.Module:
+    return ast.parse(text, path)
+
+
 def _imported(path: Path) -> Iterator[str]:
     """Yield the dotted name of everything that a file imports, in whatever way; `?`: not said."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
