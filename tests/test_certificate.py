@@ -25,6 +25,7 @@ from support.deconv_chain import chain
 from support.layers import Layer, build, constant, parameter, random_layer, result
 from support.mutants import mutants
 from support.random_dialects import KINDS, random_dialect, weights
+from support.sweeps import parts
 
 pytestmark = pytest.mark.thorough
 
@@ -56,7 +57,7 @@ def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None
     return graph if min(layer.output_size) >= 0 else None
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(4, CHUNKS))
 def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
     for case in range(CASES):
         rng = np.random.default_rng([SEED, chunk, case])
@@ -68,7 +69,7 @@ def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("chunk", range(6))
+@pytest.mark.parametrize("chunk", parts(3, 6))
 def test_dialects_are_proved(kind: str, chunk: int) -> None:
     done = 0
     for case in range(6):
@@ -83,7 +84,7 @@ def test_dialects_are_proved(kind: str, chunk: int) -> None:
     assert done > 8
 
 
-@pytest.mark.parametrize("chunk", range(5))
+@pytest.mark.parametrize("chunk", parts(3, 5))
 def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()
     rng = np.random.default_rng([SEED + 2, chunk])

@@ -18,6 +18,7 @@ from irdeconv.passes.forms import FORMS
 from irdeconv.passes.site import DeconvolutionSite
 from support.forms_grid import form_layer
 from support.layers import Layer, build, numbers
+from support.sweeps import parts
 from test_forms import two_d
 
 pytestmark = pytest.mark.thorough
@@ -89,7 +90,7 @@ def counted(graph: Graph) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", parts(2, 4))
 def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
     seen = 0
     for k in range(600):

@@ -30,6 +30,7 @@ from support.dialect_layers import (
     problems,
 )
 from support.dialect_random import random_layer
+from support.sweeps import parts
 
 pytestmark = pytest.mark.thorough
 
@@ -99,7 +100,7 @@ def run_case(rng: np.random.Generator, version: str) -> str:
 
 
 @each_version
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_definition_and_every_way_agree(version: str, chunk: int) -> None:
     seen = [
         run_case(np.random.default_rng([SEED, VERSIONS.index(version), chunk, k]), version)

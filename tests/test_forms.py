@@ -16,6 +16,7 @@ from irdeconv.passes.forms import FORMS, Form
 from irdeconv.verify.proof.check import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
+from support.sweeps import parts
 
 pytestmark = pytest.mark.thorough
 
@@ -38,7 +39,7 @@ def graph_of(layer: Layer, **more: Any) -> tuple[Graph, dict[str, Any], Any]:
     return graph, feeds, expected(layer, x, w)
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(4, CHUNKS))
 def test_every_form_equals_the_definition(chunk: int) -> None:
     seen: Counter[str] = Counter()
     runs = sum(check_case(np.random.default_rng([SEED, chunk, k]), seen) for k in range(CASES))
@@ -183,9 +184,9 @@ def test_auto_is_a_form_like_the_others() -> None:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("chunk", range(5))
+@pytest.mark.parametrize("chunk", parts(2, 5))
 def test_openvino_computes_what_each_form_writes(chunk: int, tmp_path: Path) -> None:
-    """Of 100 layers, every form's files; known defects of the plugin are left out."""
+    """Of some layers, every form's files; known defects of the plugin are left out."""
     pytest.importorskip("openvino")
     from test_peers_openvino import lowered_defect, run_ov
 

@@ -20,11 +20,12 @@ from support.dialect_layers import (
     problems,
 )
 from support.dialect_random import random_layer
+from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
-CASES = 25
+CHUNKS, CASES = 3, 9
 CORE = ov.Core()
 
 
@@ -75,9 +76,10 @@ def check_layer(rng: np.random.Generator, version: str, folder: Path) -> str:
     return " and ".join(compared)
 
 
+@pytest.mark.parametrize("chunk", parts(1, CHUNKS))
 @pytest.mark.parametrize("version", VERSIONS)
-def test_openvino_runs_what_is_written(version: str, tmp_path: Path) -> None:
-    rng = np.random.default_rng([91, VERSIONS.index(version)])
+def test_openvino_runs_what_is_written(version: str, chunk: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([91, VERSIONS.index(version), chunk])
     seen = Counter(check_layer(rng, version, tmp_path) for _ in range(CASES))
-    assert seen["native and lowered"] >= CASES - 5, seen
+    assert seen["native and lowered"] >= CASES - 3, seen
     assert not seen[""], seen

@@ -16,6 +16,7 @@ import irdeconv as ird
 from support.dialect_layers import ONEDNN, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
 from support.layers import Ints
+from support.sweeps import parts
 
 try:
     metadata.distribution("onednn-cpu-gomp")
@@ -148,7 +149,7 @@ def cases(seed: int, kinds: list[str]) -> list[tuple[DialectLayer, list[Any]]]:
     return made
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_onednn_computes_and_rejects_the_same(chunk: int) -> None:
     made = cases(50 + chunk, [""] * LEGAL + list(SPOILS) * SPOILED)
     seen = Counter(

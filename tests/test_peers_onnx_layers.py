@@ -24,6 +24,7 @@ pytestmark = pytest.mark.oracles
 
 from irdeconv.importers.convert import import_model  # noqa: E402
 from support.onnx_models import runtime, single  # noqa: E402
+from support.sweeps import parts  # noqa: E402
 
 Case = tuple[Any, dict[str, Any]]
 Rng = np.random.Generator
@@ -288,8 +289,9 @@ def test_the_bound_is_that_of_the_node() -> None:
             agree(graph, [wrong], feeds)
 
 
+@pytest.mark.parametrize("chunk", parts(1, 3))
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
-def test_random_nodes(maker: Callable[[Rng], Case], tmp_path: Path) -> None:
-    rng = np.random.default_rng([36, MAKERS.index(maker)])
-    seen = Counter(check(*maker(rng), tmp_path / "m.xml") for _ in range(40))
-    assert seen["agrees"] >= 20, seen
+def test_random_nodes(maker: Callable[[Rng], Case], chunk: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([36, MAKERS.index(maker), chunk])
+    seen = Counter(check(*maker(rng), tmp_path / "m.xml") for _ in range(14))
+    assert seen["agrees"] >= 5, seen

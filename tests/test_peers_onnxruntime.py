@@ -15,6 +15,7 @@ from irdeconv.op import REGISTRY
 from support.dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
 from support.layers import Ints, graph_of
+from support.sweeps import parts
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -231,7 +232,7 @@ def check_case(rng: np.random.Generator, version: str, kind: str) -> str:
 KINDS = [*SPOILS, *[""] * (len(SPOILS) + len(SPOILS) // 4)]
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(2 * len(ONNX), CHUNKS))
 def test_onnxruntime_computes_and_rejects_the_same(chunk: int) -> None:
     version = ONNX[chunk % len(ONNX)]
     seen = Counter(
@@ -242,7 +243,7 @@ def test_onnxruntime_computes_and_rejects_the_same(chunk: int) -> None:
     assert seen["rejected"] > 0.25 * CASES, seen
 
 
-@pytest.mark.parametrize("chunk", range(NHWC_CHUNKS))
+@pytest.mark.parametrize("chunk", parts(len(NHWC), NHWC_CHUNKS))
 def test_channels_last_is_transposed_onnxruntime(chunk: int) -> None:
     version = NHWC[chunk % len(NHWC)]
     seen = Counter(

@@ -14,6 +14,7 @@ import irdeconv as ird
 from irdeconv.passes.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
+from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
@@ -140,7 +141,7 @@ def summary(graph: ird.Graph) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", parts(6, CHUNKS))
 def test_openvino_computes_the_same(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([31, chunk])
     seen = Counter(check_layer(rng, tmp_path) for _ in range(CASES))
@@ -148,7 +149,7 @@ def test_openvino_computes_the_same(chunk: int, tmp_path: Path) -> None:
     assert seen["agrees"] >= CASES - 3, seen
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", parts(2, 4))
 @pytest.mark.parametrize("shape_input", [False, True], ids=["sizes", "output_shape"])
 def test_layers_of_unknown_size(chunk: int, shape_input: bool, tmp_path: Path) -> None:
     """Lowered once with dynamic sizes (or output_shape fed at run time), run at several.
