@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -87,7 +88,8 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pipe(wide: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print as into a pipe: 80 columns, no colours, whatever the tests are started from."""
+    """Print as into a pipe: 80 columns, no colours, no times, wherever the tests are started."""
+    monkeypatch.setattr("irdeconv.cli.reduce.WORTH_SAYING", math.inf)
     for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

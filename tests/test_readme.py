@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import shlex
 import shutil
@@ -53,6 +54,7 @@ def printed(page: Path, folder: Path) -> dict[str, str]:
     shutil.copytree(ROOT / "ir_samples", folder / "ir_samples")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("irdeconv.cli.reduce.WORTH_SAYING", math.inf)  # that is, how long
         for name in ("COLUMNS", "FORCE_COLOR"):
             patch.delenv(name, raising=False)
         return {command: run(patch, command) for command in shown(page)}
