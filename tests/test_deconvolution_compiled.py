@@ -28,6 +28,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
 from irdeconv.kernels.shared.team import Threads, arithmetic
 from support.blocks import SMALL
+from support.sweeps import parts
 from test_deconvolution_candidates import bound, data, draw, expected, run
 
 pytestmark = pytest.mark.thorough
@@ -167,7 +168,7 @@ def test_bad_inputs_of_a_single_position_stay_where_taps_land(dtype: str) -> Non
 @needs_numba
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", parts(3, 8))
 def test_every_cut_of_the_compiled_kernels(
     monkeypatch: pytest.MonkeyPatch, dtype: str, stride: int, seed: int
 ) -> None:

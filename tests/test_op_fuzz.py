@@ -37,11 +37,10 @@ def random_spec(r: random.Random) -> Spec:
     return Spec(dtype, shape, values.astype(dtype.container))
 
 
-@pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
-def test_nothing_but_op_errors(row: Case) -> None:
+def answered(row: Case, tries: int) -> None:
     r = random.Random(row.op)
     op, _ = row.build()
-    for _ in range(60):
+    for _ in range(tries):
         specs = [t.spec for t in row.inputs]
         for at in range(len(specs)):
             if r.random() < 0.5:
@@ -49,3 +48,14 @@ def test_nothing_but_op_errors(row: Case) -> None:
         assert ports(type(op)).fits(len(specs))
         with contextlib.suppress(OpError):
             infer_op(op, tuple(specs))
+
+
+@pytest.mark.parametrize("row", CASES.values(), ids=CASES.keys())
+def test_nothing_but_op_errors(row: Case) -> None:
+    answered(row, 20)
+
+
+@pytest.mark.slow
+def test_nothing_but_op_errors_in_many_tries() -> None:
+    for row in CASES.values():
+        answered(row, 200)

@@ -15,6 +15,7 @@ from support.forms_grid import form_layer
 from support.layers import Layer, build, expected
 from support.layers import numbers as layer_numbers
 from support.raising_graphs import Net, end, left, numbers, raised_types, resize, source
+from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
 onnx = pytest.importorskip("onnx")
@@ -37,7 +38,7 @@ def raised_and_written(graph: ird.Graph, path: Path) -> ird.Graph:
     return ird.infer(ird.read(path))
 
 
-@pytest.mark.parametrize("chunk", range(6))
+@pytest.mark.parametrize("chunk", parts(3, 6))
 def test_openvino_runs_raised_layers(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([91, chunk])
     done = 0

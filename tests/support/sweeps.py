@@ -1,13 +1,14 @@
-"""Sweeps of random cases in numbered parts: some of them by default, all with `-m slow`."""
+"""Long sweeps: some of their parts by default, all with `-m slow`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 
-def parts(usual: int, number: int) -> list[Any]:
-    """Return the numbers of all parts; from `usual` on they run only when asked for."""
-    rest = (pytest.param(n, marks=pytest.mark.slow) for n in range(usual, number))
-    return [*range(usual), *rest]
+def parts(usual: int, every: int | Iterable[Any]) -> list[Any]:
+    """Return all parts, or their numbers; from `usual` on they run only when asked for."""
+    values = list(range(every) if isinstance(every, int) else every)
+    return values[:usual] + [pytest.param(v, marks=pytest.mark.slow) for v in values[usual:]]
