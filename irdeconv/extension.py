@@ -36,6 +36,7 @@ from irdeconv.traits import SCALE as SCALE
 from irdeconv.traits import SUM as SUM
 from irdeconv.traits import Rounding as Rounding
 
+MOST_REASON = 2000  # characters
 _LOADED: dict[Path, ModuleType] = {}
 
 
@@ -64,19 +65,19 @@ def _executed(file: Path, shown: str) -> ModuleType:
     sys.modules[name] = module  # where pickle looks for its classes
     try:
         found.loader.exec_module(module)
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         del sys.modules[name]
         REGISTRY.clear()
         REGISTRY.update(known)
         TYPES.clear()
         TYPES.update(kinds)
-        if isinstance(e, IrdeconvError):
+        if isinstance(e, (IrdeconvError, MemoryError)):
             raise
         raise misused(f"the extension {shown} {_reason(e, file)}", "correct it") from e
     return module
 
 
-def _reason(error: Exception, file: Path) -> str:
+def _reason(error: BaseException, file: Path) -> str:
     """Say what was raised, and at which line of the file."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
@@ -85,4 +86,6 @@ def _reason(error: Exception, file: Path) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     where = f" at line {line}" if line else ""
-    return f"cannot be loaded{where}: {type(error).__name__}: {error}"
+    text = f"{error}"
+    text = text if len(text) <= MOST_REASON else f"{text[:MOST_REASON]}..."
+    return f"cannot be loaded{where}: {type(error).__name__}: {text}"

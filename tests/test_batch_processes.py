@@ -31,7 +31,7 @@ def done(executor: Processes | InProcess, hows: Sequence[str]) -> list[str]:
 
 
 def test_whatever_an_item_does_the_others_go_on() -> None:
-    hows = ["well", "crash", "well", "hang", "exit", "print", "well"]
+    hows = ["well", "crash", "well", "hang", "exit", "print", "well", "nonsense"]
     assert done(Processes(errand(timeout=1.0), 2), hows) == [
         "yes well",
         "crashed the process of this item was ended by signal 9",
@@ -40,6 +40,7 @@ def test_whatever_an_item_does_the_others_go_on() -> None:
         "crashed the process of this item ended with exit code 3",
         "yes print",
         "yes well",
+        "crashed the process of this item was ended by signal 9",
     ]
 
 
@@ -68,6 +69,14 @@ def test_memory_is_limited_beyond_that_of_an_idle_process() -> None:
         assert child.run({"how": "who"})["summary"] != before, "it had no memory to go on with"
     finally:
         child.close()
+
+
+@pytest.mark.skipif("not hasattr(__import__('os'), 'fork')", reason="it forks")
+def test_copies_of_a_process_neither_answer_nor_stay() -> None:
+    hows = ["fork", "well", "who", "orphan", "well"]
+    rows = done(Processes(errand(), 1), hows)
+    assert rows[:2] == ["yes fork", "yes well"]
+    assert rows[3:] == ["crashed the process of this item ended with exit code 5", "yes well"]
 
 
 def test_a_process_that_does_not_start(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 Both talk in lines of JSON over two pipes of their own: nothing is pickled, a process that dies
 spoils nothing of others, and unlike a `multiprocessing.Process` it may be started by the workers of
-Dask, which are daemons. It ends when the pipe to it is closed, so it outlives nobody.
+Dask, which are daemons. It ends when the pipe to it is closed, so it outlives nobody, and what it
+has started itself ends with it.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,13 +18,15 @@ from dataclasses import asdict, dataclass
 from threading import Lock, Timer
 from typing import Any
 
-from irdeconv.batches.rows import Row, crashed, timed_out
+from irdeconv.batches.rows import Row, crashed, is_row, timed_out
 from irdeconv.errors import misused
 
 BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from irdeconv.batches.child_main import main; main()"
 )
+MOST_ANSWER = 1 << 26  # bytes; rows are cut long before
+ENDING_TIME = 2.0  # seconds that a process has to end once its pipe is closed
 
 
 @dataclass(frozen=True)
@@ -50,24 +55,15 @@ class Child:
     def run(self, payload: dict[str, Any]) -> Row:
         """Return what became of an item; UsageError where no process can be started."""
         process = self._process or self._started()
-        late: list[bool] = []
-
-        def stop() -> None:
-            late.append(True)
-            process.kill()
-
-        timer = Timer(self.work.timeout or 0, stop)
-        timer.daemon = True
-        if self.work.timeout is not None:
-            timer.start()
+        clock = _Deadline(process, self.work.timeout)
         answer = _asked(process, payload)
-        timer.cancel()
-        if answer is not None:
-            if answer.pop("last", False):  # its memory is in no state to go on with
-                self._drop()
-            return answer
-        code = self._drop()
-        return timed_out(self.work.timeout or 0) if late else crashed(code)
+        late = clock.over()
+        if answer is None or not is_row(answer):
+            code = self._drop()
+            return timed_out(self.work.timeout or 0) if late else crashed(code)
+        if answer.pop("last", False) or late:  # its memory is in no state to go on with, or it died
+            self._drop(ENDING_TIME if late else 0)
+        return answer
 
     def close(self) -> None:
         """End the process, whatever it does."""
@@ -75,7 +71,7 @@ class Child:
             self._closed = True
             process = self._process
         if process is not None:
-            process.kill()
+            _kill(process)
             self._drop()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -95,7 +91,7 @@ class Child:
             raise misused(f"a process for items does not start (exit code {code})", hint)
         return process
 
-    def _drop(self) -> int | None:
+    def _drop(self, grace: float = ENDING_TIME) -> int | None:
         """Forget the process, which is dead or has nothing to do; return its exit code."""
         process, self._process = self._process, None
         if process is None:
@@ -104,20 +100,56 @@ class Child:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+        _kill(process)  # it lives on with its pipes closed, or has left processes of its own
         return process.wait()
 
 
+class _Deadline:
+    """Kills a process after some seconds, unless it is `over` before."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
+        self._process = process
+        self._lock = Lock()
+        self._over = self._late = False
+        self._timer = Timer(seconds or 0, self._stop)
+        self._timer.daemon = True
+        if seconds is not None:
+            self._timer.start()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._late = True
+                _kill(self._process)
+
+    def over(self) -> bool:
+        """Kill nothing from now on; whether that has happened already."""
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            return self._late
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and on POSIX all that it has started and that has not left its group."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def _asked(process: subprocess.Popen[bytes], content: dict[str, Any]) -> dict[str, Any] | None:
-    """Send a line and wait for the answer; None where the process dies instead."""
+    """Send a line and wait for the answer; None where the process dies, or talks nonsense."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(content).encode() + b"\n")
         process.stdin.flush()
-        line = process.stdout.readline()
-    except (OSError, ValueError):  # the pipe is broken, or closed by `close`
+        line = process.stdout.readline(MOST_ANSWER)
+        answer = json.loads(line) if line.endswith(b"\n") else None
+    except (OSError, ValueError, RecursionError):  # the pipe is broken, or closed by `close`
         return None
-    if not line.endswith(b"\n"):
-        return None
-    answer: dict[str, Any] = json.loads(line)
-    return answer
+    return answer if isinstance(answer, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,10 +13,13 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
+_FORKED: list[bool] = []  # not empty in a copy of the process
+
 
 def main() -> None:
     """Do items until the pipe is closed."""
     questions, answers = _pipes()
+    _keep_from_forks(questions, answers)
     work = json.loads(questions.readline())
     os.chdir(work["folder"])
     module, _, name = work["call"].partition(":")
@@ -38,15 +42,32 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
     return questions, answers
 
 
+def _keep_from_forks(*pipes: BinaryIO) -> None:
+    """Take the pipes from a copy of this process that an item forks: it must not answer, too."""
+
+    def take() -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        for pipe in pipes:
+            os.dup2(null, pipe.fileno(), inheritable=False)
+        _FORKED.append(True)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=take)
+
+
 def _read(questions: BinaryIO, lines: SimpleQueue[bytes]) -> None:
     """Pass lines on; whoever gave them is gone when the pipe ends, and nobody needs the rest."""
     with suppress(OSError):
         for line in questions:
             lines.put(line)
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # with what it has started
     os._exit(0)
 
 
 def _say(answers: BinaryIO, content: Any) -> None:
+    if _FORKED:
+        os._exit(0)
     answers.write(json.dumps(content).encode() + b"\n")
     answers.flush()
 

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -81,7 +82,7 @@ def _folder(path: str) -> str:
 
 def name_of(file: str, part: str = "") -> str:
     """Return a name for what is made of a file: readable, safe, and different for each path."""
-    path = PurePath(os.path.normpath(file))
+    path = PurePath(file)  # without "." and "//"; what ".." means, only the file system knows
     digest = hashlib.sha256(f"{path.as_posix()}\0{part}".encode("utf-8", "surrogateescape"))
     words = [p for p in (path.parent.name, path.stem) if p != ".."]
     text = _UNSAFE.sub("_", "-".join([*words, part] if part else words))[-LONGEST_NAME:].strip(
@@ -90,71 +91,118 @@ def name_of(file: str, part: str = "") -> str:
     return f"{text or 'item'}-{digest.hexdigest()[:12]}"
 
 
+def identity(path: str) -> str:
+    """Return a name that all spellings of a path have in common; a link is not what it names."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        return os.path.realpath(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether an `identity` is a folder, or lies below it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
 def found_files(
-    paths: Iterable[str], suffixes: Sequence[str] = MODELS, folders: Sequence[str] = ()
+    paths: Iterable[str],
+    suffixes: Sequence[str] = MODELS,
+    folders: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> list[str]:
     """Return the files that paths name: themselves, all below a folder, what a pattern matches.
 
     A folder gives what ends like one of `suffixes`, in the order of names; a folder that ends like
     one of `folders` counts as a file. Links that lead out of a folder, pipes, devices and hidden
-    names in it are left out. A file that is named twice counts once. UsageError where a path gives
-    nothing, FileAccessError where there is no such file.
+    names in it are left out, and so is what lies in one of `without`, unless the folder that is
+    searched does, too. What cannot be searched is returned as it is: reading it tells why. A file
+    that is named twice counts once. UsageError where a path gives nothing, FileAccessError where
+    there is no such file.
     """
-    out: dict[str, None] = {}
+    out: dict[str, str] = {}
+    own = [identity(path) for path in without]
     for path in paths:
-        found = list(_found(path, suffixes, folders))
-        if not found:
+        root, found = _found(path, tuple(suffixes), tuple(folders))
+        hidden = [] if root is None else [o for o in own if not within(identity(root), o)]
+        names = [(identity(file), str(PurePath(file))) for file in found]
+        kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
+        if not kept:
             raise misused(
                 f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}',
                 "name files, folders or patterns such as 'models/**/*.xml'",
             )
-        out.update(dict.fromkeys(os.path.normpath(file) for file in found))
-    return list(out)
+        for key, file in kept:
+            out.setdefault(key, file)
+    return list(out.values())
 
 
-def _found(path: str, suffixes: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
+def _found(
+    path: str, suffixes: tuple[str, ...], folders: tuple[str, ...]
+) -> tuple[str | None, list[str]]:
+    """Return where a path lets search, if it does, and the files that it means."""
     if path == "":
         raise misused("a path is empty", "is a variable of the shell unset?")
-    if os.path.isdir(path) and not path.rstrip("/").endswith(tuple(folders)):
-        yield from _below(path, tuple(suffixes), tuple(folders))
-    elif os.path.lexists(path):
-        yield path
-    elif _PATTERN.search(path):
-        for match in _matches(path):
-            if not os.path.isdir(match) or match.endswith(tuple(folders)):
-                yield match  # `**` matches folders as well as the files in them
-    else:
+    if os.path.isdir(path) and not path.rstrip("/").endswith(folders or "\0"):
+        return path, _below(path, suffixes, folders)
+    if os.path.lexists(path):
+        return None, [path]
+    if _PATTERN.search(path) is None:
         raise missing(path)
-
-
-def _matches(pattern: str) -> list[str]:
-    """Return what a pattern matches, in the order of names; `**` goes through no links."""
-    parts = PurePath(pattern).parts
+    parts = PurePath(path).parts
     fixed = next(i for i, part in enumerate(parts) if _PATTERN.search(part))
-    found = Path(*parts[:fixed]).glob("/".join(parts[fixed:]))
-    return [str(path) for path in sorted(found, key=lambda path: path.parts)]
+    root = str(Path(*parts[:fixed]))
+    # `**` matches folders as well as the files in them
+    files = [
+        file
+        for file in _matches(root, "/".join(parts[fixed:]), path)
+        if not os.path.isdir(file) or file.endswith(folders or "\0")
+    ]
+    return root, files
 
 
-def _below(root: str, suffixes: tuple[str, ...], kept: tuple[str, ...]) -> Iterator[str]:
-    real = Path(root).resolve()
-
-    def failed(error: OSError) -> None:
-        raise unreadable(error.filename or root, error)
-
-    found = []
-    for folder, folders, files in os.walk(root, onerror=failed):
-        whole = [n for n in folders if kept and n.endswith(kept)]
-        found += [os.path.join(folder, name) for name in whole]
-        folders[:] = [n for n in folders if n not in whole and not n.startswith(".")]
-        for name in files:
-            path = os.path.join(folder, name)
-            if name.endswith(suffixes) and not name.startswith(".") and _inside(path, real):
-                found.append(path)
-    yield from sorted(found, key=lambda path: PurePath(path).parts)
+def _matches(root: str, pattern: str, whole: str) -> list[str]:
+    """Return what a pattern matches, in the order of names; `**` goes through no links."""
+    try:
+        found = sorted(Path(root).glob(pattern), key=lambda path: path.parts)
+    except (ValueError, NotImplementedError) as e:
+        raise misused(f'the pattern "{whole}" cannot be right: {e}', "** is a whole name") from e
+    except RecursionError:
+        message = f'the pattern "{whole}" leads through too many folders in each other'
+        raise misused(message, "name a folder without a pattern") from None
+    return [str(path) for path in found]
 
 
-def _inside(path: str, root: Path) -> bool:
-    """Whether a path is a regular file that lies below a folder, also behind links."""
-    return os.path.isfile(path) and (
-        not os.path.islink(path) or Path(path).resolve().is_relative_to(root)
-    )
+def _below(root: str, suffixes: tuple[str, ...], kept: tuple[str, ...]) -> list[str]:
+    """Return the files below a folder; also folders that cannot be searched."""
+    real = os.path.realpath(root)
+    found, waiting = [], [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = [entry for entry in entries if not entry.name.startswith(".")]
+        except (FileNotFoundError, NotADirectoryError):  # meanwhile it is gone
+            continue
+        except OSError as e:
+            if folder == root:
+                raise unreadable(folder, e) from None
+            found.append(folder)
+            continue
+        for entry in listed:
+            whole = entry.name.endswith(kept or "\0") and entry.is_dir()
+            if not whole and entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif (whole or entry.name.endswith(suffixes)) and _inside(entry.path, real, whole):
+                found.append(entry.path)
+    return sorted(found, key=lambda path: PurePath(path).parts)
+
+
+def _inside(path: str, root: str, folder: bool) -> bool:
+    """Whether a path is a regular file (or a folder) that lies in a folder, also behind links."""
+    try:
+        regular = folder or stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:  # its folder may be listed, but no file in it opened
+        return True
+    except OSError:
+        return False
+    return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from irdeconv.codes import CODES
 from irdeconv.errors import Diagnostic
 
 Row = dict[str, Any]  # docs/schemas/batch.json, `item`
@@ -32,12 +33,35 @@ _KINDS = {
     "diagnostics": list,
     "files": list,
 }
+_MADE = {"name": str, "bytes": int, "sha256": str}
+_DIAGNOSTIC = {
+    "code": str,
+    "severity": str,
+    "message": str,
+    "file": str | None,
+    "line": int | None,
+    "column": int | None,
+    "layer": str | None,
+    "hint": str | None,
+}
+_STATES = {*STATUS.values(), TIMED_OUT, CRASHED}
 
 
 def is_row(found: object) -> bool:
-    """Whether something that was read is a row."""
+    """Whether something that was read is a row, in which a report finds all that it shows."""
+    return (
+        _has(found, _KINDS)
+        and isinstance(found, dict)
+        and found["status"] in _STATES
+        and found["exit_code"] in STATUS
+        and all(_has(made, _MADE) for made in found["files"])
+        and all(_has(d, _DIAGNOSTIC) and d["code"] in CODES for d in found["diagnostics"])
+    )
+
+
+def _has(found: object, kinds: dict[str, Any]) -> bool:
     return isinstance(found, dict) and all(
-        key in found and isinstance(found[key], kind) for key, kind in _KINDS.items()
+        key in found and isinstance(found[key], kind) for key, kind in kinds.items()
     )
 
 

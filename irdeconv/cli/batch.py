@@ -130,16 +130,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
     from irdeconv.batches.journal import opened
     from irdeconv.cli.batch_plan import journal_of, planned
-    from irdeconv.cli.batch_report import finish, require_reports
+    from irdeconv.cli.batch_report import finish, require_formats
+    from irdeconv.io.atomic import failures, require_writable
 
     refuse_idle(args)
-    require_reports(args.report)
+    require_formats(args.report)
     path = journal_of(args)
     items = planned(args)
+    for folder in [Path(args.folder)] if args.folder else []:
+        with failures(folder):
+            folder.mkdir(parents=True, exist_ok=True)  # a report may go there, too
+    for report in args.report:
+        require_writable(Path(report))
     with ExitStack() as stack:
         journal = None
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
             journal = stack.enter_context(opened(path, resume=args.resume, force=args.force))
         rows = _done(args, items, journal, console)
     return finish(args, items, rows, console)

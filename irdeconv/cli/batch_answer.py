@@ -10,36 +10,68 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from irdeconv.batches.rows import STATUS, Row
+from irdeconv.cli.diagnostics import code_of
+from irdeconv.errors import IrdeconvError
 from irdeconv.io.atomic import write_file
 from irdeconv.plural import count
 
 RESULT = "result.json"
 MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
+MOST_TEXT = 2000  # characters of a message in the report
 
 
 def row_of(verb: str, code: int, text: str, folder: str | None) -> Row:
     """Return the row of a verb that has printed a JSON document."""
-    document = json.loads(text) if text else {"error": "no answer", "diagnostics": []}
+    if not text:  # an extension may end the verb
+        code, text = 70, '{"error": "no answer", "diagnostics": []}'
+    document = json.loads(text)
     document = _relative(document, folder) if folder is not None else document
     data = (json.dumps(document, indent=1) + "\n").encode()
     if folder is not None:
         write_file(Path(folder, RESULT), data)
-    found = list(diagnostics(document))
+    found = islice(diagnostics(document), MOST_DIAGNOSTICS)
     row: Row = {
         "status": STATUS.get(code, "bug"),
         "exit_code": code,
-        "summary": summary(verb, document),
+        "summary": _cut(summary(verb, document)),
         "result": hashlib.sha256(data).hexdigest(),
-        "diagnostics": found[:MOST_DIAGNOSTICS],
+        "diagnostics": [_cut(d) for d in found],
         "files": list(files(folder)) if folder is not None else [],
     }
     if code in (5, 70):
         row["last"] = True  # the process may lack memory that nobody gives back
     return row
+
+
+def failed(error: IrdeconvError | MemoryError) -> Row:
+    """Return the row of an item whose answer could not be kept."""
+    found = error.diagnostics if isinstance(error, IrdeconvError) else ()
+    code = 5 if isinstance(error, MemoryError) else code_of(found) or error.exit_code
+    row: Row = {
+        "status": STATUS.get(code, "bug"),
+        "exit_code": code,
+        "summary": _cut(found[0].message) if found else "out of memory",
+        "result": None,
+        "diagnostics": [_cut(d.to_dict()) for d in found[:MOST_DIAGNOSTICS]],
+        "files": [],
+    }
+    return {**row, "last": True} if code == 5 else row
+
+
+def _cut(value: Any) -> Any:
+    """Return a value whose texts are no longer than a report should have."""
+    if isinstance(value, str):
+        return value if len(value) <= MOST_TEXT else f"{value[:MOST_TEXT]}..."
+    if isinstance(value, list):
+        return [_cut(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _cut(v) for k, v in value.items()}
+    return value
 
 
 def _relative(value: Any, folder: str) -> Any:

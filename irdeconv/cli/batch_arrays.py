@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from errno import EACCES
 from typing import Any
 
 import numpy as np
 
+from irdeconv.access import unreadable
 from irdeconv.batches.items import BatchItem, found_files, name_of
+from irdeconv.cli.batch_sources import sources
 from irdeconv.cli.inputs import open_npz, told
 from irdeconv.errors import misused
 from irdeconv.extras import needed
@@ -28,33 +30,42 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
         raise misused(message, "name a single model")
     if any(word.startswith("--dump=") for word in args.words):
         raise misused("--dump and --inputs exclude each other", "name inner layers by --outputs")
-    files = found_files(args.inputs, FILES, FOLDERS)
+    own = [args.folder] if args.folder is not None else []
+    files = found_files(args.inputs, FILES, FOLDERS, own)
     for path in files:
+        if os.path.isdir(path) and not path.endswith(FOLDERS):
+            raise unreadable(path, PermissionError(EACCES, os.strerror(EACCES)))
         if not path.endswith((*FILES, *FOLDERS)):
             names = ", ".join([*FILES, *FOLDERS])
             raise misused(f'--inputs: "{path}" holds no arrays', f"they are files of {names}")
-    return [item for path in files for item in _of_file(args, models[0], path)]
+    read = tuple(sources(models, args.words))
+    return [item for path in files for item in _of_file(args, models[0], path, read)]
 
 
-def _of_file(args: argparse.Namespace, model: str, path: str) -> Iterator[BatchItem]:
+def _of_file(
+    args: argparse.Namespace, model: str, path: str, read: tuple[str, ...]
+) -> Iterator[BatchItem]:
     rows = None if args.rows is None else _row_count(path)
     if rows is None:
-        yield _part(args, model, path, None)
+        yield _part(args, model, path, None, read)
         return
     if rows // args.rows > MOST_PARTS:
         raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
     for begin in range(0, rows, args.rows):
-        yield _part(args, model, path, (begin, min(begin + args.rows, rows)))
+        yield _part(args, model, path, (begin, min(begin + args.rows, rows)), read)
 
 
 def _part(
-    args: argparse.Namespace, model: str, path: str, rows: tuple[int, int] | None
+    args: argparse.Namespace,
+    model: str,
+    path: str,
+    rows: tuple[int, int] | None,
+    read: tuple[str, ...],
 ) -> BatchItem:
     name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
     folder = None if args.folder is None else os.path.join(args.folder, name)
     payload = {"arrays": path, "part": rows, "model": model, "words": args.words, "folder": folder}
-    sources = (model, str(Path(model).with_suffix(".bin")), path)
-    return BatchItem(name, path, payload, sources, rows, depends=args.words)
+    return BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
 
 
 def _row_count(path: str) -> int:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from irdeconv.batches.rows import Row
-from irdeconv.cli.batch_answer import row_of
+from irdeconv.cli.batch_answer import failed, row_of
 from irdeconv.cli.batch_part import execute_part
 from irdeconv.cli.interrupt import EXIT_CODE
 from irdeconv.cli.main import main
+from irdeconv.errors import IrdeconvError
+from irdeconv.io.atomic import failures
 
 
 def execute(payload: dict[str, Any]) -> Row:
     """Do an item: `verb` with `words`, and with its `folder` where it has one."""
-    if "part" in payload:
-        return execute_part(payload)
+    work: Callable[[dict[str, Any]], Row] = execute_part if "part" in payload else _execute_verb
+    try:
+        if payload["folder"] is not None:
+            with failures(Path(payload["folder"])):
+                Path(payload["folder"]).mkdir(parents=True, exist_ok=True)
+        return work(payload)
+    except (IrdeconvError, MemoryError) as e:  # the verb reports its own; this is what is kept
+        return failed(e)
+
+
+def _execute_verb(payload: dict[str, Any]) -> Row:
     verb, folder = payload["verb"], payload["folder"]
-    if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
     out, err = io.StringIO(), io.StringIO()
     words = [*payload["words"], "--format", "json", "--color", "never", "--quiet"]
     code = main([verb, *words], out=out, err=err)

@@ -25,8 +25,6 @@ def execute_part(payload: dict[str, Any]) -> Row:
     """Run the rows that a payload names, and keep the outputs in its folder."""
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
-    if payload["folder"] is not None:
-        Path(payload["folder"]).mkdir(parents=True, exist_ok=True)
     code = guarded("run", lambda: console, partial(_run, payload, console))
     return row_of("run", code, out.getvalue(), payload["folder"])
 

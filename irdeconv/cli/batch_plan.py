@@ -11,8 +11,10 @@ from typing import Any
 
 from irdeconv.batches.items import BatchItem, found_files, name_of
 from irdeconv.batches.rows import Row
+from irdeconv.cli.batch_sources import sources
 from irdeconv.cli.checks import PEER, check_options, require_folder
 from irdeconv.errors import misused
+from irdeconv.opening import first_bytes
 
 JOURNAL = "batch.journal"
 PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
@@ -32,13 +34,45 @@ def journal_of(args: argparse.Namespace) -> Path | None:
 
 def planned(args: argparse.Namespace) -> list[BatchItem]:
     """Return the items, in the order of the paths; UsageError for words that cannot be right."""
-    files = found_files(args.paths)
+    files = found_files(args.paths, without=_own(args))
     _require_words(args, files[0])
     if args.inputs:
         from irdeconv.cli.batch_arrays import parts
 
-        return parts(args, files)
-    return [_item(args, file) for file in files]
+        items = parts(args, files)
+    else:
+        items = [_item(args, file) for file in files]
+    _require_apart(args, items)
+    return items
+
+
+def _own(args: argparse.Namespace) -> list[str]:
+    """Return what the batch writes, and the second models: no models that a folder is searched for.
+
+    UsageError where the results would go among the models.
+    """
+    for path in args.paths if args.folder is not None else ():
+        if os.path.isdir(path) and os.path.realpath(path) == os.path.realpath(args.folder):
+            message = f"-o {args.folder}: the results would be among the models"
+            raise misused(message, f"name another folder, such as {os.path.join(path, 'results')}")
+    second = [args.against] if args.against and os.path.isdir(args.against) else []
+    own = [args.folder, args.journal, *args.report, *second]
+    return [path for path in own if path is not None]
+
+
+def _require_apart(args: argparse.Namespace, items: list[BatchItem]) -> None:
+    """Raise UsageError where a report or the journal would replace each other, or what is read."""
+    names = {path for item in items for path in (item.file, *item.sources)}
+    read = {os.path.realpath(path) for path in names}
+    journal = journal_of(args)
+    for name, path in (
+        *([("--journal", str(journal))] if journal is not None else ()),
+        *(("--report", path) for path in args.report),
+    ):
+        real = os.path.realpath(path)
+        if real in read or (real.endswith(".xml") and not _is_report(real)):
+            raise misused(f"{name} {path} would replace what is there", "name a new file")
+        read.add(real)
 
 
 def _require_words(args: argparse.Namespace, file: str) -> None:
@@ -53,6 +87,14 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
         check_options(options)
 
 
+def _is_report(path: str) -> bool:
+    """Whether an .xml is a report of a batch, or not there: no model may get lost for a report."""
+    try:
+        return b"<testsuites " in first_bytes(path, 100)
+    except OSError:
+        return True
+
+
 def _item(args: argparse.Namespace, file: str) -> BatchItem:
     name = name_of(file)
     folder = None if args.folder is None else os.path.join(args.folder, name)
@@ -64,7 +106,7 @@ def _item(args: argparse.Namespace, file: str) -> BatchItem:
         "words": [*given, *_usual(args.task, words), *_made(args, file, folder, words)],
         "folder": folder,
     }
-    return BatchItem(name, file, payload, tuple(_sources(file, other, words)), depends=given)
+    return BatchItem(name, file, payload, tuple(sources([file, *other], words)), depends=given)
 
 
 def _word(path: str) -> str:
@@ -114,20 +156,6 @@ def _made(
             yield f"--certify={os.path.join(folder, 'certificates.json')}"
     elif args.task == "infer" and "--no-weights" not in words:
         yield f"--output={os.path.join(folder, MADE['infer'])}.xml"
-
-
-def _sources(file: str, other: list[str], words: list[str]) -> Iterator[str]:
-    """Yield the files that the result depends on, as far as their names tell."""
-    for model in (file, *other):
-        yield model
-        yield str(Path(model).with_suffix(".bin"))
-        yield f"{model}.data"  # as ONNX names what does not fit into the file
-        yield str(Path(model).with_suffix(".data"))
-    for word in words:
-        value = word.partition("=")[2]
-        for path in (value, value.rpartition("@")[2]):
-            if os.path.isfile(path):
-                yield path
 
 
 def complete(item: BatchItem, row: Row) -> bool:

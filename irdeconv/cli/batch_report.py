@@ -20,7 +20,6 @@ from irdeconv.cli.diagnostics import physical, xml_text
 from irdeconv.cli.output import write_bytes
 from irdeconv.codes import CODES
 from irdeconv.errors import misused
-from irdeconv.io.atomic import require_writable
 from irdeconv.markup import plain
 from irdeconv.plural import count
 from irdeconv.wrapping import printable
@@ -33,13 +32,12 @@ STYLE = (
 )
 
 
-def require_reports(paths: list[str]) -> None:
-    """Refuse reports that no suffix names, or that cannot be written, before anything is done."""
+def require_formats(paths: list[str]) -> None:
+    """Refuse reports whose suffix names no format, before anything is done."""
     for path in paths:
         if Path(path).suffix not in FORMATS:
             message = f"--report {path}: its suffix names no format"
             raise misused(message, f"write {', '.join(FORMATS)}")
-        require_writable(Path(path))
 
 
 def finish(
@@ -83,9 +81,9 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         if good and not everything:
             continue
         style = "" if good else "red"
-        console.text((item["status"], style), f"  {_title(item)}: {item['summary']}")
+        console.text((item["status"], style), plain(f"  {_title(item)}: {item['summary']}"))
         for d in item["diagnostics"][: 0 if good else MOST_LINES]:
-            console.text(f"    {_line(d)}")
+            console.text(plain(f"    {_line(d)}"))
         more = len(item["diagnostics"]) - MOST_LINES
         if more > 0 and not good:
             console.text(f"    and {count(more, 'more diagnostic')}")
@@ -122,12 +120,12 @@ def _junit(report: dict[str, Any]) -> str:
         errors=str(errors),
     )
     for item in report["items"]:
-        name = _safe_xml(_title(item))
+        name = _safe_xml(plain(_title(item)))
         case = ElementTree.SubElement(suite, "testcase", classname=report["verb"], name=name)
         if item["status"] not in GOOD:
             tag = "error" if item["exit_code"] == 70 else "failure"
-            what = {"type": item["status"], "message": _safe_xml(item["summary"])}
-            text = "\n".join(_line(d) for d in item["diagnostics"])
+            what = {"type": item["status"], "message": _safe_xml(plain(item["summary"]))}
+            text = "\n".join(plain(_line(d)) for d in item["diagnostics"])
             ElementTree.SubElement(case, tag, what).text = _safe_xml(text)
     ElementTree.SubElement(suite, "system-out").text = _safe_xml(verdict(report))
     ElementTree.indent(root, " ")

@@ -140,7 +140,10 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         nonlocal console
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
-        options = verb_parser(verb).parse(args[1:])
+        try:
+            options = verb_parser(verb).parse(args[1:])
+        except SystemExit:  # --help
+            return 0
         console = consoles(options.format, quiet=options.quiet, color=options.color)
         check_options(options)
         for path in getattr(options, "extension", ()):
@@ -158,9 +161,7 @@ def guarded(
     """Return the exit code of some work; what it raises is reported on the console of then."""
     try:
         return work()
-    except SystemExit as e:  # --help
-        return e.code if isinstance(e.code, int) else 2
-    except Exception as e:
+    except (Exception, SystemExit) as e:  # an extension may call sys.exit
         if PROCESS.since is not None:  # what an import made of the interruption
             return EXIT_CODE
         if debug:
@@ -168,7 +169,7 @@ def guarded(
         return _report(verb, console(), e)
 
 
-def _report(verb: str, console: Console, error: Exception) -> int:
+def _report(verb: str, console: Console, error: BaseException) -> int:
     from irdeconv.errors import IrdeconvError
 
     if isinstance(error, IrdeconvError):
@@ -185,7 +186,7 @@ def _report(verb: str, console: Console, error: Exception) -> int:
     return code
 
 
-def _classify(error: Exception) -> tuple[int, str]:
+def _classify(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
         return 6, f"{where}{error.strerror or error}"

@@ -32,6 +32,14 @@ def call(payload: dict[str, Any]) -> dict[str, Any]:
     if how == "print":
         print("this is no answer")
         os.write(1, b"{}\n")
+    if how == "fork" and os.fork() == 0:
+        time.sleep(0.2)  # the copy goes on when the answer is out
+    if how == "orphan":  # dies while its copy lives on, with its pipes
+        if os.fork():
+            os._exit(5)
+        time.sleep(1000)
+    if how == "nonsense":
+        return {"no": "row"}
     if how == "memory":
         try:
             np.ones(payload["bytes"], np.uint8)
