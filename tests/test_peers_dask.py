@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +81,35 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irdeconv.batches.dask_cluster.ANSWER_TIME", 0.2)
     with pytest.raises(UsageError, match="no scheduler of Dask answers"):
         list(Cluster(errand(), "tcp://127.0.0.1:1", 1, 1, None).results([{"how": "well"}]))
+
+
+def test_what_accepts_and_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irdeconv.batches.dask_cluster.ANSWER_TIME", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match="no scheduler of Dask answers"):
+            list(Cluster(errand(), address, 1, 1, None).results([{"how": "well"}]))
+
+
+def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irdeconv.batches.dask_cluster.WORKER_TIME", 0.2)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=None, silence_logs=50
+    ) as empty:
+        results = Cluster(errand(), empty.scheduler_address, 1, 1, None).results([{"how": "well"}])
+        with pytest.raises(UsageError, match="no worker has come"):
+            list(results)
+
+
+def test_workers_of_another_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irdeconv.batches.dask_cluster.__version__", "0.0.9")
+    for _ in range(2):
+        results = Cluster(errand(), cluster.scheduler_address, 2, 3, None).results(
+            [{"how": "well"}]
+        )
+        with pytest.raises(UsageError, match=r"of Dask has irdeconv .*, the command has 0\.0\.9"):
+            list(results)
+        monkeypatch.setattr("irdeconv.batches.dask_cluster._require_version", lambda client: None)
 
 
 # -- blocks ----------------------------------------------------------------------------------------

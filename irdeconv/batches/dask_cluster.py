@@ -10,23 +10,27 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import pkgutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from irdeconv import __version__
 from irdeconv.batches.child import Child, Errand
 from irdeconv.batches.executors import Payload, Results
 from irdeconv.batches.rows import Row, ended
-from irdeconv.errors import Diagnostic, IrdeconvError, misused
+from irdeconv.errors import Diagnostic, IrdeconvError, UsageError, misused
 from irdeconv.extras import needed
 
 AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
 LEAST_AHEAD = 64
 LOOK_EVERY = 2.0  # seconds between two looks at whether the workers are all there
 ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
+WORKER_TIME = 60.0  # seconds in which the first worker has to come
+HINT = "install the same on all machines"
 _local = threading.local()
 
 
@@ -50,31 +54,50 @@ class Cluster:
         """Yield the number of each payload, and what became of it, as soon as it is done."""
         with ExitStack() as stack:
             client = stack.enter_context(self._client(stack))
-            known = client.run(version) if client.scheduler_info()["workers"] else {}
-            wrong = next((v for v in known.values() if v != __version__), None)
-            if wrong is not None:
-                message = f"a worker of Dask has irdeconv {wrong}, this is {__version__}"
-                raise misused(message, "install the same on all machines")
+            try:
+                client.wait_for_workers(1, timeout=WORKER_TIME)
+            except TimeoutError:
+                message = f"no worker has come to the scheduler of Dask in {WORKER_TIME:g} s"
+                hint = f"dask worker {client.scheduler.address} starts one"
+                raise misused(message, hint) from None
+            _require_version(client)
             digest = self._ship(client)
             yield from self._as_done(client, payloads, digest)
 
     def _client(self, stack: ExitStack) -> Any:
         import dask
 
-        log = logging.getLogger("distributed")
-        stack.callback(log.setLevel, log.level)
-        log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
+        for name in ("distributed", "distributed.client"):  # Dask gives both a level
+            log = logging.getLogger(name)
+            stack.callback(log.setLevel, log.level)
+            log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
         failures = {"distributed.scheduler.allowed-failures": self._retries}
         stack.enter_context(dask.config.set(failures))
         address: Any = self._address
         if address is None:
             address = stack.enter_context(self._local_cluster())
             stack.enter_context(_kept_whole(address, self._jobs))
+        made: SimpleQueue[Any] = SimpleQueue()
+
+        def connect() -> None:
+            try:
+                made.put(self._distributed.Client(address, timeout=ANSWER_TIME))
+            except Exception as e:
+                made.put(e)
+
+        # In a thread, for of what accepts a connection and is mute, Client waits for ever.
+        threading.Thread(target=connect, daemon=True).start()
         try:
-            return self._distributed.Client(address, timeout=ANSWER_TIME)
-        except (OSError, ValueError, TimeoutError) as e:
-            message = f"no scheduler of Dask answers at {self._address}: {e}"
-            raise misused(message, "dask scheduler starts one; --cluster local needs none") from e
+            client = made.get(timeout=2 * ANSWER_TIME)
+        except Empty:
+            client = TimeoutError("what is there does not talk as a scheduler does")
+        if isinstance(client, (OSError, ValueError, TimeoutError)):
+            message = f"no scheduler of Dask answers at {self._address}: {client}"
+            hint = "dask scheduler starts one; --cluster local needs none"
+            raise misused(message, hint) from client
+        if isinstance(client, Exception):
+            raise client
+        return client
 
     def _local_cluster(self) -> Any:
         """Start a scheduler and workers here that nobody outside of this machine reaches."""
@@ -107,7 +130,7 @@ class Cluster:
 
         def submitted(index: int, attempt: int) -> Any:
             payload = {**payloads[index], "shared": digest}
-            future = client.submit(work_on, payload, self._work, pure=False)
+            future = client.submit(work_on, payload, self._work, __version__, pure=False)
             waiting[future.key] = index, attempt
             return future
 
@@ -139,6 +162,8 @@ class Cluster:
                 return None
             return row
         cause = future.exception() if future.status == "error" else None
+        if isinstance(cause, IrdeconvError):
+            raise cause
         if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
             raise cause
         if attempt < self._retries:
@@ -168,14 +193,28 @@ def _kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
         thread.join()
 
 
-def version() -> str:
-    """Return the version that a worker has."""
-    return __version__
+def _require_version(client: Any) -> None:
+    """Raise UsageError where a worker cannot have these modules: it would die of each item."""
+    found = client.run(pkgutil.resolve_name, "irdeconv:__version__", on_error="return")
+    for worker, version in found.items():
+        if version != __version__:
+            raise _unlike(worker, version)
 
 
-def work_on(payload: Payload, work: Errand) -> Row:
+def _unlike(worker: str, version: object) -> UsageError:
+    has = f"no irdeconv ({version})" if isinstance(version, Exception) else f"irdeconv {version}"
+    message = f"the worker {worker} of Dask has {has}, the command has {__version__}"
+    return misused(message, HINT)
+
+
+def work_on(payload: Payload, work: Errand, version: str) -> Row:
     """Do an item on a worker, in a process that the worker's thread keeps for the next one."""
     from irdeconv.batches.dask_files import FILES
+
+    if version != __version__:  # it came later
+        raise misused(
+            f"a worker of Dask has irdeconv {__version__}, the command has {version}", HINT
+        )
 
     child: Child | None = getattr(_local, "child", None)
     if child is None or child.work != work:
