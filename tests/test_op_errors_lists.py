@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from irdeconv.errors import OpError
-from op_cases import case, count, f32, i32, i64, u8
+from irdeconv.ops.recurrent import RNNSequence
+from irdeconv.spec import Spec
+from op_cases import Tensor, case, count, f32, i32, i64, u8
 from support.refusals import Row, check_refusal, row
 
 TABLE = count((3, 2))
@@ -87,3 +90,37 @@ def test_updates_of_a_slice_that_only_the_run_knows() -> None:
     with pytest.raises(OpError, match=r"updates are \[1\]; the slice is \[2\]") as e:
         op.evaluate(f32([1, 2, 3]).values, f32([9]).values, *ends)
     assert (e.value.problem.code, e.value.problem.port) == ("E302", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "inputs", "words"),
+    [
+        ("GatherElements-6", 'axis="1"', [f32([[1, 2]] * 3), i32([[0]])], "differ on axis 0"),
+        (
+            "Gather-8",
+            'batch_dims="1"',
+            [f32([[1, 2]] * 3), i32([[0]]), i64(1)],
+            "batch dimension 0",
+        ),
+    ],
+)
+def test_sizes_that_only_the_run_knows(
+    kind: str, attributes: str, inputs: list[Tensor], words: str
+) -> None:
+    op, _ = case(kind, attributes, inputs, inputs[0]).build()
+    with pytest.raises(OpError, match=words) as e:
+        op.evaluate(*(t.values for t in inputs))
+    assert (e.value.problem.code, e.value.problem.port) == ("E302", 1)
+
+
+@pytest.mark.parametrize("length", [-1, 3])
+def test_lengths_of_sequences(length: int) -> None:
+    inputs = [np.zeros(s, np.float32) for s in ((1, 2, 1), (1, 1, 1))]
+    weights = [np.zeros(s, np.float32) for s in ((1, 1, 1), (1, 1, 1), (1, 1))]
+    arrays = [*inputs, np.array([length]), *weights]
+    op = RNNSequence(hidden_size=1)
+    known = [Spec.of(a) for a in arrays]
+    for attempt in (lambda: op.evaluate(*arrays), lambda: op.infer(*known)):
+        with pytest.raises(OpError, match=f"sequence_lengths has {length} at 0") as e:
+            attempt()
+        assert (e.value.problem.code, e.value.problem.port) == ("E305", 2)

@@ -194,6 +194,7 @@ class _Gather(Op):
             raise TypeError("Gather with unknown indices")
         places = indices if self.wraps else _outside(indices)
         dims = self._batch(indices.ndim, data.ndim)
+        self._check_batch(data.shape, indices.shape, dims, at)
         return gather(data, places.astype(np.int64, copy=False), at, dims)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

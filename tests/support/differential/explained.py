@@ -84,6 +84,8 @@ REFUSALS = (
         r"Offset value exceeds indices size",
         "EmbeddingBagOffsets(Sum)?",
     ),
+    Refusal("a TopK of no elements", r"K \(0\) must be greater or equal to 1", "TopK"),
+    Refusal("an IRDFT of whole axes", r"cannot create std::vector larger than max_size", "IRDFT"),
     Refusal("a TopK of more than there are", r"exceeds the axis dimension", "TopK"),
     Refusal("an Einsum with spaces in its equation", r"Input subscript of Einsum", "Einsum"),
     Refusal(
@@ -141,8 +143,11 @@ def _is_f64(s: Sample) -> bool:
 CONDITIONS = (
     Condition("data with an empty axis", "shape", DECONVOLUTIONS, _of_nothing),
     Condition("an infinity or a NaN in the filter", "lowered", DECONVOLUTIONS, _has_bad_filter),
-    Condition("a TopK of more than there are", "shape|values", "TopK", _asks_for_more),
+    Condition(
+        "a TopK of more than there are", "shape|values|OpenVINO crashes", "TopK", _asks_for_more
+    ),
     Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", _zero_sized),
+    Condition("a Gather of no indices", "OpenVINO crashes", "Gather", _empty),
     Condition(
         "detections that may keep nothing",
         "values",
@@ -165,10 +170,10 @@ CONDITIONS = (
 F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alone agrees
 
 
-def reason_for(finding: Finding, alone: Verdict | None) -> str:
+def reason_for(finding: Finding, alone: Verdict | None, xml: bytes = b"") -> str:
     """Return the title of what explains a finding; empty where nothing does."""
     if finding.kind == "only OpenVINO":
-        return lenient(finding.detail)
+        return lenient(finding.detail, xml)
     if alone is not None:
         for condition in (*CONDITIONS, *((F64,) if alone.kind == "agree" else ())):
             if condition.fits(finding, alone.sample):

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lxml import etree
+
 RANGES = "indices and labels out of range"
 FILES = "files that are not written as the specification says"
 PORTS = "ports, edges and declarations that contradict each other"
 LIMITS = "tensors beyond the limits"
 SIZES = "sizes that contradict each other"
 TYPES = "element types that the specification excludes"
+VALUES = "E305|E500"
+UNUSED = "layers that no Result needs"
 NO_RESULT = "models without a Result"
 
 
 @dataclass(frozen=True)
 class Lenient:
-    """A diagnostic: its title, code, types of layers, and words of its text."""
+    """A diagnostic: its title, codes, types of layers, and words of its text."""
 
     title: str
     code: str
@@ -25,7 +29,7 @@ class Lenient:
 
     def fits(self, code: str, layer: str, text: str) -> bool:
         return (
-            code == self.code
+            bool(re.fullmatch(self.code, code))
             and bool(re.fullmatch(self.layers, layer))
             and bool(re.search(self.text, text))
         )
@@ -39,6 +43,7 @@ LENIENT = (
     Lenient(FILES, "E105", r'"destination_type" is missing', "Convert"),
     Lenient(FILES, "E106", "is neither true nor false"),
     Lenient(PORTS, "E200", r"the id \d+ is already that of"),
+    Lenient(PORTS, "E201", "two (in|out)put ports have the id"),
     Lenient(PORTS, "E202", "an edge to layer -?\\d+, which does not exist"),
     # Constants and layers that no Result needs: OpenVINO leaves them out before it looks.
     Lenient(PORTS, "E204", "has no producer"),
@@ -49,21 +54,49 @@ LENIENT = (
         SIZES, "E500", "has size .* is needed", "ExperimentalDetectronDetectionOutput"
     ),
     Lenient(SIZES, "E500", "numbers for each image", "GenerateProposals"),
+    Lenient(SIZES, "E302|E500", "differ in batch dimension", "Gather"),
     Lenient(TYPES, "E303", "must be a floating-point type", "SoftMax"),
-    Lenient(RANGES, "E305", "name an axis twice", "Unsqueeze"),
-    Lenient(RANGES, "E500", "batch_indices has .* there are", "ROIAlign(Rotated)?"),
-    Lenient(RANGES, "E305", "sequence_lengths has", "(RNN|GRU|LSTM)Sequence"),
-    Lenient(RANGES, "E500", "sequence_lengths has", "(RNN|GRU|LSTM)Sequence"),
+    # E500 says while it runs what E305 says of constants.
+    Lenient(RANGES, VALUES, "an index is .* the table has rows", "Embedding\\w+"),
+    Lenient(RANGES, VALUES, "a segment id is .* there are", "EmbeddingSegmentsSum"),
+    Lenient(RANGES, VALUES, "index .* is outside axis", "Gather\\w*|Scatter\\w*"),
+    Lenient(RANGES, VALUES, "roisnum is", "MulticlassNms"),
+    Lenient(RANGES, VALUES, "a parent at step", "GatherTree"),
+    Lenient(RANGES, VALUES, "batch_indices has .* there are", "ROIAlign(Rotated)?"),
+    Lenient(RANGES, VALUES, "region .* is of image|is not finite", "(PS)?ROIPooling"),
+    Lenient(RANGES, VALUES, "a length is .* it must be from", "ReverseSequence"),
+    Lenient(RANGES, VALUES, "sequence_lengths has", "(RNN|GRU|LSTM)Sequence"),
+    Lenient(RANGES, VALUES, "of sequence \\d+|blank_index is", "CTC\\w+"),
+    Lenient(RANGES, VALUES, "only axes of 1 can be squeezed", "Squeeze"),
+    Lenient(RANGES, VALUES, "name an axis twice", "(Uns|S)queeze"),
     Lenient(LIMITS, "E602", "the limit is"),
     Lenient(LIMITS, "E603", "elements are nested deeper than"),
 )  # fmt: skip
 
 
-def lenient(error: str) -> str:
-    """Return the title of what explains a refusal; empty where nothing does."""
+def lenient(error: str, xml: bytes = b"") -> str:
+    """Return the title of what explains a refusal of a file; empty where nothing does."""
     found = re.search(r'error\[(E\d+)\]: (?:(\w+) ")?', error)
     if found is None:
         return ""
     code, layer = found.group(1), found.group(2) or ""
     text = error[found.start() :]
-    return next((row.title for row in LENIENT if row.fits(code, layer, text)), "")
+    reason = next((row.title for row in LENIENT if row.fits(code, layer, text)), "")
+    return reason or (UNUSED if _is_unused(text, xml) else "")
+
+
+def _is_unused(text: str, xml: bytes) -> bool:
+    """Whether no Result needs the layer that a diagnostic names."""
+    name = re.match(r'error\[E\d+\]: \w+ "([^"\n]*)"', text)
+    try:
+        root = etree.fromstring(xml)
+    except etree.XMLSyntaxError:
+        return False
+    layers = {e.get("id"): e for e in root.iterfind("layers/layer")}
+    needed = {n for n, e in layers.items() if e.get("type") in ("Result", "Assign")}
+    edges, before = list(root.iterfind("edges/edge")), -1
+    while len(needed) != before:
+        before = len(needed)
+        needed |= {e.get("from-layer") for e in edges if e.get("to-layer") in needed}
+    named = [n for n, e in layers.items() if name is not None and e.get("name") == name.group(1)]
+    return bool(named) and not needed & set(named)

@@ -83,7 +83,7 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
                 found, verdict = Finding(found.kind, other.sample.type, found.detail), other
                 why = reason_for(found, other)
     else:
-        why = reason_for(found, None)
+        why = reason_for(found, None, model.xml)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
     detail = found.detail + (f" // alone: {verdict.kind} {verdict.reason}" if verdict else "")
     return Outcome(found.kind, layer, detail[:1200], why, wider, narrower)
