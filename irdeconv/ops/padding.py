@@ -109,6 +109,8 @@ class _Pad(Op):
             value = 0 if pad_value is None else pad_value.reshape(())
             return padded(data, begin, end, value)
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
+            self._check(axis, data.shape[axis], b, 1)
+            self._check(axis, data.shape[axis], e, 2)
             if b or e:
                 data = data.take(pad_indices(self.pad_mode, data.shape[axis], b, e), axis)
         return data

@@ -8,7 +8,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.op import Op, op
-from irdeconv.ops.checks import want_rank, want_type
+from irdeconv.ops.checks import want_rank, want_shapes, want_type
 from irdeconv.ops.sparse.embedding import check_growing, segment_count
 from irdeconv.spec import DYNAMIC, Array, Dim, Spec, merge
 from irdeconv.traits import MOVES
@@ -45,6 +45,7 @@ class SegmentMax(Op):
         return Spec(data.dtype, None if data.shape is None else (count, *data.shape[1:]))
 
     def evaluate(self, data: Array, segment_ids: Array, num_segments: Array | None = None) -> Array:
+        want_shapes(self, data, segment_ids)
         ids = segment_ids.astype(np.int64)
         check_growing(ids, 1)
         last = int(ids[-1]) + 1 if ids.size else 0

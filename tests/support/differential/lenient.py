@@ -54,6 +54,10 @@ LENIENT = (
         SIZES, "E500", "has size .* is needed", "ExperimentalDetectronDetectionOutput"
     ),
     Lenient(SIZES, "E500", "numbers for each image", "GenerateProposals"),
+    Lenient(SIZES, "E302|E500", 'do not fit auto_broadcast="(pdpd|none)"'),
+    Lenient(SIZES, "E305|E500", "split_lengths .* do not fit", "VariadicSplit"),
+    Lenient(SIZES, "E302|E500", "segment_ids for", "SegmentMax"),
+    Lenient(SIZES, "E305|E500", "pad_mode=.* allows at most", "Pad"),
     Lenient(SIZES, "E302|E500", "differ in batch dimension", "Gather"),
     Lenient(TYPES, "E303", "must be a floating-point type", "SoftMax"),
     # E500 says while it runs what E305 says of constants.
