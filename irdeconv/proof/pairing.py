@@ -383,8 +383,9 @@ def _seen(layer: Layer, known: set[str]) -> str:
     """
     if layer.type in ("ReadValue", "Assign"):
         pairs = sorted(layer.attributes.items())
-        return " ".join([layer.version, *(f'{key}="{text}"' for key, text in pairs)])
+        return " ".join([layer.version, *(f"{key}={text!r}" for key, text in pairs)])
     names = [n for n in layer.names[0] if n in known or not re.fullmatch(_MADE_UP, n)]
     facts = [str(fact) for fact in layer.outputs]
-    words = [*facts, f"called {', '.join(names) or 'nothing'}", *layer.rest.split("\n")]
+    called = ", ".join(map(repr, names)) or "nothing"  # quoted, as names may be any text
+    words = [*facts, f"called {called}", *layer.rest.split("\n")]
     return " ".join(filter(None, words))

@@ -167,11 +167,16 @@ def _concat(case: Case, layer: Layer, *parts: Any) -> View:
     axes = [a if a.digit is None else replace(a, digit=next(counter)) for a in views[0].axes]
     axes[at] = replace(axes[at], length=int(table.shape[digit]))
     bias = None
-    if any(b is not None for b in biases):
+    numbered = {v.bias_numbered for v in views if v.bias is not None}
+    need(len(numbered) < 2, f"{layer} joins constant and computed biases")
+    if numbered:
+        nothing = -1 if True in numbered else 0.0
         rows = zip(biases, tables, strict=True)
-        bias = np.concatenate([np.zeros(t.shape) if b is None else b for b, t in rows], digit)
+        every = [np.full(t.shape, nothing) if b is None else b for b, t in rows]
+        bias = np.concatenate(every, digit)
     found = None if pattern.blocks is None else tuple(blocks)
-    return View(pattern.type, table, tuple(axes), found, bias, activation=views[0].activation)
+    ends = (bias, True in numbered, views[0].activation)
+    return View(pattern.type, table, tuple(axes), found, *ends)
 
 
 def _joined_open(case: Case, layer: Layer, parts: tuple[Any, ...], at: int) -> View:
@@ -257,6 +262,8 @@ def _add(case: Case, layer: Layer, a: Any, b: Any) -> Any:
 
 def _multiply(case: Case, layer: Layer, a: Any, b: Any) -> View:
     x, other = (a, b) if isinstance(a, View) else (b, a)
+    mode = layer.attributes.get("auto_broadcast", "numpy")
+    need(mode == "numpy", f"{layer} broadcasts otherwise")
     c = spread(layer, x, elements(other))
     need(isinstance(other, TypedArray) and other.type == x.type, f"{layer} mixes element types")
     need(bool(((c == 0) | (c == 1)).all()), f"{layer} scales the data")

@@ -217,6 +217,8 @@ class RegionWalk:
             shape = x.array.shape if isinstance(x, TypedArray) else x.shape
             sizes = np.array([*shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
+        if layer.type in RULES:
+            language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
         constants = [v for v in inputs if isinstance(v, TypedArray)]
         if layer.type == "Broadcast" and len(constants) == 2 == len(inputs):
             value, target = constants[0], vector(constants[1])
