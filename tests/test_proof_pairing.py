@@ -210,6 +210,20 @@ def compressed(stored: np.ndarray) -> Model:
     )
 
 
+def test_a_divisor_does_not_become_zero() -> None:
+    """1e-9 is 0 in f16: as a factor it is rounded, as a divisor it would leave no numbers."""
+
+    def scaling(kind: str, *, stored: bool, turned: bool = False) -> Model:
+        c = constant("c", np.array([1e-9], "<f2" if stored else "<f4"), "f16" if stored else "f32")
+        widened = [operation("Convert", "w", 1, destination_type="f32")] * stored
+        pair = (1 + stored, 0) if turned else (0, 1 + stored)
+        return model(parameter(), c, *widened, operation(kind, "y", *pair), result(2 + stored))
+
+    for kind, turned, code in (("Multiply", False, 0), ("Divide", True, 0), ("Divide", False, 1)):
+        pair = (scaling(kind, stored=stored, turned=turned) for stored in (False, True))
+        assert check(*pair).exit_code == code, (kind, turned)
+
+
 def test_weights_in_f16_are_accepted_up_to_their_rounding() -> None:
     exact = (WEIGHTS / 3).astype("<f4")
     half = exact.astype("<f2")

@@ -15,10 +15,11 @@ WEIGHING = {
 SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 
-def weighs(model: Model, place: int) -> bool:
+def weighs(model: Model, place: int, *, divides: bool = True) -> bool:
     """Whether a constant at a place only meets elements of the inputs, moved about before at most.
 
-    Layers stand behind those that they read. The shape of an input is none of its elements.
+    Layers stand behind those that they read. The shape of an input is none of its elements. Without
+    `divides` the constant must divide nothing.
     """
     data: set[int] = set()
     moved = {place}
@@ -28,6 +29,9 @@ def weighs(model: Model, place: int) -> bool:
             data.add(i)
         if read & moved:
             if layer.type not in (WEIGHING if i in data else SHAPING):
+                return False
+            divisors = {p.layer for p in layer.inputs[1:]} if layer.type == "Divide" else set()
+            if divisors & moved and not divides:
                 return False
             moved |= set() if i in data else {i}
     return True

@@ -223,7 +223,7 @@ class _Pairing:
         if not _pure(layer):
             same = [i for i in same if self._used.get(i, place) == place and self._agree(i, place)]
         elif not same and layer.type == "Convert" and weighs(self._lowered, place):
-            same = self._stored(layer)
+            same = self._stored(place)
         if not same:
             nothing = self._does_nothing(layer, inputs)
             if nothing:
@@ -249,8 +249,9 @@ class _Pairing:
         self._assumed |= dict.fromkeys(self._asked if same else [])
         return same and len(layer.outputs) == 1
 
-    def _stored(self, layer: Layer) -> list[int]:
-        """Find the constants of the source that `layer`, a Convert, reads from numbers in f16."""
+    def _stored(self, place: int) -> list[int]:
+        """Find the constants of the source that a Convert reads from numbers in f16."""
+        layer = self._lowered.layers[place]
         data = self._lowered.of(layer.inputs[0]).elements if len(layer.inputs) == 1 else None
         if data is None or data.type != "f16" or layer.type != "Convert":
             return []
@@ -262,8 +263,10 @@ class _Pairing:
         for i in self._halves.get(half(data.array), ()):
             exact = self._source.layers[i].elements
             assert exact is not None
-            change = _change(exact.array, data.array)
-            if exact.type == layer.attributes.get("destination_type") and np.isfinite(change):
+            change, lost = _change(exact.array, data.array), (data.array == 0) & (exact.array != 0)
+            fits = np.isfinite(change) and exact.type == layer.attributes.get("destination_type")
+            # Behind a division by 0 there are no numbers left.
+            if fits and (not lost.any() or weighs(self._lowered, place, divides=False)):
                 self._rounding = max(self._rounding, change)
                 return [i]
         return []
