@@ -66,8 +66,12 @@ class SourceFile:
         An attribute that a layer itself has not is looked for in its `<data>`.
         """
         start = self.position(anchor)
-        tag = None if start is None else _START_TAG.match(self.data, start.offset)
-        if start is None or tag is None:
+        return None if start is None else self.attribute_at(start, attribute)
+
+    def attribute_at(self, start: Position, attribute: str) -> Position:
+        """Return where an attribute of the element that begins at a place stands, as above."""
+        tag = _START_TAG.match(self.data, start.offset)
+        if tag is None:
             return start
         name = re.compile(rb"\s(" + re.escape(attribute.encode()) + rb")\s*=")
         found = name.search(self.data, tag.start(), tag.end())
@@ -117,7 +121,7 @@ class _Outline:
         parser.EndElementHandler = self._end
         parser.XmlDeclHandler = self._declaration
         self._parser = parser
-        _parse_quietly(parser, data)
+        parse_quietly(parser, data)
         del self._parser
 
     def _declaration(self, _: str, encoding: str | None, __: int) -> None:
@@ -126,7 +130,7 @@ class _Outline:
     def _start(self, tag: str, _: object) -> None:
         depth = len(self._path)
         if depth < 3:
-            here = _position(self._parser)
+            here = position_of(self._parser)
             if depth == 0:
                 self._tops[""] = here
             elif depth == 1:
@@ -162,24 +166,26 @@ class _Outline:
         parser = expat.ParserCreate(self._encoding)
 
         def start(_: str, __: object) -> None:
-            line, column, offset = _position(parser)
+            line, column, offset = position_of(parser)
             if line == 1:
                 column += item.column - 1
             found.append(Position(line + item.line - 1, column, offset + item.offset))
 
         parser.StartElementHandler = start
         # Ends with an error at the next item, which is outside the fragment's root.
-        _parse_quietly(parser, self._data, item.offset)
+        parse_quietly(parser, self._data, item.offset)
         return found
 
 
-def _position(parser: expat.XMLParserType) -> Position:
+def position_of(parser: expat.XMLParserType) -> Position:
+    """Return where a parser is."""
     return Position(
         parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, parser.CurrentByteIndex
     )
 
 
-def _parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
+def parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
+    """Let a parser see the data from a byte on, up to the first error."""
     try:
         for at in range(start, len(data), _PARSED_AT_ONCE):
             parser.Parse(data[at : at + _PARSED_AT_ONCE], at + _PARSED_AT_ONCE >= len(data))

@@ -292,6 +292,8 @@ def test_a_blob_outside_the_bin_and_a_missing_bin(tmp_path: Path) -> None:
         ('<layer id="2"', '<layer id="1"', "E200"),
         ("<edges>", "<egdes>", "E101"),
         ("<net ", "<!DOCTYPE net><net ", "E102"),
+        ("<edges>", '<edges xmlns="urn:x">', "E103"),
+        ("<edges>", '<edges u:x="1">', "E103"),
         ("<dim>2</dim>", "<dim>two</dim>", "E502"),
         (
             'from-layer="0" from-port="0" to-layer="1"',

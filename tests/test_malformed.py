@@ -22,7 +22,15 @@ EDITS = [
     (' version="11"', "", [("E105", "<net")]),
     ("</net>", "<rt_infos/></net>", [("W102", "<rt_infos")]),
     ("</net>", "<layers/></net>", [("E108", "<layers")]),
+    # Namespaces: OpenVINO knows none, and takes <x xmlns="..."> for <x>.
     ("<net ", '<net xmlns="urn:x" ', [("E103", "xmlns")]),
+    ('name="r"', 'name="r" xmlns="urn:x"', [("E103", "xmlns")]),
+    ("<data ", '<data xmlns:u="urn:x" u:shape="1" ', [("E103", "xmlns:u")]),
+    ("</layers>", '</layers><rt_info><a xmlns="urn:x" /></rt_info>', [("E103", "xmlns")]),
+    ('name="r"', 'name="r" u:name="x"', [("E103", "u:name")]),
+    ("<dim>2", "<dim/><u:dim>2</u:dim><dim>2", [("E103", "<u:dim"), ("W102", "<u:dim")]),
+    ('name="r"', 'name="r" xml:lang="en"', [("W100", "xml:lang")]),
+    ("</layers>", "<xml:leyer/></layers>", [("W102", "<xml:leyer")]),
     ("<net ", "<!DOCTYPE net><net ", [("E102", "<!DOCTYPE")]),
     # layers
     ('id="1" name="r"', 'name="r"', [("E105", '<layer name="r"')]),

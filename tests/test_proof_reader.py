@@ -90,6 +90,8 @@ REFUSED = {
     "unknown": ("<input>", "<inputs/><input>", "inputs"),
     "data_twice": ('<data auto_broadcast="numpy"/>', "<data/><data/>", "two <data>"),
     "doctype": ("<net ", '<!DOCTYPE net [<!ENTITY a "b">]><net ', "DOCTYPE"),
+    "namespace": ("<data ", '<data\nxmlns="urn:x" ', "namespace"),
+    "prefix": ("<data ", '<data u:x="1" ', "m.xml"),
     "other_element": ("<layer id=", '<lair id="9"/><layer id=', "no <layer>"),
     "no_precision": (' precision="FP32"/></output>', "/></output>", "is not read"),
     "precision": ('precision="FP32"/></output>', 'precision="f32"/></output>', "is not read"),
@@ -116,6 +118,14 @@ def test_what_is_not_exact_is_refused(case: str, tmp_path: Path) -> None:
     assert old in XML
     with pytest.raises(Unproved, match=message):
         written(tmp_path, XML.replace(old, new, 1))
+
+
+def test_attributes_of_xml_itself_are_not_looked_at(tmp_path: Path) -> None:
+    plain = written(tmp_path)
+    xml = XML.replace("<data auto", '<data xml:x="7" auto').replace(
+        "<layer ", '<layer xml:type="x" '
+    )
+    assert described(written(tmp_path, xml)) == described(plain)
 
 
 def test_files_that_are_no_files(tmp_path: Path) -> None:

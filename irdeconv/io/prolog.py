@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from irdeconv.errors import Collector
 from irdeconv.io.kinds import BEGIN, kind_of
-from irdeconv.source import Location, SourceFile
+from irdeconv.source import Location, Position, SourceFile, parse_quietly, position_of
 
 _LOOKED_AT_ONCE = 1 << 14
 LEGACY_VERSIONS = tuple("234567")
@@ -91,6 +91,26 @@ def _doctype_place(source: SourceFile, parser: expat.XMLParserType) -> Location:
 
 def _root(tag: str, attributes: dict[str, str]) -> None:
     raise _RootSeen(Prolog(tag, attributes))
+
+
+def report_namespace(source: SourceFile, out: Collector) -> None:
+    """Report the first declaration or use of a namespace: OpenVINO knows none and misreads it."""
+    found: list[tuple[Position, str]] = []
+    parser = expat.ParserCreate()
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        names = (n for n in (*attributes, tag) if n == "xmlns" or ":" in n.removeprefix("xml:"))
+        name = next(names, None)
+        if name is not None and not found:
+            found.append((position_of(parser), name))
+
+    parser.StartElementHandler = start
+    parse_quietly(parser, source.data)
+    for at, name in found:
+        where = source.attribute_at(at, name)
+        message = f"{name}: an IR has no XML namespaces"
+        hint = "delete the prefixes and the attributes xmlns; OpenVINO takes them for names"
+        out.add("E103", message, location=_place(source, where.line, where.column), hint=hint)
 
 
 def report_malformed(

@@ -30,11 +30,12 @@ BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _PORT_ATTRIBUTES = ("id", "precision", "names")
+_XML = "{http://www.w3.org/XML/1998/namespace}"  # what lxml makes of the prefix xml:
 _EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
-class TooLarge(Exception):
-    """A count or depth limit is exceeded; the diagnostic has been recorded."""
+class NotReadFurther(Exception):
+    """What is wrong with the file makes the rest of it useless, and has been reported."""
 
 
 class LayerReader:
@@ -59,7 +60,7 @@ class LayerReader:
         """Warn about an element that OpenVINO does not look at."""
         self._out.add(
             "W102",
-            f"<{e.tag}> is not known inside <{inside}>; OpenVINO ignores it",
+            f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it",
             location=Location(self._source, anchor),
             hint=did_you_mean(str(e.tag), known),
         )
@@ -84,7 +85,7 @@ class LayerReader:
 
     def _exceeded(self, code: str, message: str, limit: str) -> NoReturn:
         self._add(code, message, raise_hint(limit))
-        raise TooLarge
+        raise NotReadFurther
 
     def _attributes(self, e: Element) -> dict[str, str]:
         """Return the attributes of an element; their number and their lengths are limited."""
@@ -93,6 +94,8 @@ class LayerReader:
             text = f"<{e.tag}> has {number:,} attributes; the limit is {most:,}"
             self._exceeded("E601", text, "attributes")
         out: dict[str, str] = dict(e.items())
+        if "{" in "".join(out):
+            out = {_prefixed(name): text for name, text in out.items()}
         self._check_lengths(out, out, "attribute_length")
         return out
 
@@ -307,6 +310,11 @@ class Parts:
         self.sections: list[RawSection] = []
         self.bodies: list[XmlBody] = []
         self.maps: list[PortMap] = []
+
+
+def _prefixed(name: str) -> str:
+    """Return the name of an attribute or element as the file has it; no other prefix is read."""
+    return name.replace(_XML, "xml:")
 
 
 def _rt_info(e: Element) -> str | None:

@@ -12,8 +12,8 @@ from irdeconv import progress
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, XmlLayer
 from irdeconv.io.mark import SHA256, SIZE
-from irdeconv.io.prolog import Prolog, report_malformed, scan_prolog
-from irdeconv.io.xml_layer import LayerReader, TooLarge
+from irdeconv.io.prolog import Prolog, report_malformed, report_namespace, scan_prolog
+from irdeconv.io.xml_layer import LayerReader, NotReadFurther
 from irdeconv.limits import Limits, raise_hint
 from irdeconv.source import Anchor, Location, SourceFile
 
@@ -34,8 +34,8 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
     try:
         return stream.read(prolog)
     except etree.XMLSyntaxError as e:
-        _report_syntax(e, source, out)
-    except TooLarge:
+        report_syntax(e, source, out)
+    except NotReadFurther:
         pass
     return None
 
@@ -51,10 +51,6 @@ def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
     place = Location(source, Anchor())
     if prolog.tag != "net":
         out.add("E103", f"the root element is <{prolog.tag}>; an IR's is <net>", location=place)
-        return False
-    spaces = [a for a in prolog.attributes if a == "xmlns" or a.startswith("xmlns:")]
-    if spaces:
-        out.add("E103", "an IR has no XML namespace", location=place.at(spaces[0]))
         return False
     return True
 
@@ -74,11 +70,14 @@ def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
     return True
 
 
-def _report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -> None:
+def report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -> None:
+    """Report what lxml finds wrong."""
     line, column = (max(n or 1, 1) for n in e.position)
     text, place = str(e.msg), Location(source, fixed=(line, column))
     if "depth" in text.lower():
         out.add("E603", "elements are nested deeper than 256", location=place)
+    elif text.startswith("Namespace prefix"):
+        report_namespace(source, out)
     elif "Resource limit" in text:
         out.add("E600", "a text or an attribute has more than 10,000,000 bytes", location=place)
     else:
@@ -119,7 +118,7 @@ class _Stream:
         """Take layers and edges as they come; returns the root, `step` counts bytes."""
         events = etree.iterparse(
             data,
-            events=("end",),
+            events=("end", "start-ns"),
             tag=("layer", "edge", "layers", "edges"),
             resolve_entities=False,
             load_dtd=False,
@@ -130,7 +129,10 @@ class _Stream:
         )
         current: Element = None
         done = 0
-        for _, e in events:
+        for event, e in events:
+            if event == "start-ns":
+                report_namespace(self._source, self._out)
+                raise NotReadFurther
             parent = e.getparent()
             if parent is current is not None:
                 self._take(e, parent)

@@ -55,8 +55,8 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         held |= {"bin": _contents(weights)} if bin or weights.exists() else {}
         blob = np.frombuffer(held["bin"], "u1") if "bin" in held else None
         files = {kind: (hashlib.sha256(b).hexdigest(), len(b)) for kind, b in held.items()}
-        if re.search(rb"\0|<!DOCTYPE|^[^>]*encoding\s*=\s*.(?!utf-8|ascii)", data, re.I):
-            raise ValueError("it has a DOCTYPE, or is not in UTF-8")
+        if re.search(rb"\0|\sxmlns|<!DOCTYPE|^[^>]*encoding\s*=\s*.(?!utf-8|ascii)", data, re.I):
+            raise ValueError("it has a DOCTYPE or a namespace, or is not in UTF-8")
         # Without huge_tree lxml limits depth and texts; OpenVINO takes every file for UTF-8.
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True)
         root = etree.fromstring(data, parser)

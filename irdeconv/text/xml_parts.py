@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ from lxml import etree
 
 from irdeconv.text.lexer import Lexer
 
-_NAME = re.compile(r"[^\W\d][\w.-]*")
 # Attributes that the writer gives <net> and <layer> itself.
 _OWN = ("id", "name", "type", "version")
 
@@ -38,11 +36,22 @@ def check_xml(lex: Lexer, fields: Mapping[str, tuple[Any, int]]) -> None:
 
 def _attributes(names: Sequence[str], own: Sequence[str]) -> str | None:
     for i, name in enumerate(names):
-        if not _NAME.fullmatch(name) or name == "xmlns":
+        if not _is_name(name):
             return f"{name!a} is no name of an attribute"
         if name in own or name in names[:i]:
             return f"the attribute {name} exists already"
     return None
+
+
+def _is_name(name: str) -> bool:
+    """Whether an attribute can have this name; of prefixes there is only xml:."""
+    if name.startswith("{") or name == "xmlns":
+        return False
+    try:
+        etree.Element("e").set(name.removeprefix("xml:"), "")
+    except ValueError:
+        return False
+    return True
 
 
 def _element(xml: str) -> str | None:

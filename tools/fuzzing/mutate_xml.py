@@ -98,6 +98,27 @@ def _attribute_list(m: Mutant) -> None:
         e.set(m.rng.choice(wanted), number(m.rng))
 
 
+def _namespace(m: Mutant) -> None:
+    """Put an attribute or an element into a namespace, or declare one that nothing uses."""
+    e = m.any("data", "layer", "port", "edge", "net", "dim")
+    if e is None:
+        return
+    uri = m.rng.choice(("urn:x", "http://www.w3.org/XML/1998/namespace"))
+    name = m.rng.choice(list(e.attrib) or ["lang"])
+    way = m.rng.randrange(4)
+    if way == 0:
+        e.set(f"{{{uri}}}{etree.QName(name).localname}", m.other_value(name))
+    elif way == 1:
+        e.set(f"{{{uri}}}{m.rng.choice(('lang', 'space', 'id', 'base'))}", m.rng.choice(NAMES))
+    elif e is not m.root:
+        space = {None: uri} if way == 2 and uri == "urn:x" else {"u": "urn:x"}
+        declared = etree.Element(e.tag, dict(e.attrib), nsmap=space)
+        if None in space:
+            declared.tag = "{urn:x}" + etree.QName(e).localname
+        declared.text, declared[:] = e.text, copy.deepcopy(list(e))
+        e.getparent().replace(e, declared)
+
+
 def _dimension(m: Mutant) -> None:
     e = m.any("dim")
     if e is None:
@@ -303,7 +324,7 @@ Way = Callable[[Mutant], None]
 _TABLE: tuple[tuple[Way, int], ...] = (
     (_attribute, 24), (_attribute_list, 7), (_dimension, 8), (_edge, 9), (_layer, 10), (_kind, 6),
     (_port, 6), (_element, 5), (_nested, 1), (_constant, 5), (_values, 12), (_weights, 2),
-    (_undeclared, 6),
+    (_undeclared, 6), (_namespace, 2),
 )  # fmt: skip
 _WAYS = [way for way, _ in _TABLE]
 _WEIGHTS = [weight for _, weight in _TABLE]

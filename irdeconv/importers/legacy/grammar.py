@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from lxml import etree
@@ -11,9 +12,9 @@ from lxml import etree
 from irdeconv.attributes import parse_float, parse_int
 from irdeconv.errors import Collector
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
-from irdeconv.io.prolog import LEGACY_VERSIONS, report_malformed, scan_prolog
-from irdeconv.io.xml_layer import LayerReader, Parts, TooLarge
-from irdeconv.io.xml_reader import report_size
+from irdeconv.io.prolog import LEGACY_VERSIONS, report_namespace, scan_prolog
+from irdeconv.io.xml_layer import LayerReader, NotReadFurther, Parts
+from irdeconv.io.xml_reader import report_size, report_syntax
 from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
 
@@ -70,7 +71,20 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
     version = prolog and prolog.attributes.get("version", "").strip()
     if prolog is None or prolog.tag != "net" or version not in LEGACY_VERSIONS:
         return None
-    parser = etree.XMLParser(
+    try:
+        return _net(_root(source, out), int(version), source, out, limits)
+    except etree.XMLSyntaxError as e:
+        report_syntax(e, source, out)
+    except NotReadFurther:
+        pass
+    return None
+
+
+def _root(source: SourceFile, out: Collector) -> Element:
+    """Parse the whole file."""
+    events = etree.iterparse(
+        BytesIO(source.data),
+        events=("start-ns",),
         resolve_entities=False,
         load_dtd=False,
         no_network=True,
@@ -78,15 +92,10 @@ def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDo
         remove_comments=True,
         remove_pis=True,
     )
-    try:
-        root = etree.fromstring(source.data, parser)
-        return _net(root, int(version), source, out, limits)
-    except etree.XMLSyntaxError as e:
-        line, column = (max(n or 1, 1) for n in e.position)
-        report_malformed(source, out, str(e.msg), line, column)
-    except TooLarge:
-        pass
-    return None
+    for _ in events:
+        report_namespace(source, out)
+        raise NotReadFurther
+    return events.root
 
 
 def _net(
@@ -176,7 +185,7 @@ class _LegacyLayerReader(LayerReader):
             self._skip(e)
         elif _DATA.fullmatch(tag) or tag == str(e.getparent().get("type", "")).lower():
             parts.data_sub = parts.data_sub or self._sub
-            parts.data = {**(parts.data or {}), **dict(e.items()), **_listed(e)}
+            parts.data = {**(parts.data or {}), **self._attributes(e), **_listed(e)}
             self._skip(e)
         else:
             super()._child(e, parts)
