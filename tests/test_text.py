@@ -174,7 +174,7 @@ def test_opaque_operations_keep_everything() -> None:
         "com.custom.v1",
         (("k", 'v"'),),
         (Spec(f32, (1,)), Spec(i64, ())),
-        (Section("body", b"<b>\xff</b>"), Section("port_map", "<ü/>".encode())),
+        (Section("some_body", "<some_body>ü</some_body>".encode()), Section("ü", "<ü/>".encode())),
         ArrayData.of(np.arange(99, dtype=np.uint8)),
         True,
     )
@@ -323,6 +323,58 @@ BROKEN = [
     ('"x"', '"\\q"', "2:", "malformed string"),
     ("<tensor", "<tensr", "", 'a node has no "tensr_names"'),
 ]
+
+
+# What a node without details may not be: %s stands for its fields.
+BROKEN_OPAQUE = [
+    ('data = [["a b", "1"]]', "'a b' is no name of an attribute"),
+    ('data = [["xmlns:u", "1"]]', "'xmlns:u' is no name of an attribute"),
+    ('data = [["xml:", "1"]]', "'xml:' is no name of an attribute"),
+    ('data = [["k", "1"], ["k", "2"]]', "the attribute k exists already"),
+    ("data = 3", '"data" of Opaque cannot be 3'),
+    ("data = [[1, 2]]", '"data" of Opaque cannot be'),
+    ("sections = [3]", "sections are pairs of tag and XML"),
+    ('sections = [["body", "<body>"]]', "it is no XML element"),
+    ('sections = [["body", b"/w=="]]', "it is no XML element"),
+    ('sections = [["body", "<a/>"]]', "it is a <a>, not an <body>"),
+    ('sections = [["u", "<u>&x;</u>"]]', "it is no XML element"),
+    ('sections = [["u", "<!DOCTYPE u><u/>"]]', "something stands before <u>"),
+    ('sections = [["u", "<u xmlns=\'a\'/>"]]', "not an <u>"),
+    ('sections = [["u", "<u><a xmlns=\'a\'/></u>"]]', "no XML namespaces"),
+    ('sections = [["input", "<input/>"]]', "<input> is written from the node itself"),
+    ("sections = [[\"body\", \"<body><data offset='0' size='4'/></body>\"]]", "bytes 0..4"),
+    (
+        'sections = [["body", "<body><data offset=\'2\' size=\'4\'/></body>"]], weights = b"AAA="',
+        "bytes 2..6 of a constant are not in the weights, 2 bytes",
+    ),
+    ("weights = [1, 2]", "weights are base64"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BROKEN_OPAQUE, ids=lambda v: str(v)[:40])
+def test_nodes_without_details_are_checked(fields: str, message: str) -> None:
+    text = 'graph 1 "m" {\n  %0 "a" = opaque opset1.Strange() {' + fields + "}\n}\n"
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    [d] = caught.value.diagnostics
+    assert d.code == "E702"
+    assert message in d.message
+    assert d.location is not None
+    assert (d.location.position or (0, 0)) >= (2, 35)
+
+
+def test_what_an_operation_writes_itself_is_no_further_attribute() -> None:
+    wanted = {"offset": "c", "element_type": "c", "shape": "x", "k": "x", "xml:lang": "x"}
+    for name, node in wanted.items():
+        g = Graph()
+        parameter(g, (1,), np.float32, "x")
+        constant(g, np.ones(3, np.float32), "c")
+        g.find(node)[0].extra_data = ((name, "1"),)
+        if name in ("k", "xml:lang"):
+            again(g)
+            continue
+        with pytest.raises(InputError, match=f"the attribute {name} exists already"):
+            parse(dump(g))
 
 
 @pytest.mark.parametrize(("old", "new", "place", "message"), BROKEN, ids=lambda v: str(v)[:20])

@@ -296,7 +296,8 @@ def _entry(
 
 
 def _data(node: Node, blobs: _Blobs) -> dict[str, str]:
-    attributes = node.op.to_attributes() | dict(node.extra_data)
+    attributes = node.op.to_attributes()
+    attributes |= {k: v for k, v in node.extra_data if k not in attributes}
     if isinstance(node.op, Const):
         offset, size = blobs.add(node.op.data.raw())
         attributes |= {"offset": str(offset), "size": str(size)}

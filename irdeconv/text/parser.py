@@ -7,6 +7,7 @@ import typing
 from typing import Any, TypeVar
 
 from irdeconv import dialects, ops
+from irdeconv.declare import attributes
 from irdeconv.dtypes import u8
 from irdeconv.graph import Graph, Info, Node, Value
 from irdeconv.op import TYPES, Op, lookup
@@ -26,7 +27,7 @@ from irdeconv.text.literals import (
     string,
 )
 from irdeconv.text.printer import BODY, KEPT
-from irdeconv.text.xml_parts import check_xml
+from irdeconv.text.xml_parts import check_opaque, check_xml
 
 T = TypeVar("T")
 _FILLED = (ops, dialects)  # importing them fills the registry
@@ -228,8 +229,12 @@ class _GraphParser:
             fields["sections"] = (self.sections(sections, offset), offset)
         if "weights" in fields:
             value, offset = fields["weights"]
+            if isinstance(value, tuple):
+                self.lex.fail("weights are base64", offset)
             fields["weights"] = (constant(self.lex, value, u8, None, offset), offset)
-        return self.build(Opaque, fields, {"kind": type_, "opset": version}, at)
+        made = self.build(Opaque, fields, {"kind": type_, "opset": version}, at)
+        check_opaque(self.lex, made, fields)
+        return made
 
     def sections(self, value: Any, offset: int) -> tuple[Section, ...]:
         if not fits(value, tuple[tuple[str, str | bytes], ...]):
@@ -266,7 +271,7 @@ class _GraphParser:
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" cannot be {value!r}'[:200], offset)
             setattr(node, name, value)
-        check_xml(self.lex, fields)
+        check_xml(self.lex, fields, _data_of(node.op))
 
     def connect(self, graph: Graph) -> None:
         for ident, references in self.inputs.items():
@@ -278,6 +283,14 @@ class _GraphParser:
                     count = producer.outputs
                     self.lex.fail(f"%{value.node} has {count} outputs, not #{value.port}", offset)
                 graph.connect(value, ident, port)
+
+
+def _data_of(op: Op) -> set[str]:
+    """Return the attributes of `<data>` that an operation writes itself."""
+    if isinstance(op, Opaque):
+        return {name for name, _ in op.data}
+    known = attributes(type(op))
+    return {*known, *(("offset", "size") if isinstance(op, Const) else ())}
 
 
 def _value(token: Token) -> Value:
