@@ -79,6 +79,7 @@ def _write_models(root: Path, net: str) -> None:
         "model.tflite": b"\x1c\0\0\0TFL3" + bytes(20),
         "model.blob": b"\x7fELF" + bytes(30),
         "settings.json": '{"a": 1}',
+        "net.ird": 'graph 1 "m" {\n}\n',
         "notes.txt": "hello\n",
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
     }

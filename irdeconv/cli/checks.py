@@ -99,6 +99,13 @@ def _check_kind(file: str) -> None:
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
 
 
+# What a file is good for where it is a model, but not of the formats that a verb reads.
+_OTHER_FORMATS = {
+    "xml": "it is an IR already",
+    "ird": "other verbs read it as it is; irdeconv simplify {} -o NAME.xml writes an IR",
+}
+
+
 def require_format(file: str, formats: Sequence[str]) -> None:
     """Refuse a file that is known to be of another format, or of none."""
     from irdeconv.errors import InputError
@@ -110,7 +117,7 @@ def require_format(file: str, formats: Sequence[str]) -> None:
     if kind.format not in formats and kind.name != BINARY:
         meant = " or ".join(f".{format}" for format in formats)
         message = f"{file} is {kind.name}; this verb reads {meant}"
-        hint = "it is an IR already" if kind.format == "xml" else kind.mend
+        hint = _OTHER_FORMATS.get(str(kind.format), kind.mend).format(file)
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 
 
