@@ -6,17 +6,24 @@ Whoever needs one asks `current()`, which gives those that are in force: the def
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import Any
 
 from irdeconv.suggest import did_you_mean
 
 LARGEST_INT = 2**63 - 1  # what a limit can be set to; sizes and bounds beyond it are no sizes
-_AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
+ENVIRONMENT = "IRDECONV_LIMITS"  # the variable that the command line reads
+_AMOUNT = re.compile(
+    r"([0-9]{1,3}(?:,[0-9]{3}){1,6}|[0-9]{1,19})(\.[0-9]{1,6}(?= ?[KMGT]))?"
+    r" ?([KMGT]?)(?:i?B| bytes)?",
+    re.IGNORECASE,
+)
 
 
 def _of(default: int, what: str, code: str = "", *, size: bool = False) -> Any:
@@ -57,6 +64,7 @@ class Limits:
     total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
     value_elements: int = _of(4_096, "elements of a value that inference computes with")
     lowered_nodes: int = _of(4_096, "nodes that a deconvolution may become, by its strides")
+    lowered_total: int = _of(2**18, "nodes that a lowering makes, constants included", "E601")
     folded_bytes: int = _of(
         2**26, "a constant that lowering computes, or 8 times what it is made of", size=True
     )
@@ -124,22 +132,38 @@ def shown(row: dict[str, Any]) -> str:
 
 
 def setting(text: str) -> tuple[str, int]:
-    """Parse `layers=2000000` or `xml_bytes=4G`; ValueError says what is wrong."""
+    """Parse `layers=2000000`, `xml_bytes=4G`, `memory=none`; ValueError says what is wrong.
+
+    N may be anything that `shown` shows.
+    """
     name, equals, amount = text.partition("=")
     names = [f.name for f in fields(Limits)]
     found = name.strip().replace("-", "_")
     if not equals or found not in names:
         hint = did_you_mean(found, names) or "irdeconv doctor --limits lists them"
         raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')
+    if amount.strip().lower() == "none":
+        return found, LARGEST_INT
     match = _AMOUNT.fullmatch(amount.strip())
     if match is None:
-        raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G')
-    value = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper())) if match[2] else None
-    if value is None:
-        value = int(match[1].partition(".")[0])
+        raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G, or none')
+    whole, part, unit = match[1].replace(",", ""), match[2] or "", match[3].upper()
+    value = int(Fraction(whole + part) * 1024 ** " KMGT".index(unit or " "))
     if value > LARGEST_INT:
-        raise ValueError(f"{amount} is above {LARGEST_INT:,}")
+        raise ValueError(f"{amount} is above {LARGEST_INT:,}; none is no limit")
     return found, value
+
+
+def of_environment() -> list[tuple[str, int]]:
+    """Return the settings of `IRDECONV_LIMITS`; ValueError says what is wrong with them.
+
+    They stand one behind another as `setting` takes them: `layers=2000000, xml_bytes=4G`.
+    """
+    parts = re.split(r",(?![0-9])", os.environ.get(ENVIRONMENT, ""))
+    try:
+        return [setting(part) for part in parts if part.strip()]
+    except ValueError as e:
+        raise ValueError(f"{ENVIRONMENT}: {e}") from None
 
 
 def of_settings(settings: Iterable[tuple[str, int]]) -> Limits:

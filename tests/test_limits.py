@@ -7,6 +7,7 @@ import json
 import pytest
 
 import irdeconv as ird
+from irdeconv import limits
 from support.commands import command
 
 
@@ -26,8 +27,81 @@ def test_limits_are_shown_and_set(capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()
 
 
+def test_every_value_that_is_shown_can_be_set() -> None:
+    for row in limits.table():
+        assert limits.setting(f"{row['name']}={limits.shown(row)}") == (row["name"], row["value"])
+    assert limits.setting("memory=None") == ("memory", limits.LARGEST_INT)
+    assert limits.setting(" xml-bytes = 1.5 KiB") == ("xml_bytes", 1536)
+    assert limits.setting("memory=8191P".replace("P", "T")) == ("memory", 8191 * 2**40)
+
+
+def test_the_environment_sets_limits_and_options_go_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3, memory=2 GiB,ports=1,000, edges=7")
+    assert limits.of_environment() == [
+        ("layers", 3),
+        ("memory", 2**31),
+        ("ports", 1000),
+        ("edges", 7),
+    ]
+    sample = "ir_samples/openvino/group_deconv.xml"
+    assert command("validate", sample) == 5
+    assert command("validate", sample, "--limit", "layers=9") == 0
+    capsys.readouterr()
+    assert command("doctor", "--limits", "--limit", "edges=8", "--format", "json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
+    assert [rows[n]["source"] for n in ("layers", "edges", "rank")] == [
+        "IRDECONV_LIMITS",
+        "--limit",
+        "default",
+    ]
+    assert command("doctor", "--limits") == 0
+    assert "(E601); set by IRDECONV_LIMITS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["validate", "batch"])
+def test_a_bad_environment_is_one_diagnostic(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3;edges=4")
+    words = ["validate"] if verb == "batch" else []
+    assert command(verb, *words, "ir_samples/openvino/group_deconv.xml", "--format=json") == 2
+    [found] = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert found["code"] == "E700"
+    assert found["message"].startswith("IRDECONV_LIMITS: ")
+    assert command("codes", "E601") == 0
+
+
+def test_a_batch_hands_the_limits_of_its_environment_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
+    sample = "ir_samples/openvino/group_deconv.xml"
+    assert command("batch", "validate", sample, "--jobs=0", "-q") == 5
+    assert command("batch", "validate", sample, "--jobs=0", "-q", "--limit=layers=9") == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
+def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
+    graph, target = ird.read("ir_samples/openvino/group_deconv.xml"), "generic"
+    with ird.Limits(lowered_total=99).applied():
+        ird.lower(graph, form, target)
+    with (
+        ird.Limits(lowered_total=1).applied(),
+        pytest.raises(ird.LimitError, match="lowered_total=N") as caught,
+    ):
+        ird.lower(graph, form, target)
+    [found] = caught.value.diagnostics
+    assert (found.code, found.severity) == ("E601", "error")
+    assert found.location is not None
+
+
 @pytest.mark.parametrize(
-    "text", ["layers", "layer=1", "layers=x", "layers=-1", "edges=9e9", "edges=²"]
+    "text",
+    "layers layer=1 layers=x layers=-1 edges=9e9 edges=² layers=1.5 layers=1,00 edges=99999999999G "
+    "layers= layers=nones".split(),
 )
 def test_limits_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("infer", "ir_samples/openvino/dynamic.xml", "--limit", text) == 2

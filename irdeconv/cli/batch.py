@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.cli.batch_options import PASSED, add_passed, refuse_idle
 from irdeconv.cli.console import Console
-from irdeconv.cli.options import OptionParser, add_format, real, size, whole
+from irdeconv.cli.options import OptionParser, add_format, limits_around, real, size, whole
 
 if TYPE_CHECKING:
     from irdeconv.batches.executors import ItemExecutor
@@ -134,6 +134,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.io.atomic import failures, require_writable
 
     refuse_idle(args)
+    args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
     require_formats(args.report)
     path = journal_of(args)
     items = planned(args)

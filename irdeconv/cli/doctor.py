@@ -14,6 +14,7 @@ from irdeconv import __version__, limits
 from irdeconv.cli.console import Console, has_colour
 from irdeconv.cli.options import OptionParser, add_format
 from irdeconv.extras import INSTALLED_BY
+from irdeconv.limits import shown
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
@@ -39,7 +40,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Report; exit code 1 where a required package is missing or does not import."""
     if args.limits:
-        return _limits(console)
+        return _limits(args, console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     if console.wants_json:
@@ -49,17 +50,21 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 1 if broken else 0
 
 
-def _limits(console: Console) -> int:
-    """Show the limits in force."""
-    rows = limits.table()
+def _limits(args: argparse.Namespace, console: Console) -> int:
+    """Show the limits in force, and what has set them."""
+    sources = dict.fromkeys((name for name, _ in limits.of_environment()), limits.ENVIRONMENT)
+    sources |= dict.fromkeys((name for name, _ in args.limit), "--limit")
+    rows = [{**row, "source": sources.get(row["name"], "default")} for row in limits.table()]
     if console.wants_json:
-        keys = ("name", "value", "default", "what", "code")
+        keys = ("name", "value", "default", "source", "what", "code")
         console.json("doctor", {"limits": [{k: row[k] for k in keys} for row in rows]})
         return 0
-    cells = [(row["name"], limits.shown(row), row["what"], row["code"]) for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(2)]
-    for name, value, what, code in cells:
-        console.text(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {what}{code and f' ({code})'}")
+    widths = [max(map(len, texts)) for texts in ([r["name"] for r in rows], [*map(shown, rows)])]
+    for row in rows:
+        code = row["code"] and f" ({row['code']})"
+        source = "" if row["source"] == "default" else f"; set by {row['source']}"
+        begin = f"{row['name']:<{widths[0]}}  {shown(row):>{widths[1]}}"
+        console.text(f"{begin}  {row['what']}{code}{source}")
     return 0
 
 

@@ -21,7 +21,7 @@ from irdeconv.cli.checks import check_options
 from irdeconv.cli.console import Console
 from irdeconv.cli.drawing import drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
-from irdeconv.cli.options import OptionParser, add_limit
+from irdeconv.cli.options import OptionParser, add_limit, limits_around
 from irdeconv.cli.usage import option_names, unknown_verb, wants_json
 from irdeconv.limits import of_settings
 
@@ -148,7 +148,8 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         check_options(options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
-        with of_settings(getattr(options, "limit", ())).applied(), drawn(console):
+        settings = [*limits_around(), *options.limit] if "limit" in options else ()
+        with of_settings(settings).applied(), drawn(console):
             return int(_module(verb).run(options, console))
 
     name = verb if verb in VERBS else "error"

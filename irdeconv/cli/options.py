@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from irdeconv.limits import setting
+from irdeconv.limits import of_environment, setting
 from irdeconv.passes.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.wrapping import wrap
 
@@ -70,6 +70,16 @@ def limit(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(str(e)) from None
 
 
+def limits_around() -> list[tuple[str, int]]:
+    """Return the limits that the environment sets; UsageError where it sets none that there are."""
+    from irdeconv.errors import misused
+
+    try:
+        return of_environment()
+    except ValueError as e:
+        raise misused(str(e), "separate several by commas: layers=2000000,xml_bytes=4G") from None
+
+
 class HelpText(argparse.HelpFormatter):
     """Fills paragraphs to the width of the terminal; of indented ones every line by itself."""
 
@@ -123,7 +133,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
         type=limit,
         default=[],
         help="another limit for what a model may contain and ask for, such as layers=2000000 or "
-        "xml_bytes=4G; doctor --limits lists them",
+        "xml_bytes=4G; doctor --limits lists them, IRDECONV_LIMITS sets them for every command",
     )
 
 

@@ -9,9 +9,10 @@ from os import PathLike
 from typing import Any
 
 from irdeconv import progress
-from irdeconv.errors import Collector, IrdeconvError, OpError
+from irdeconv.errors import Collector, IrdeconvError, LimitError, OpError
 from irdeconv.geometry import Semantics
 from irdeconv.graph import FreshNames, Graph
+from irdeconv.limits import current
 from irdeconv.markup import line
 from irdeconv.onnx_files.container import OnnxFile
 from irdeconv.onnx_files.pieces import CONV_TRANSPOSE, graph_of, inputs_of, is_deconvolution, piece
@@ -20,6 +21,7 @@ from irdeconv.onnx_files.types import Types, infer_types, set_shapes
 from irdeconv.onnx_lowering import spelling  # noqa: F401 -- importing fills RULES
 from irdeconv.onnx_lowering.writer import NodeWriter
 from irdeconv.ops.channels import DepthToSpace
+from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.lower_deconv import lower
 from irdeconv.passes.profile import Profile, load_profile
@@ -86,6 +88,7 @@ class _Rewriting:
     choice: _Choice
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
+    budget: NodeBudget = field(default_factory=lambda: NodeBudget(current().lowered_total))
 
 
 def lower_model(
@@ -101,7 +104,8 @@ def lower_model(
 
     Form, target and costs are as for a graph. `shapes` replaces the shapes of inputs, in the model
     too. A layer that cannot be lowered stays, and the report says why. Raises UsageError for an
-    unknown form, target or input, InputError where external data is missing.
+    unknown form, target or input, InputError where external data is missing, LimitError beyond
+    `lowered_total` nodes.
     """
     require_form(form)
     choice = _Choice(form, load_profile(target), explain_costs, target is not None, semantics)
@@ -163,6 +167,8 @@ def _one(
         row, graph = _lowered(state, scope, node)
         writer = _written(state, scope, node, graph, taken)
     except IrdeconvError as e:
+        if isinstance(e, LimitError) and not state.budget.left:
+            raise
         _stays(state, node, e.diagnostics[0].message)
         return None
     except OpError as e:
@@ -197,7 +203,8 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer, 
     made = piece(state.model, scope, [node], [node.output[0]], known)
     source = graph_of(state.model, made, choice.semantics)
     target = choice.profile if choice.targeted else None
-    low = lower(source, choice.form, target, explain_costs=choice.explain)
+    budget = state.budget
+    low = lower(source, choice.form, target, explain_costs=choice.explain, budget=budget)
     for d in low.report.diagnostics:
         state.problems.add(d.code, d.message, severity=d.severity, layer=d.layer, hint=d.hint)
     if any(k.declared for k in known.values()):
@@ -215,7 +222,7 @@ def _written(
     """Return what replaces a node; its last node has the old node's name and output."""
     for made in list(graph.nodes("DepthToSpace")):
         if isinstance(made.op, DepthToSpace) and made.spec().rank != 4:
-            change = replace_node(graph, made, spell_depth_to_space)
+            change = replace_node(graph, made, spell_depth_to_space, state.budget)
             if change.skipped:
                 raise OpError(change.skipped, code="E400")
     base = title_of(node)

@@ -9,8 +9,9 @@ import numpy as np
 
 from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ElementType, of_numpy
+from irdeconv.errors import Diagnostic, LimitError
 from irdeconv.graph import Graph, Node, Value
-from irdeconv.limits import current
+from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
 from irdeconv.ops.padding import Pad12
@@ -18,6 +19,26 @@ from irdeconv.passes.stored import FilterParameter, constant, moved, stored
 from irdeconv.spec import Array, Spec
 
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as what it is made of
+
+
+@dataclass
+class NodeBudget:
+    """How many nodes rewriting may still add to a model: `of` at first."""
+
+    of: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.of
+
+    def take(self, source: Node) -> None:
+        """Take one for what replaces a node; LimitError (E601) where none is left."""
+        if self.left <= 0:
+            message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
+            hint = raise_hint("lowered_total")
+            found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
+            raise LimitError(found)
+        self.left -= 1
 
 
 @dataclass
@@ -32,6 +53,7 @@ class GraphBuilder:
     graph: Graph
     source: Node
     made: list[int] = field(default_factory=list)
+    budget: NodeBudget | None = None
 
     def add(self, op: Op, *inputs: Value) -> Value:
         """Add an operation behind its inputs, inferred and perhaps folded; returns output 0."""
@@ -90,6 +112,8 @@ class GraphBuilder:
 
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
         source = self.source
+        if self.budget is not None:
+            self.budget.take(source)
         node = self.graph.add(
             op,
             inputs,

@@ -9,6 +9,7 @@ from os import PathLike
 from irdeconv import progress
 from irdeconv.errors import Collector, LoweringError, OpError
 from irdeconv.graph import Graph, Node
+from irdeconv.limits import current
 from irdeconv.op import SugarOp
 from irdeconv.ops import core
 from irdeconv.ops.basic import Opaque
@@ -16,6 +17,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.choose import FormCost, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
@@ -35,6 +37,7 @@ class _State:
     profile: Profile
     explain: bool
     targeted: bool
+    budget: NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
@@ -45,6 +48,7 @@ def lower(
     target: str | PathLike[str] | Profile | None = None,
     *,
     explain_costs: bool = False,
+    budget: NodeBudget | None = None,
 ) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered in the given form.
 
@@ -52,13 +56,14 @@ def lower(
     packaged profile's name, a .toml file or a Profile. `explain_costs` puts the costs of all forms
     into the report for other forms as well. Raises UsageError for an unknown form or target,
     InferenceError where the graph does not fit together, LoweringError where a deconvolution cannot
-    be lowered (all of them are listed).
+    be lowered (all of them are listed), LimitError beyond the budget of nodes (`lowered_total`).
     """
     require_form(form)
+    budget = budget or NodeBudget(current().lowered_total)
     profile = load_profile(target)
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
-    state = _State(inferred(graph), form, profile, explain, targeted)
+    state = _State(inferred(graph), form, profile, explain, targeted, budget)
     _lower_graph(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
@@ -138,12 +143,12 @@ def _check_language(graph: Graph) -> None:
         raise LoweringError(problems.diagnostics)
 
 
-def canonicalize(graph: Graph, node: Node) -> Node:
+def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
     """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
     op = node.op
     if not isinstance(op, SugarOp):
         return node
-    change = replace_node(graph, node, expand)
+    change = replace_node(graph, node, expand, budget)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
@@ -166,7 +171,7 @@ def _lower_one(state: _State, node: Node) -> None:
     graph, source = state.graph, node
     direct = products(graph, [node])
     try:
-        canonical = canonicalize(graph, node)
+        canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
         costs = cost_table(graph, canonical, state.profile, spread) if state.explain else ()
         form, skipped, made = _apply(state, canonical, costs)
@@ -204,14 +209,17 @@ def _apply(
 ) -> tuple[str, str | None, list[Node]]:
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
-    change = replace_node(state.graph, node, FORMS[form].lower)
+    change = replace_node(state.graph, node, FORMS[form].lower, state.budget)
     if change.skipped:
         form, skipped = FALLBACK, change.skipped
-        change = replace_node(state.graph, node, FORMS[form].lower)
+        change = replace_node(state.graph, node, FORMS[form].lower, state.budget)
     made: list[int] = []
     for new in map(state.graph.node, change.made):
         spell = isinstance(new.op, DepthToSpace) and not state.profile.depth_to_space
-        made += replace_node(state.graph, new, spell_depth_to_space).made if spell else (new.id,)
+        if spell:
+            made += replace_node(state.graph, new, spell_depth_to_space, state.budget).made
+        else:
+            made.append(new.id)
     return form, skipped, [state.graph.node(i) for i in made]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from irdeconv.graph import FreshNames, Graph, Node, Value
 from irdeconv.op import SugarOp
-from irdeconv.passes.builder import GraphBuilder
+from irdeconv.passes.builder import GraphBuilder, NodeBudget
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,19 @@ class Change:
     skipped: str | None = None
 
 
-def replace_node(graph: Graph, node: Node, build: Callable[..., Value | Skip]) -> Change:
+def replace_node(
+    graph: Graph,
+    node: Node,
+    build: Callable[..., Value | Skip],
+    budget: NodeBudget | None = None,
+) -> Change:
     """Replace a node with one output by what `build(op, builder, *inputs)` makes.
 
     The last new node takes over the name and the tensor names; all of them inherit place and
     origins. It stays where nothing read the node. On Skip, or when `build` raises, the graph is as
-    before.
+    before. What stays is taken from the budget.
     """
-    builder = GraphBuilder(graph, node)
+    builder = GraphBuilder(graph, node, budget=budget)
     try:
         result = build(node.op, builder, *graph.inputs_of(node.id))
     except BaseException:
@@ -40,9 +45,12 @@ def replace_node(graph: Graph, node: Node, build: Callable[..., Value | Skip]) -
         raise
     if isinstance(result, Skip):
         _undo(graph, builder.made)
-        return Change(skipped=result.reason)
-    _take_over(graph, node, result, builder.made)
-    return Change(tuple(i for i in builder.made if i in graph))
+    else:
+        _take_over(graph, node, result, builder.made)
+    made = tuple(i for i in builder.made if i in graph)
+    if budget is not None:
+        budget.left += len(builder.made) - len(made)
+    return Change(skipped=result.reason) if isinstance(result, Skip) else Change(made)
 
 
 def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
