@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import irdeconv as ird
 import irdeconv.dialects
-import irdeconv.ops  # noqa: F401 -- importing fills the registry
+import irdeconv.ops
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError
 from irdeconv.graph import Graph, Value
@@ -293,3 +295,15 @@ def test_an_opset_may_leave_an_operation_out() -> None:
     xml = ib.chain().replace('"ReLU" version="opset1"', '"ShuffleChannels" version="opset2"')
     (found,) = load(xml.encode(), ib.CHAIN_BYTES).diagnostics
     assert (found.code, found.hint) == ("E207", "it is in opset1, opset3 to opset16")
+
+
+def test_attributes_of_xml_itself_are_kept(tmp_path: Path) -> None:
+    xml = ib.chain()
+    for start in ("<net ", '<layer id="1" ', "<data ", "<edge ", "<port "):
+        xml = xml.replace(start, f'{start}xml:lang="en" ')
+    ird.write(ird.read(xml.encode(), ib.CHAIN_BYTES), tmp_path / "m.xml")
+    written = (tmp_path / "m.xml").read_text()
+    kept = re.findall('<(net|layer|data)[^>]* xml:lang="en"', written)
+    assert kept == ["net", "data", "layer"]
+    again = ird.read(tmp_path / "m.xml")
+    assert ird.dump(ird.parse(ird.dump(again))) == ird.dump(again)

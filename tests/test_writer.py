@@ -1,7 +1,6 @@
 """Writing: standard operations, atomic files, the same graph when read again."""
 
 import os
-import re
 import stat
 
 import ml_dtypes
@@ -251,18 +250,6 @@ def test_names_with_any_characters(tmp_path):
     assert [n.name for n in again.nodes()][:2] == ["a<b&\"c'd\n,e", "ünï/日本"]
     assert next(again.nodes()).tensor_names == (("t,1", 't"2'),)
     assert again.outputs == ["y, z"]
-
-
-def test_attributes_of_xml_itself_are_kept(tmp_path):
-    xml = ib.chain()
-    for start in ("<net ", '<layer id="1" ', "<data ", "<edge ", "<port "):
-        xml = xml.replace(start, f'{start}xml:lang="en" ')
-    ird.write(ird.read(xml.encode(), ib.CHAIN_BYTES), tmp_path / "m.xml")
-    written = (tmp_path / "m.xml").read_text()
-    kept = re.findall('<(net|layer|data)[^>]* xml:lang="en"', written)
-    assert kept == ["net", "data", "layer"]
-    again = ird.read(tmp_path / "m.xml")
-    assert ird.dump(ird.parse(ird.dump(again))) == ird.dump(again)
 
 
 def test_unknown_operations_are_written_as_they_were_declared(tmp_path):
