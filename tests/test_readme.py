@@ -57,6 +57,7 @@ def printed(page: Path, folder: Path) -> dict[str, str]:
         patch.setattr("irdeconv.cli.reduce.WORTH_SAYING", math.inf)  # that is, how long
         for name in ("COLUMNS", "FORCE_COLOR"):
             patch.delenv(name, raising=False)
+        patch.setattr("irdeconv.cli.reduce.WORTH_SAYING", math.inf)  # seconds: pages tell none
         return {command: run(patch, command) for command in shown(page)}
 
 
