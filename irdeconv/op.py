@@ -20,8 +20,7 @@ from irdeconv.declare import attributes as attributes
 from irdeconv.declare import parse_attributes as parse_attributes
 from irdeconv.declare import per_class
 from irdeconv.errors import OpError, Problem
-from irdeconv.limits import current
-from irdeconv.spec import Array, Spec, simplify
+from irdeconv.spec import Array, Spec, is_small, simplify
 from irdeconv.traits import SCALE, SUM, Bound, ChainStep, Rounding
 
 X = TypeVar("X")
@@ -223,7 +222,7 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     silent = not op.pure or not op.folds or type(op).evaluate is Op.evaluate
     if silent or (not whole and not op.partial):
         return outputs
-    if any(o.size is None or o.size > current().value_elements or o.dtype is None for o in outputs):
+    if any(o.dtype is None or not is_small(o) for o in outputs):
         return outputs
     try:
         values = as_tuple(op.evaluate(*(s.value for s in inputs)))

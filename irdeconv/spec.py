@@ -283,6 +283,14 @@ class Spec:
         size = self.size
         return None if size is None or self.dtype is None else size * self.dtype.container.itemsize
 
+    @property
+    def extent(self) -> int | None:
+        """Bytes by which NumPy tells whether it can hold an array: axes of size 0 do not count."""
+        if not is_static(self.shape):
+            return None
+        item = 1 if self.dtype is None else self.dtype.container.itemsize
+        return math.prod(max(d, 1) for d in self.shape) * item
+
     def without_value(self) -> Spec:
         """Return the same spec without its value."""
         return self if self.value is None else replace(self, value=None)
@@ -298,6 +306,14 @@ class Spec:
         assert self.value is not None
         shown = ", ".join(map(str, self.value.flat[:SHOWN]))
         return f"[{shown}{', ...' if self.value.size > SHOWN else ''}]"
+
+
+def is_small(spec: Spec) -> bool:
+    """Whether inference may compute with the values of a tensor, by its sizes."""
+    limits, size, extent = current(), spec.size, spec.extent
+    if size is None or extent is None or size > limits.value_elements:
+        return False
+    return extent <= LARGEST_INT and len(spec.shape or ()) <= limits.rank
 
 
 def simplify(values: Array, dtype: ElementType) -> Array:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
-from irdeconv.limits import current
 from irdeconv.op import Op, attribute, op
-from irdeconv.spec import Array, Shape, Spec
+from irdeconv.spec import Array, Shape, Spec, is_small
 from irdeconv.traits import MOVES
 
 
@@ -46,9 +45,9 @@ class Const(Op):
 
     def infer(self) -> Spec:
         spec = Spec(self.element_type, self.shape)
-        if spec.size is not None and spec.size <= current().value_elements and self.data.available:
-            return Spec(self.element_type, self.shape, self.data.array())
-        return spec
+        if not is_small(spec) or not self.data.available:
+            return spec
+        return Spec(self.element_type, self.shape, self.data.array())
 
     def evaluate(self) -> Array:
         return self.data.array()

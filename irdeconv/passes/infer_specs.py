@@ -223,6 +223,8 @@ def _beyond(spec: Spec) -> tuple[str, str] | None:
         return text, "tensor_elements"
     if bytes > limits.tensor_bytes:
         return f"takes {bytes:,} bytes; the limit is {limits.tensor_bytes:,}", "tensor_bytes"
+    if (spec.extent or 0) > LARGEST_INT:
+        return "is empty, but no array has such sizes on its other axes", ""
     return None
 
 
