@@ -241,9 +241,12 @@ def printed(command: str) -> str:
     screen, before = io.StringIO(), dict(os.environ)
     os.environ.update(COLUMNS="80", NO_COLOR="1")
     try:
-        with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
-            with patch("irdeconv.cli.reduce.WORTH_SAYING", math.inf):  # pages tell no seconds
-                main(shlex.split(command)[1:])
+        with (
+            contextlib.redirect_stdout(screen),
+            contextlib.redirect_stderr(screen),
+            patch("irdeconv.cli.reduce.WORTH_SAYING", math.inf),  # pages tell no seconds
+        ):
+            main(shlex.split(command)[1:])
     finally:
         os.environ.clear()
         os.environ.update(before)
