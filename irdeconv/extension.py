@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
 
-from irdeconv.access import missing
+from irdeconv.access import unreadable
 from irdeconv.dtypes import ElementType as ElementType
 from irdeconv.errors import IrdeconvError, misused
 from irdeconv.errors import OpError as OpError
@@ -24,6 +24,7 @@ from irdeconv.op import Op as Op
 from irdeconv.op import SugarOp as SugarOp
 from irdeconv.op import attribute as attribute
 from irdeconv.op import op as op
+from irdeconv.opening import open_file
 from irdeconv.spec import Array as Array
 from irdeconv.spec import Shape as Shape
 from irdeconv.spec import Spec as Spec
@@ -47,8 +48,10 @@ def load(path: str | PathLike[str]) -> ModuleType:
     such file, UsageError (E700) where it raises anything.
     """
     file = Path(path)
-    if not file.is_file():
-        raise missing(fspath(path), "the extension ")
+    try:
+        open_file(file).close()
+    except (OSError, ValueError) as e:  # a ValueError: the path has a NUL
+        raise unreadable(fspath(path), e, "the extension ") from None
     key = file.resolve()
     if key not in _LOADED:
         _LOADED[key] = _executed(key, fspath(path))

@@ -1,7 +1,8 @@
 """The limits that keep hostile files and wrong sizes from exhausting the machine: all of them.
 
 Whoever needs one asks `current()`, which gives those that are in force: the defaults, or what
-`Limits(...).applied()` or `--limit` sets.
+`Limits(...).applied()` or `--limit` sets. Numbers elsewhere that only decide how something is
+computed (how long a folded constant of an importer may be, when a matrix is used) refuse nothing.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Limits:
     memory: int = _of(LARGEST_INT, "a run for which --max-memory is not given", "E602", size=True)
     axis_elements: int = _of(2**31, "elements of an axis that is transformed (DFT, STFT)", "E306")
     drawn_elements: int = _of(2**33, "random numbers that a layer draws", "E306")
+    random_weights: int = _of(2**30, "elements of a tensor for --weights random")
     boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")
     samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
     iterations: int = _of(1_000_000, "iterations of a loop", "E602")

@@ -48,6 +48,30 @@ def test_work_is_limited() -> None:
     assert ird.run(SAMPLE, X)
 
 
+ROWS = """graph 1 "g" {{
+  %0 "x" = opset1.Parameter() {{shape = [{rows}, 4], element_type = f32}}
+  %1 "each" = opset1.TensorIterator(%0)
+    body {{inputs = [[0, 0, [0]]], outputs = [[3, 0, [0]]], edges = []}} {{
+      %0 "row" = opset1.Parameter() {{shape = [1, 4], element_type = f32}}
+      %1 "w" = opset1.Const() {{element_type = f32, shape = [4, 1], data = [1.0, 2.0, 3.0, 4.0]}}
+      %2 "m" = opset1.MatMul(%0, %1)
+      %3 "out" = opset1.Result(%2)
+    }}
+  %2 "y" = opset1.Result(%1)
+}}
+"""
+
+
+@pytest.mark.parametrize("rows", ["5", "?"])
+def test_bodies_count_as_often_as_they_run(rows: str) -> None:
+    graph = ird.parse(ROWS.format(rows=rows))
+    feeds = {"x": np.ones((5, 4), np.float32)}
+    with ird.Limits(macs=20).applied():
+        ird.run(graph, feeds)
+    with ird.Limits(macs=19).applied(), pytest.raises(ird.LimitError, match="takes 20 multi"):
+        ird.run(graph, feeds)
+
+
 def test_memory_is_limited_by_the_limits_in_force() -> None:
     with ird.Limits(memory=100).applied(), pytest.raises(ird.LimitError, match="the limit is 100"):
         ird.run(SAMPLE, X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,6 +138,16 @@ def test_a_module_that_fails_leaves_nothing_behind(text: str, said: str) -> None
         extension.load("none.py")
     assert main(["run", "net.xml", "--extension", "bad.py"]) == 2
     assert main(["run", "net.xml", "--extension", "none.py"]) == 6
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    with pytest.raises(ird.FileAccessError, match="a pipe, not a regular file"):
+        extension.load(tmp_path / "pipe.py")
+    with pytest.raises(FileNotFoundError, match="cannot read the extension"):
+        extension.load(tmp_path / "none.py")
+    with pytest.raises(IsADirectoryError):
+        extension.load(tmp_path)
 
 
 def test_it_is_loaded_once() -> None:

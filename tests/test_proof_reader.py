@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,24 @@ def test_what_is_not_exact_is_refused(case: str, tmp_path: Path) -> None:
     assert old in XML
     with pytest.raises(Unproved, match=message):
         written(tmp_path, XML.replace(old, new, 1))
+
+
+def test_a_file_that_is_cut_off_meanwhile_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = written(tmp_path)
+    xml = next(tmp_path.glob("*.xml"))
+    os.truncate(xml.with_suffix(".bin"), 0)
+    assert "Const" in described(model)  # nothing of it is read from the file any more
+    real = os.fstat
+
+    def longer(fd: int) -> os.stat_result:
+        found = real(fd)
+        return os.stat_result((*found[:6], found.st_size + 9, *found[7:]))
+
+    monkeypatch.setattr(os, "fstat", longer)
+    with pytest.raises(Unproved, match="cut off while it was read"):
+        read(xml)
 
 
 def test_attributes_of_xml_itself_are_not_looked_at(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def add_running(parser: OptionParser, *, threads: int | None = None) -> None:
         const=True,
         default=False,
         help="measure which kernel is fastest, instead of estimating it; FILE keeps the "
-        "measurements",
+        "measurements for later runs, without it each run measures anew",
     )
     parser.add_argument(
         "--max-memory",

@@ -24,6 +24,7 @@ from irdeconv.importers.onednn_node import RULES, DumpNode, wrong_value
 from irdeconv.importers.reader import ModelReader, producers_first
 from irdeconv.io.array_headers import UnreadableArray
 from irdeconv.io.saved_arrays import SavedArrays
+from irdeconv.limits import current, raise_hint
 from irdeconv.opening import parse_json
 from irdeconv.source import Location, SourceFile
 from irdeconv.spec import DYNAMIC, Array, Shape, Spec, is_static
@@ -46,7 +47,6 @@ WEIGHT_PORTS: dict[str, tuple[int, ...]] = {
     "Convolution": (1, 2),
 }
 TOO_LARGE = 2**63
-RANDOM_LIMIT = 1 << 30  # elements of one tensor that are drawn
 VARIANCE = ("BatchNormInference", 4)
 
 
@@ -230,8 +230,9 @@ class DumpReader(ModelReader):
         shape = spec.shape
         if not is_static(shape):
             raise Refusal("random weights of an open shape")
-        if math.prod(shape) > RANDOM_LIMIT:
-            raise Refusal(f"random weights {spec}: more than {RANDOM_LIMIT} elements")
+        if math.prod(shape) > (most := current().random_weights):
+            hint = raise_hint("random_weights")
+            raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
         rng = np.random.default_rng([self.seed or 0, ident])
         if role == VARIANCE:
             return rng.uniform(0.5, 1.5, shape)

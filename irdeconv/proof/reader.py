@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 import os
 import re
 import stat
@@ -50,7 +49,7 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     """Return a model; without `bin` its weights lie beside it. Raises Unproved."""
     try:
         held = {"xml": _contents(Path(xml))}
-        data = bytes(held["xml"][: 1 << 28]).lstrip()
+        data = held["xml"][: 1 << 28].lstrip()
         weights = Path(xml).with_suffix(".bin") if bin is None else Path(bin)
         held |= {"bin": _contents(weights)} if bin or weights.exists() else {}
         blob = np.frombuffer(held["bin"], "u1") if "bin" in held else None
@@ -62,6 +61,8 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         root = etree.fromstring(data, parser)
     except (OSError, ValueError, etree.XMLSyntaxError) as e:
         raise Unproved(f"{xml}: {e}") from None
+    except MemoryError:
+        raise Unproved(f"{xml}: the model takes more memory than there is") from None
     version = _number(root, "version")
     need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
     layers = _named(_LayerFile(root, blob).layers, version == 10)
@@ -76,14 +77,20 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     return Model(tuple(layers), parameters, results, rest, files)
 
 
-def _contents(path: Path) -> Any:
-    """Map a regular file; nothing else is opened, as a pipe would never end."""
+def _contents(path: Path) -> bytes:
+    """Read a regular file; nothing else is opened, as a pipe would never end.
+
+    It is not mapped: another process may cut it off, and what is hashed is what is read.
+    """
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(fd, "rb"):
+    with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError("not a regular file")
-        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ) if status.st_size else b""
+        data = file.read(status.st_size)
+    if len(data) < status.st_size:
+        raise OSError("it was cut off while it was read")
+    return data
 
 
 def _named(layers: list[Layer], old: bool) -> list[Layer]:

@@ -8,9 +8,10 @@ from typing import Any
 from irdeconv.errors import Diagnostic, LimitError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import LARGEST_INT, current, raise_hint
-from irdeconv.op import infer_op
+from irdeconv.op import Op, infer_op
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.spec import Array, Spec
+from irdeconv.ops.control import LoopBase
+from irdeconv.spec import Array, Spec, bounds
 
 ALLOW = "allow more (max_memory=, --max-memory), or use smaller inputs"
 
@@ -82,12 +83,20 @@ def require_macs(graph: Graph) -> None:
 
 
 def _macs(graph: Graph) -> int:
-    """Return the multiply-accumulates, each body once; unknown sizes count nothing."""
+    """Return the multiply-accumulates, of bodies as often as they run; unknown sizes count none."""
     total = 0
     for node in graph.nodes():
+        inputs = graph.input_specs(node.id)
         try:
-            total += node.op.macs(graph.input_specs(node.id), node.specs or ()) or 0
+            total += node.op.macs(inputs, node.specs or ()) or 0
+            times = _times(node.op, inputs)
         except (IndexError, OpError):
             continue
-        total += sum(_macs(body.graph) for body in bodies_of(node))
+        total += times * sum(_macs(body.graph) for body in bodies_of(node))
     return total
+
+
+def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
+    """Return how often the bodies of an operation run; once where that is not known."""
+    trips = op.trips(inputs) if isinstance(op, LoopBase) else 1
+    return trips if isinstance(trips, int) else max(bounds(trips)[0], 1)
