@@ -154,3 +154,19 @@ def test_names_of_files() -> None:
     assert file_inside(Path("a"), "b/c") == Path("a/b/c")
     with pytest.raises(ValueError, match="no name of a file"):
         file_inside(Path("a"), "")
+
+
+@pytest.mark.parametrize("link", ["", "symbolic", "hard"])
+def test_converting_onto_the_data_that_is_read(link: str, tmp_path: Path) -> None:
+    path = model(tmp_path, location="w.bin")
+    data = (tmp_path / "w.data").rename(tmp_path / "w.bin")
+    target = tmp_path / "w.xml"
+    if link:
+        target = tmp_path / "linked.xml"
+        (os.symlink if link == "symbolic" else os.link)(data, target.with_suffix(".bin"))
+    code = main(["convert", str(path), "-o", str(target), "-q"])
+    assert code == (0 if link == "hard" else 2)  # another name is replaced: what it named stays
+    assert data.read_bytes() == DATA.tobytes()
+    assert target.exists() == (link == "hard")
+    assert main(["convert", str(path), "-o", str(target), "-q", "--force"]) == 0
+    assert np.array_equal(ird.run(target, {"x": DATA})["y"], 2 * DATA)
