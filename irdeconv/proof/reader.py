@@ -59,10 +59,8 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         # Without huge_tree lxml limits depth and texts; OpenVINO takes every file for UTF-8.
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True)
         root = etree.fromstring(data, parser)
-    except (OSError, ValueError, etree.XMLSyntaxError) as e:
-        raise Unproved(f"{xml}: {e}") from None
-    except MemoryError:
-        raise Unproved(f"{xml}: the model takes more memory than there is") from None
+    except (OSError, ValueError, MemoryError, etree.XMLSyntaxError) as e:
+        raise Unproved(f"{xml}: {str(e) or 'not enough memory'}") from None
     version = _number(root, "version")
     need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
     layers = _named(_LayerFile(root, blob).layers, version == 10)
