@@ -12,7 +12,7 @@ from support.live_operations.sample import Sample
 
 NUMBERS_ONLY = (
     "CumSum EmbeddingBagOffsets EmbeddingBagOffsetsSum EmbeddingBagPacked EmbeddingBagPackedSum "
-    "EmbeddingSegmentsSum MatMul MaxPool Round SearchSorted SegmentMax TopK"
+    "EmbeddingSegmentsSum Elu MatMul MaxPool Round SearchSorted SegmentMax TopK"
 )
 
 
@@ -105,6 +105,13 @@ def scores_do_not_fit(s: Sample) -> bool:
     classes = _number(s, "num_classes")
     needed = (shape_of(s, 0)[1], shape_of(s, 1)[1], shape_of(s, 2)[1])
     return is_open(s) and needed != (4, 4 * classes, classes)
+
+
+def has_other_scores(s: Sample) -> bool:
+    """Whether open scores of DetectionOutput are not one for each prior and class."""
+    numbers = 4 if s.attributes.get("normalized") == "true" else 5
+    priors = shape_of(s, 2)[-1] // numbers
+    return is_open(s) and shape_of(s, 1)[-1] != priors * _number(s, "num_classes")
 
 
 def has_no_axis_for_slopes(s: Sample) -> bool:

@@ -62,6 +62,9 @@ REFUSALS = (
     ),
     Refusal("columns that are not the windows of Col2Im", "Col2Im", SIZES, at.columns_do_not_fit),
     Refusal(
+        "open regions and scores of other sizes", "DetectionOutput", SIZES, at.has_other_scores
+    ),
+    Refusal(
         "open regions and scores of other sizes",
         "ExperimentalDetectronDetectionOutput",
         SIZES,
