@@ -34,6 +34,8 @@ def test_a_floor_division_keeps_what_is_known_of_it() -> None:
     assert case.is_zero((n + 1) // 2 - (n - n // 2))
     assert not case.is_zero((n + 1) // 2 - n // 2)
     assert half - n // 2 == 0  # the same division is the same symbol
+    assert n // 2 + (n + 1) // 2 == n  # the smaller and the larger half
+    assert (3 - n) // 2 + (4 - n) // 2 == 3 - n
 
 
 @pytest.mark.parametrize("divisor", [0, -2])

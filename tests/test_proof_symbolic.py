@@ -16,6 +16,7 @@ from irdeconv.proof import symbolic
 from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
 from irdeconv.spec import Interval
+from irdeconv.verify.proof.check import certify
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, numbers, parameter, result
 from support.proof_layers import random_model, write_source
@@ -207,3 +208,22 @@ def test_a_computed_filter_and_a_computed_bias_are_no_one(tmp_path: Path, form: 
             continue
         with pytest.raises(Unproved):
             prove(tmp_path / "a.xml", tmp_path / "b.xml")
+
+
+@pytest.mark.parametrize("semantics", ["runtime", "document"])
+@pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower"])
+def test_crops_that_an_input_tells_are_proved_for_every_size(auto_pad: str, semantics: str) -> None:
+    """Which of both halves is cropped at the begin decides where the rows of a product end up."""
+    graph = Graph()
+    x = parameter(graph, (1, 2, 4, 3), np.float32, "x")
+    w = constant(graph, numbers(np.random.default_rng(6), (2, 3, 2, 3), np.float32), "w")
+    shape = parameter(graph, (2,), np.int64, "output_shape")
+    said = {"auto_pad": auto_pad, "semantics": semantics}
+    op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 3), **said)
+    result(graph, Value(graph.add(op, [x, w, shape], name="deconv").id))
+    graph = ird.infer(graph)
+    for form in ("zero-insertion", "gemm"):
+        low = ird.lower(graph, form)
+        assert [r.form for r in low.report] == [form]
+        (proved,) = certify(graph, low.graph)
+        assert (proved.holds_for or "").startswith("every size"), form

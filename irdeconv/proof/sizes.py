@@ -164,6 +164,8 @@ class Case:
         rest = e - whole * c
         if not isinstance(rest, Expr):
             return whole  # 0 <= rest < c
+        if c == 2 and rest.constant == 1:  # one symbol for both halves: they add up to the whole
+            return whole + (rest - 1) - self.quotient(rest - 1, 2)
         key = (tuple(rest.terms.items()), rest.constant, c)
         if key not in self.quotients:
             q = self.quotients[key] = self.free(f"floor(({rest})/{c})")
