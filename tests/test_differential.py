@@ -83,7 +83,6 @@ def test_the_number_of_outputs_is_always_known(number: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "number", "why"),
     [
-        (41, 28, "a Range of reals as integers"),  # told by the Reshape behind it
         (41, 63, EXACT),
         (41, 702, WHOLE),
         (41, 330, ENLARGED),

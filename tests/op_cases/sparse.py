@@ -32,7 +32,7 @@ CASES = [
         "",
         [TABLE, i64([1]), i64([0, 1])],
         f32([[10, 20], [0, 0]]),
-        defect="the CPU plugin wants every offset inside the indices",
+        crash="the CPU plugin wants every offset inside the indices",
     ),
     # What lies in front of the first offset belongs to no bag.
     case(
