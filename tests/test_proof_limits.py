@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.proof import pairing, reader
+from irdeconv.limits import Limits
+from irdeconv.proof import linear, pairing, reader, symbolic
 from support.text_graph import End, TextGraph
 
 AXES = {"dilations": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "auto_pad": "explicit"}
@@ -51,3 +52,9 @@ def test_they_are_refused(name: str, tmp_path: Path) -> None:
     verdict = pairing.check(*files)
     assert not verdict.passed
     assert text in " ".join(verdict.unequal)
+
+
+def test_the_proof_takes_on_whatever_a_lowering_may_emit() -> None:
+    """Of a phase are a Pad or slice, a convolution and the constants that they read."""
+    for most in (symbolic.MOST_LAYERS, linear.MOST_LAYERS):
+        assert most >= 4 * Limits().lowered_nodes

@@ -32,7 +32,7 @@ from irdeconv.proof.model import Array, Ints, Layer, Model, Port, TypedArray, Un
 from irdeconv.proof.taps import MOST_HELD, Bases, Block
 from irdeconv.proof.terms import NONE, Linear, Term, added, scaled
 
-MOST_SUMMED, MOST_LAYERS = 4096, 5000
+MOST_SUMMED, MOST_LAYERS = 4096, 20_000
 # The types of constants as files store them, to which weights may be rounded.
 _STORED = {"f16": np.float16, "f32": np.float32}
 

@@ -44,7 +44,7 @@ from irdeconv.proof.views import (
     numbers,
 )
 
-MOST_LAYERS = 5000
+MOST_LAYERS = 20_000
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
 Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
 
