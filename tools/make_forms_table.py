@@ -56,10 +56,10 @@ the number of outputs of a residue, E the number of inputs that S neighbouring o
   2^31 - 1 at random points. Both are at full size.
 - **equal**: the same numbers on random data of small integers. A kernel may round, as Winograd's
   do, so results are compared as the integers next to them; all lie within 1/100 of these. At full
-  size, the layer as it stands is compared with the lowered one. The definition as loops over scalars
-  (`tests/support/oracle.py`) would take too long there, so it is compared with the lowered layer
-  at small sizes: the same K, S, P and op, at most 2 batch items, 2 groups of 2 channels, and 3
-  (1D, 3D) or 4 (2D) elements on an axis.
+  size, the layer as it stands is compared with the lowered one. The definition as loops over
+  scalars (`tests/support/oracle.py`) would take too long there, so it is compared with the lowered
+  layer at small sizes: the same K, S, P and op, at most 2 batch items, 2 groups of 2 channels, and
+  3 (1D, 3D) or 4 (2D) elements on an axis.
 
 {columns}
 {forms}

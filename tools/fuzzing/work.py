@@ -21,7 +21,7 @@ from fuzzing.guard import Guard
 
 FORK = multiprocessing.get_context("fork")
 MEMORY = 512 << 20  # bytes that a mutant may take above what the process had before
-PATIENCE = 60.0  # seconds of wall time without a word
+PATIENCE = 600.0  # seconds without a word; who computes is stopped earlier, by processor time
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _one_process(seed: int, numbers: Numbers, root: str, tell: Callable[[Tally],
         return len(numbers)
     format, number = numbers[at.value]
     case = make(format, number, seed)
-    why = "no answer within a minute" if killed else f"exit code {child.exitcode}"
+    why = "no answer within ten minutes" if killed else f"exit code {child.exitcode}"
     fault = Fault("endless" if killed else "crash", f"{why} {format} {case.commands[-1][0]}", why)
     found = Found(case.name, case.commands[-1], fault, len(case.files[case.main]))
     tell(Tally(mutants=1, found=[found]))
