@@ -65,7 +65,7 @@ class Limits:
     total_bytes: int = _of(2**44, "all tensors of a model together", "E602", size=True)
     value_elements: int = _of(4_096, "elements of a value that inference computes with")
     lowered_nodes: int = _of(4_096, "nodes that a deconvolution may become, by its strides")
-    lowered_total: int = _of(2**18, "nodes that a lowering makes, constants included", "E601")
+    lowered_total: int = _of(2**16, "nodes that a lowering makes, constants included", "E601")
     folded_bytes: int = _of(
         2**26, "a constant that lowering computes, or 8 times what it is made of", size=True
     )
