@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR
+from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS
 from pathlib import Path
 from typing import BinaryIO
 
@@ -229,12 +229,16 @@ def require_writable(target: Path) -> None:
     elif not special and not target.parent.is_dir():
         problem = ENOTDIR if target.parent.exists() else ENOENT
     elif not os.access(target if special else target.parent, os.W_OK):
-        problem = EACCES
+        problem = EROFS if _is_read_only(target.parent) else EACCES
     else:
         if not special:
             _try(target)
         return
     raise unwritable(target, problem, os.strerror(problem))
+
+
+def _is_read_only(folder: Path) -> bool:
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _try(target: Path) -> None:
