@@ -17,7 +17,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.batches.child import Errand
-from irdeconv.batches.dask_cluster import Cluster
+from irdeconv.batches.dask_cluster import Cluster, kept_whole
 from irdeconv.errors import UsageError
 from support.commands import command
 
@@ -35,9 +35,12 @@ CALL = "support.batch_calls:call"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as made:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as made,
+        kept_whole(made, 2),
+    ):
         yield made
 
 

@@ -76,7 +76,7 @@ class Cluster:
         address: Any = self._address
         if address is None:
             address = stack.enter_context(self._local_cluster())
-            stack.enter_context(_kept_whole(address, self._jobs))
+            stack.enter_context(kept_whole(address, self._jobs))
         made: SimpleQueue[Any] = SimpleQueue()
 
         def connect() -> None:
@@ -173,7 +173,7 @@ class Cluster:
 
 
 @contextmanager
-def _kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
+def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
     """Replace workers that died while they started: their nannies give up, and the cluster too."""
     over = threading.Event()
 
