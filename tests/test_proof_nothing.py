@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from irdeconv.proof.model import Fact, Model
-from irdeconv.proof.pairing import ProofVerdict, check
+from irdeconv.proof.pairing import check
 from support.pairing_models import (
     WEIGHTS,
     constant,
@@ -16,11 +16,8 @@ from support.pairing_models import (
     operation,
     parameter,
     result,
+    said,
 )
-
-
-def said(verdict: ProofVerdict) -> tuple[str, ...]:
-    return verdict.problems + verdict.unequal
 
 
 def passed_on(type: str, opset: str = "opset1", port: int = 0, **data: str) -> Model:

@@ -18,6 +18,7 @@ from support.pairing_models import (
     operation,
     parameter,
     result,
+    said,
 )
 
 
@@ -36,10 +37,6 @@ def believing(*pairs: tuple[str, str]) -> Callable[[Obligation], Proof]:
         return Proof("believed", "every size", every=True)
 
     return prove
-
-
-def said(verdict: ProofVerdict) -> tuple[str, ...]:
-    return verdict.problems + verdict.unequal
 
 
 def test_a_model_equals_itself_in_any_order_and_by_any_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irdeconv.proof.model import Fact, Layer, Model, Port, TypedArray
+from irdeconv.proof.verdict import ProofVerdict
 
 WEIGHTS = np.arange(1, 13, dtype="<f4").reshape(3, 4)
 
@@ -46,3 +47,8 @@ def network(**changes: Layer) -> Model:
         "r": result(3, "y"),
     }
     return model(*{**layers, **changes}.values())
+
+
+def said(verdict: ProofVerdict) -> tuple[str, ...]:
+    """What does not hold."""
+    return verdict.problems + verdict.unequal
