@@ -86,8 +86,20 @@ class ImportBuilder(GraphBuilder):
         return self.const(np.array(values, np.int64))
 
     def scalar(self, value: Any, dtype: ElementType = i64) -> Value:
-        """Add a scalar of an element type."""
-        return self.const(np.array(value, dtype.container))
+        """Add a scalar of an element type; what is too large for a floating-point one is infinite.
+
+        Raises Refusal for a number that an integer type does not have.
+        """
+        with np.errstate(over="ignore"):
+            if dtype.kind not in ("int", "uint", "boolean"):
+                return self.const(np.array(value, dtype.container))
+        try:
+            found = np.array(int(value), dtype.container)
+        except (OverflowError, ValueError):
+            found = None
+        if found is None or found != value:
+            raise Refusal(f"the number {value} does not exist in {dtype}")
+        return self.const(found)
 
     def like(self, value: Any, x: Value) -> Value:
         """Add a scalar of the element type that `x` has."""
