@@ -236,6 +236,8 @@ def test_kill_and_resume(models: Path) -> None:
         process.wait()
     assert kills
     assert json.loads(Path("k.json").read_text()) == serial
+    made = {item["item"] for item in serial["items"]}
+    assert {path.name for path in Path("killed").iterdir()} == {*made, "batch.journal"}
     keys = [line["key"] for line in lines("killed/batch.journal")[1:]]
     assert len(keys) == len(set(keys)) == 4, "none is lost, none done twice"
 

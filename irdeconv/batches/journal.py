@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
 
+from irdeconv.batches.lock import locked
 from irdeconv.batches.rows import STATUS, Row, is_row
 from irdeconv.errors import misused
 from irdeconv.io.atomic import failures, require_writable
@@ -127,15 +128,9 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
 
 def _lock(file: int, path: Path) -> None:
     """Refuse a journal that another batch writes; the lock goes when its process goes."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not locked(file):
         message = f"another batch is at work with {path}"
-        raise misused(message, "wait for its end, or name another folder or journal") from None
+        raise misused(message, "wait for its end, or name another folder or journal")
 
 
 def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:

@@ -129,9 +129,11 @@ def _add_places(parser: OptionParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
     from irdeconv.batches.journal import opened
+    from irdeconv.batches.lock import held
     from irdeconv.cli.batch_plan import journal_of, planned
     from irdeconv.cli.batch_report import finish, require_formats
     from irdeconv.io.atomic import failures, require_writable
+    from irdeconv.io.strays import folder_beside
 
     refuse_idle(args)
     args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
@@ -144,20 +146,28 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for report in args.report:
         require_writable(Path(report))
     with ExitStack() as stack:
-        journal = None
+        journal = stage = None
+        if args.folder is not None:
+            stack.enter_context(held(Path(args.folder)))
         if path is not None:
             journal = stack.enter_context(opened(path, resume=args.resume, force=args.force))
-        rows = _done(args, items, journal, console)
+        if args.folder is not None:
+            stage = stack.enter_context(folder_beside(Path(args.folder, "item"), 0o777))
+        rows = _done(args, items, journal, stage, console)
     return finish(args, items, rows, console)
 
 
 def _done(
-    args: argparse.Namespace, items: list[BatchItem], journal: Journal | None, console: Console
+    args: argparse.Namespace,
+    items: list[BatchItem],
+    journal: Journal | None,
+    stage: Path | None,
+    console: Console,
 ) -> list[Row]:
     """Return what became of all items, in their order."""
     from irdeconv.batches.items import Digests
     from irdeconv.cli.batch_pace import Pace
-    from irdeconv.cli.batch_plan import cleared, complete
+    from irdeconv.cli.batch_plan import cleared, complete, settled
 
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     rows: dict[int, Row] = {}
@@ -173,11 +183,11 @@ def _done(
     if rows:
         console.log(f"{len(rows):,} of {len(items):,} items are done already")
     cleared(items[index] for index in rest)
-    payloads = [items[index].payload for index in rest]
+    payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
     with closing(_executor(args).results(payloads)) as results, Pace(rest, console) as pace:
         for place, row in results:
             index = rest[place]
-            rows[index] = row
+            rows[index] = row = settled(items[index], row, stage)
             if journal is not None:
                 journal.add(keys[index], row, limits)
             pace.step(items[index].file)

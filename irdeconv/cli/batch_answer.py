@@ -1,7 +1,8 @@
 """What a verb has answered to an item of a batch, as a row of the report.
 
 The verb writes JSON, which goes to `result.json` in the item's folder. No path of that folder
-stays in it, so that the same work gives the same bytes in any folder.
+stays in it, so that the same work gives the same bytes in any folder; in messages the folder is
+called as in the end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,15 +27,33 @@ MOST_DIAGNOSTICS = 50  # of an item in the report; result.json has all
 MOST_TEXT = 2000  # characters of a message in the report
 
 
-def row_of(verb: str, code: int, text: str, folder: str | None) -> Row:
+@dataclass(frozen=True)
+class Places:
+    """Where an item's files are `made`, and what their folder is called in the end."""
+
+    made: str
+    final: str
+
+    def told(self, value: Any) -> Any:
+        """Return a document in which paths of files that were made begin in their folder."""
+        if isinstance(value, str):
+            return value.removeprefix(self.made + os.sep).replace(self.made, self.final)
+        if isinstance(value, list):
+            return [self.told(v) for v in value]
+        if isinstance(value, dict):
+            return {k: self.told(v) for k, v in value.items()}
+        return value
+
+
+def row_of(verb: str, code: int, text: str, places: Places | None) -> Row:
     """Return the row of a verb that has printed a JSON document."""
     if not text:  # an extension may end the verb
         code, text = 70, '{"error": "no answer", "diagnostics": []}'
     document = json.loads(text)
-    document = _relative(document, folder) if folder is not None else document
+    document = document if places is None else places.told(document)
     data = (json.dumps(document, indent=1) + "\n").encode()
-    if folder is not None:
-        write_file(Path(folder, RESULT), data)
+    if places is not None:
+        write_file(Path(places.made, RESULT), data)
     found = islice(diagnostics(document), MOST_DIAGNOSTICS)
     row: Row = {
         "status": STATUS.get(code, "bug"),
@@ -41,23 +61,26 @@ def row_of(verb: str, code: int, text: str, folder: str | None) -> Row:
         "summary": _cut(summary(verb, document)),
         "result": hashlib.sha256(data).hexdigest(),
         "diagnostics": [_cut(d) for d in found],
-        "files": list(files(folder)) if folder is not None else [],
+        "files": [] if places is None else list(files(places.made)),
     }
     if code in (5, 70):
         row["last"] = True  # the process may lack memory that nobody gives back
     return row
 
 
-def failed(error: IrdeconvError | MemoryError) -> Row:
+def failed(error: IrdeconvError | MemoryError, places: Places | None) -> Row:
     """Return the row of an item whose answer could not be kept."""
     found = error.diagnostics if isinstance(error, IrdeconvError) else ()
     code = 5 if isinstance(error, MemoryError) else code_of(found) or error.exit_code
+    diagnostics = [d.to_dict() for d in found[:MOST_DIAGNOSTICS]]
+    if places is not None:
+        diagnostics = places.told(diagnostics)
     row: Row = {
         "status": STATUS.get(code, "bug"),
         "exit_code": code,
-        "summary": _cut(found[0].message) if found else "out of memory",
+        "summary": _cut(diagnostics[0]["message"]) if found else "out of memory",
         "result": None,
-        "diagnostics": [_cut(d.to_dict()) for d in found[:MOST_DIAGNOSTICS]],
+        "diagnostics": _cut(diagnostics),
         "files": [],
     }
     return {**row, "last": True} if code == 5 else row
@@ -71,17 +94,6 @@ def _cut(value: Any) -> Any:
         return [_cut(v) for v in value]
     if isinstance(value, dict):
         return {k: _cut(v) for k, v in value.items()}
-    return value
-
-
-def _relative(value: Any, folder: str) -> Any:
-    """Return a document in which paths below a folder begin there."""
-    if isinstance(value, str):
-        return value.removeprefix(folder + os.sep)
-    if isinstance(value, list):
-        return [_relative(v, folder) for v in value]
-    if isinstance(value, dict):
-        return {k: _relative(v, folder) for k, v in value.items()}
     return value
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irdeconv.batches.rows import Row
-from irdeconv.cli.batch_answer import row_of
+from irdeconv.cli.batch_answer import Places, row_of
 from irdeconv.cli.batch_arrays import read_rows
 from irdeconv.cli.console import Console
 from irdeconv.cli.main import guarded, verb_parser
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from irdeconv.runtime.plan import Plan
     from irdeconv.spec import Array
 
+OUTPUTS = "outputs.npz"
 
-def execute_part(payload: dict[str, Any]) -> Row:
-    """Run the rows that a payload names, and keep the outputs in its folder."""
+
+def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
+    """Run the rows that a payload names, and keep the outputs where they are made."""
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
-    code = guarded("run", lambda: console, partial(_run, payload, console))
-    return row_of("run", code, out.getvalue(), payload["folder"])
+    code = guarded("run", lambda: console, partial(_run, payload, places, console))
+    return row_of("run", code, out.getvalue(), places)
 
 
-def _run(payload: dict[str, Any], console: Console) -> int:
+def _run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
     from irdeconv.cli.output import save_arrays, statistics
     from irdeconv.runtime.rows import run_rows
 
@@ -39,8 +41,8 @@ def _run(payload: dict[str, Any], console: Console) -> int:
     feeds = {**_others(args, plan, cut, console), **cut}
     arrays = run_rows(plan, feeds, cut)
     outputs = dict(zip(names, arrays.values(), strict=True))
-    if payload["folder"] is not None:
-        save_arrays(str(Path(payload["folder"], "outputs.npz")), outputs)
+    if places is not None:
+        save_arrays(os.path.join(places.made, OUTPUTS), outputs)
     facts = {name: statistics(array) for name, array in outputs.items()}
     console.json("run", {"file": payload["arrays"], "seed": args.seed, "outputs": facts})
     return 0

@@ -11,9 +11,11 @@ from typing import Any
 
 from irdeconv.batches.items import BatchItem, found_files, name_of
 from irdeconv.batches.rows import Row
+from irdeconv.cli.batch_answer import failed
 from irdeconv.cli.batch_sources import sources
 from irdeconv.cli.checks import PEER, check_options, require_folder
-from irdeconv.errors import misused
+from irdeconv.errors import IrdeconvError, misused
+from irdeconv.io.atomic import failures
 from irdeconv.opening import first_bytes
 
 JOURNAL = "batch.journal"
@@ -103,8 +105,9 @@ def _item(args: argparse.Namespace, file: str) -> BatchItem:
     given = [_word(file), *map(_word, other), *words]
     payload = {
         "verb": args.task,
-        "words": [*given, *_usual(args.task, words), *_made(args, file, folder, words)],
+        "words": [*given, *_usual(args.task, words)],
         "folder": folder,
+        "made": {} if folder is None else dict(_made(args.task, file, words)),
     }
     return BatchItem(name, file, payload, tuple(sources([file, *other], words)), depends=given)
 
@@ -142,20 +145,16 @@ def _usual(task: str, words: list[str]) -> Iterator[str]:
         yield "--seed=0"
 
 
-def _made(
-    args: argparse.Namespace, file: str, folder: str | None, words: list[str]
-) -> Iterator[str]:
-    """Yield what lets the verb write into the item's folder."""
-    if folder is None:
-        return
-    if args.task == "run":
-        yield f"--output={os.path.join(folder, 'outputs.npz')}"
-    elif args.task == "lower":
-        yield f"--output={os.path.join(folder, MADE['lower'])}{_suffix(file)}"
+def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options with which the verb writes, and the names of what it writes."""
+    if task == "run":
+        yield "--output", "outputs.npz"
+    elif task == "lower":
+        yield "--output", f"{MADE['lower']}{_suffix(file)}"
         if "--certify" in words:
-            yield f"--certify={os.path.join(folder, 'certificates.json')}"
-    elif args.task == "infer" and "--no-weights" not in words:
-        yield f"--output={os.path.join(folder, MADE['infer'])}.xml"
+            yield "--certify", "certificates.json"
+    elif task == "infer" and "--no-weights" not in words:
+        yield "--output", f"{MADE['infer']}.xml"
 
 
 def complete(item: BatchItem, row: Row) -> bool:
@@ -184,6 +183,21 @@ def cleared(items: Iterable[BatchItem]) -> None:
         if os.path.islink(folder) or not os.path.isdir(folder):
             raise misused(f"{folder} is in the way", "name another folder with -o")
         shutil.rmtree(folder)
+
+
+def settled(item: BatchItem, row: Row, stage: Path | None) -> Row:
+    """Let the folder that an item has made below `stage` take its place; return the row then."""
+    made = row.pop("place", None)
+    if made is None or stage is None:
+        return row
+    folder = item.payload["folder"]
+    try:
+        with failures(Path(folder)):
+            cleared([item])
+            os.rename(stage / made, folder)
+    except IrdeconvError as e:
+        return failed(e, None)
+    return row
 
 
 def shown(item: BatchItem, row: Row) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def beside(target: Path) -> Path:
 
 
 @contextmanager
-def folder_beside(target: Path) -> Iterator[Path]:
+def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
     """Make an empty folder beside a target; it is removed in the end.
 
     Where the process dies before, the next one that makes such a folder there sweeps it away.
@@ -44,7 +44,7 @@ def folder_beside(target: Path) -> Iterator[Path]:
         if alone:
             sweep(target.parent)
         made = beside(target)
-        made.mkdir(mode=0o700)
+        made.mkdir(mode)
         fd = -1 if sys.platform == "win32" else os.open(made, os.O_RDONLY | os.O_CLOEXEC)
         if fd >= 0:
             hold(fd)
