@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.ops.reduction import ReduceSum
+from irdeconv.runtime.plan import build_plan
+from irdeconv.spec import Spec
 from op_cases import Tensor, count, f32, i64, u1
 from support.live_operations.ours import build
 from support.live_operations.sample import Given, Sample, given
@@ -57,6 +60,19 @@ def run(op: str, attributes: str, *tensors: Tensor) -> Any:
         ("PReLU-1", "", (f32(1), f32([])), "slope [0] does not fit data []"),
         ("Broadcast-3", "mode=numpy", (X, TWO), "dimension 3 must be 1 or 1 (axis 0)"),
         ("Multiply-1", "auto_broadcast=numpy", (X, EMPTY), "dimensions 3 and 0 do not broadcast"),
+        ("Multiply-1", "auto_broadcast=none", (X, f32([[1, 2]])), "do not fit auto_broadcast"),
+        (
+            "LSTMCell-4",
+            "hidden_size=4",
+            tuple(f32(np.zeros(s)) for s in ((2, 4), (2, 3), (2, 3), (12, 4), (12, 3), (12,))),
+            "axis 1 of initial_hidden_state has size 3; 4 is needed",
+        ),
+        (
+            "GroupConvolution-1",
+            "strides=2 pads_begin=0 pads_end=0 dilations=1",
+            (f32(np.zeros((1, 4, 3))), f32(np.zeros((4, 4, 1, 5)))),
+            "the dilated kernel has size 5 on spatial axis 0, but the padded data only 3",
+        ),
     ],
 )
 def test_numbers_are_told(op: str, attributes: str, tensors: tuple[Tensor, ...], text: str) -> None:
@@ -66,6 +82,25 @@ def test_numbers_are_told(op: str, attributes: str, tensors: tuple[Tensor, ...],
     assert text in found.message
     assert found.layer == "layer"
     assert "E30" in found.code + str(found.notes)
+
+
+def test_sizes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What inference has seen, or what is exact, it need not see again."""
+    seen: list[tuple[Any, ...]] = []
+    infer = ReduceSum.infer
+
+    def counted(self: ReduceSum, *inputs: Spec) -> Any:
+        seen.append(tuple(s.shape for s in inputs))
+        return infer(self, *inputs)
+
+    monkeypatch.setattr(ReduceSum, "infer", counted)
+    for declared, looks in ((-1, 2), (3, 0)):
+        ports = (Given(f32([1, 2, 3]), declared=(declared,)), given(AXIS, constant=True))
+        plan = build_plan(ird.infer(build(Sample("ReduceSum", "opset1", {}, ports))), exact=True)
+        seen.clear()
+        for size in (3, 3, 2, 3) if looks else (3, 3):
+            plan.run([np.ones(size, np.float32)])
+        assert len(seen) == looks
 
 
 def test_indices_that_name_no_axis_take_or_replace_everything() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 from irdeconv.errors import Diagnostic, LimitError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import LARGEST_INT, current, raise_hint
-from irdeconv.op import Op, infer_op
+from irdeconv.op import Op, as_tuple
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.control import LoopBase
+from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.spec import Array, Spec, bounds
 
+REMEMBERED = 64  # sets of inputs that a layer has been inferred for
+LISTED = 64  # elements of an input whose values inference gets
 ALLOW = "allow more (max_memory=, --max-memory), or use smaller inputs"
 
 
@@ -48,30 +51,72 @@ def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
     """Return the bytes of a node's outputs for these inputs; 0 where inference cannot tell."""
     specs = node.specs or ()
     if any(s.nbytes is None for s in specs):
-        given = [
-            Spec(known.dtype, array.shape, array) if known.dtype else Spec.of(array)
-            for known, array in zip(graph.input_specs(node.id), arrays, strict=True)
-        ]
         try:
-            specs = infer_op(node.op, tuple(given))
-        except (OpError, ArithmeticError, ValueError, TypeError, IndexError):
+            specs = _inferred(graph, node, arrays)
+        except OpError:
             return 0  # running it says what is wrong
     return sum(s.nbytes or 0 for s in specs)
 
 
 def guarded(
-    graph: Graph, node: Node, function: Callable[..., Any], limit: int
+    graph: Graph, node: Node, function: Callable[..., Any], limit: int | None
 ) -> Callable[..., Any]:
-    """Return a node's function, which refuses sizes beyond a limit that only values tell."""
+    """Return a node's function, which refuses what only a run tells of its inputs.
+
+    These are sizes that inference refuses, of which NumPy may make something else, and outputs
+    beyond the limit. Inputs like those of an earlier run are not looked at again.
+    """
+    known: dict[tuple[Any, ...], int] = {}
 
     def evaluate(*arrays: Array) -> Any:
-        size = needed(graph, node, arrays)
-        if size > limit:
+        key = tuple(map(_facts, arrays))
+        size = known.get(key)
+        if size is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            size = known[key] = _size(graph, node, arrays)
+        if limit is not None and size > limit:
             text = f"its outputs take {size:,} bytes for these inputs; the limit is {limit:,}"
             raise OpError(text, code="E602", hint=ALLOW)
         return function(*arrays)
 
     return evaluate
+
+
+def _facts(array: Array) -> tuple[Any, ...]:
+    """Return what inference makes use of: the shape; of lists of sizes and places their values."""
+    return array.shape, array.tobytes() if _is_list(array) else None
+
+
+def _is_list(array: Array) -> bool:
+    return array.ndim < 2 and array.size <= LISTED and array.dtype != object
+
+
+def _size(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
+    """Return the bytes of a node's outputs; OpError where its inputs do not fit.
+
+    What a form convolves to nothing is left to the convolution, which refuses less than nothing.
+    """
+    try:
+        specs = _inferred(graph, node, arrays)
+    except OpError as e:
+        if e.problem.code == "E306" and isinstance(node.op, ConvolutionBase):
+            return 0
+        raise
+    return sum(s.nbytes or 0 for s in specs)
+
+
+def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, ...]:
+    """Infer a node for these inputs; OpError where they do not fit."""
+    given = [
+        Spec(known.dtype or Spec.of(array).dtype, array.shape, array if _is_list(array) else None)
+        for known, array in zip(graph.input_specs(node.id), arrays, strict=True)
+    ]
+    try:
+        specs: tuple[Spec, ...] = as_tuple(node.op.infer(*given))
+    except (ArithmeticError, ValueError, TypeError, IndexError) as e:
+        raise OpError(f"its inputs do not fit: {e}") from e
+    return specs
 
 
 def require_macs(graph: Graph) -> None:

@@ -101,9 +101,9 @@ def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -
 
 
 def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:
-    """Let an executor refuse sizes beyond a limit that are known only when it runs."""
-    open_sizes = any(s.nbytes is None for s in node.specs or ())
-    if limit is not None and open_sizes and isinstance(executor, _EvaluateExecutor):
+    """Let an executor refuse what is known only when it runs: sizes that do not fit, a limit."""
+    specs = (*graph.input_specs(node.id), *(node.specs or ()))
+    if isinstance(executor, _EvaluateExecutor) and not all(s.static for s in specs):
         executor.function = guarded(graph, node, executor.function, limit)
     return executor
 
