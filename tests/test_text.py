@@ -98,9 +98,10 @@ def test_internal_attributes_and_every_kind_of_spec() -> None:
     assert np.array_equal(back.spec(3).value, node.spec(3).value)  # type: ignore[arg-type]
 
 
-def test_a_rank_above_the_limit_reads_back_for_inference_to_refuse() -> None:
+@pytest.mark.parametrize("shape", [(1,) * 65, (2**63, 1)])
+def test_what_exceeds_limits_reads_back_for_inference_to_refuse(shape: tuple[int, ...]) -> None:
     g = Graph()
-    parameter(g, (1,) * 65, np.float32, "x")
+    parameter(g, shape, np.float32, "x")
     again(g)
 
 
@@ -321,7 +322,6 @@ BROKEN = [
     (" : f32[3,2,3,3]=data", ' : f32[2]=[?, "a"]', "3:", "dimensions alone"),
     (" : f32[3,2,3,3]=data", " : ?[2]=[1, 2]", "3:", "a value needs an element type"),
     (" : f32[3,2,3,3]=data", " : f32[2]=data", "3:", "the data is f32[3,2,3,3]"),
-    (" : f32[3,2,3,3]=data", " : f32[9223372036854775808]", "3:", "above 9223372036854775807"),
     ("shape = [3, 2, 3, 3]", "shape = [\u0663, 2, 3, 3]", "3:", "unexpected"),
     ("data = b", 'data = missing("x.bin", 1e300, 4), more = b', "3:", "is not a number of bytes"),
     ("}\n", "} x", "7:", "expected the end of the text"),

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     import irdeconv as ird
     from irdeconv.cli.checks import require_format
     from irdeconv.cli.model import ends, parse_shapes, read_stdin
-    from irdeconv.errors import misused
+    from irdeconv.errors import InferenceError, misused
     from irdeconv.models import converted, is_legacy
 
     weights = None if args.weights == "random" else args.weights
@@ -63,7 +63,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         require_format(args.file, ("onnx", "json"))
     done = converted(source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics)
     _protect(args, done.files)
-    done.diagnostics += [d for d in ird.validate(done.graph) if d.severity == "warning"]
+    found = [d for d in ird.validate(done.graph) if d.severity != "note"]
+    if any(d.severity == "error" for d in found):
+        raise InferenceError([*done.diagnostics, *found])
+    done.diagnostics += found
     ird.write(done.graph, args.output)
     console.log(f"wrote {args.output}")
     if console.wants_json:

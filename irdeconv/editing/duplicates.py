@@ -17,7 +17,7 @@ def merge_duplicates(graph: Graph) -> int:
     Constants are the same where their bytes are. What a Result reads stays, so that outputs keep
     their names; operations known only by their declaration stay, as they may be random.
     """
-    sizes = Counter(_size(n) for n in graph.nodes("Const"))
+    sizes = Counter(_size(n.op) for n in graph.nodes() if isinstance(n.op, Const))
     first: dict[Hashable, Node] = {}
     merged = 0
     for node in graph.topological():
@@ -35,9 +35,8 @@ def merge_duplicates(graph: Graph) -> int:
     return merged
 
 
-def _size(node: Node) -> Hashable:
-    assert isinstance(node.op, Const)
-    return node.op.element_type, node.op.shape
+def _size(op: Const) -> Hashable:
+    return op.element_type, op.shape
 
 
 def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
@@ -46,9 +45,9 @@ def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
     if isinstance(op, Opaque) or not op.pure or node.type in ("Parameter", "Result"):
         return None
     if isinstance(op, Const):
-        if sizes[_size(node)] < 2 or not op.data.available:
+        if sizes[_size(op)] < 2 or not op.data.available:
             return None
-        return _size(node), hashlib.blake2b(memoryview(op.data.raw())).digest()
+        return _size(op), hashlib.blake2b(memoryview(op.data.raw())).digest()
     try:
         hash(op)
     except TypeError:

@@ -14,6 +14,7 @@ from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule, wrap
 from irdeconv.importers.onnx_resize_exact import ResizedAxis, resized
+from irdeconv.limits import LARGEST_INT
 from irdeconv.ops.interpolate import SCALE_SLACK, Interpolate11
 from irdeconv.ops.slicing import Gather
 from irdeconv.spec import dims
@@ -174,6 +175,8 @@ def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = 
     kept = [(a, float(s)) for a, s in zip(axes, scales, strict=True) if s != 1]
     for axis, scale in kept:
         size = shape[axis]
+        if not 0 < scale <= LARGEST_INT:
+            raise Refusal(f"scale {scale:g} of axis {axis}")
         if not isinstance(size, int):
             if not (scale * 64).is_integer():
                 raise Refusal(f"scale {scale:g} of axis {axis}, whose size is open")

@@ -19,8 +19,9 @@ DOMAINS = ("", "ai.onnx", "com.ms.internal.nhwc")
 
 
 def is_deconvolution(node: Any) -> bool:
-    """Whether a node is a deconvolution that irdeconv knows."""
-    return node.op_type == CONV_TRANSPOSE and node.domain in DOMAINS
+    """Whether a node is a deconvolution that irdeconv knows, with its output."""
+    known = node.op_type == CONV_TRANSPOSE and node.domain in DOMAINS
+    return known and bool(node.output and node.output[0])
 
 
 @dataclass(frozen=True)

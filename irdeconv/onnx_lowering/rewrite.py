@@ -160,6 +160,8 @@ def _one(
     """Lower one node; None where it stays."""
     title = title_of(node)
     try:
+        if not (node.output and node.output[0]):
+            raise OpError("it has no output", code="E208")
         if not is_deconvolution(node):
             raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
         if any(a.ref_attr_name for a in node.attribute):

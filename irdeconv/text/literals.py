@@ -15,7 +15,7 @@ from irdeconv.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.io.weights import MemoryWeights, NoWeights
 from irdeconv.limits import LARGEST_INT
 from irdeconv.packing import decode, encode
-from irdeconv.spec import Array, Interval, Shape, Spec, bounds, is_static
+from irdeconv.spec import Array, Interval, Shape, Spec, is_static
 from irdeconv.suggest import did_you_mean
 from irdeconv.text.lexer import Lexer, Token
 from irdeconv.text.values import ElidedWeights, to_array, to_dims
@@ -192,9 +192,6 @@ def _shape(lex: Lexer) -> Shape | None:
     found = items(lex)
     if not all(isinstance(d, Interval) or (type(d) is int and d >= 0) for d in found):
         lex.fail("a shape holds dimensions: 3, ?, 3..9", start)
-    ends = [end for d in found for end in bounds(d) if end is not None]
-    if ends and max(*map(abs, ends), 0) > LARGEST_INT:
-        lex.fail(f"a dimension above {LARGEST_INT}, the largest number of 64 bits", start)
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from irdeconv.passes.infer_specs import infer_specs, inferred
 from irdeconv.passes.raising.compose import Raising
 from irdeconv.passes.raising.records import PATTERNS, USUAL, Raised, RaisedLayer, RaisingReport
 from irdeconv.passes.raising.site import CONVOLVING, Decomposition, RaisingSite
-from irdeconv.passes.raising.size import Unreadable
+from irdeconv.passes.raising.size import Unreadable, known_type
 from irdeconv.passes.raising.upsample import upsampling
 from irdeconv.passes.rewrite import Skip, products, remove_dead, replace_node, unique_names
 from irdeconv.spec import Array, Spec, compatible
@@ -68,7 +68,8 @@ class _RaisingAttempt:
         # What unknown operations declare is no ground to stand on.
         infer_specs(self.graph, believe=False)
         types = (*CORES, "Interpolate") if "upsample" in wanted else CORES
-        cores = [n for n in source.topological() if n.type in types and n.id not in self._dead]
+        known = (n for n in source.topological() if known_type(n) in types)
+        cores = [n for n in known if n.id not in self._dead]
         # Joined convolutions come before single ones, which may take a resize with them.
         for core in progress.each("raising", sorted(cores, key=_turn), name=attrgetter("name")):
             if core.id in kept:

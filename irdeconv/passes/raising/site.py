@@ -17,7 +17,7 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.passes.raising.compose import Behind, ChannelBlock, Raising, compose
 from irdeconv.passes.raising.convolving import LONGEST, folded, is_finite, pads_of
-from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable, windows
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable, known_type, windows
 from irdeconv.passes.raising.steps import TRACED, AxisTracer, moved_input
 from irdeconv.passes.raising.tensor import Pattern, Signal, Tensor, single, without_ones
 from irdeconv.spec import Array
@@ -135,9 +135,9 @@ class RaisingSite:
         """Whether something that enlarges stands beside it."""
         before = [n for v in self._convolved() for n in self._upstream(v)]
         behind = self._users(self.core)
-        behind += [m for n in behind if n.type == "Add" for m in self._users(n)]
-        enlarges = any(n.type in ENLARGING for n in before)
-        return enlarges or any(n.type == "DepthToSpace" for n in behind)
+        behind += [m for n in behind if known_type(n) == "Add" for m in self._users(n)]
+        enlarges = any(known_type(n) in ENLARGING for n in before)
+        return enlarges or any(known_type(n) == "DepthToSpace" for n in behind)
 
     def _users(self, node: Node) -> list[Node]:
         return [self.graph.node(i) for i, _ in self.graph.users(Value(node.id))]
@@ -162,34 +162,34 @@ class RaisingSite:
             self.refused.append(str(reason))
 
     def _parts(self) -> list[Node]:
-        if self.core.type in CONVOLVING:
+        if known_type(self.core) in CONVOLVING:
             return [self.core]
         return [self.graph.node(v.node) for v in self.graph.inputs_of(self.core.id)]
 
     @property
     def convolutions(self) -> list[Node]:
         """The convolutions of the core."""
-        return [p for p in self._parts() if p.type in CONVOLVING]
+        return [p for p in self._parts() if known_type(p) in CONVOLVING]
 
     @property
     def is_complete(self) -> bool:
         """Whether the core is a convolution, or joins nothing but convolutions and zeros."""
         parts = self._parts()
-        others = [p for p in parts if p.type not in (*CONVOLVING, "Broadcast", "Const")]
+        others = [p for p in parts if known_type(p) not in (*CONVOLVING, "Broadcast", "Const")]
         if others or not self.convolutions:
             return False
         rank = self.graph.spec(Value(self.core.id)).rank
         op = self.core.op
         if isinstance(op, Concat):
             return rank is not None and op.axis % rank == 1
-        return self.core.type in CONVOLVING
+        return known_type(self.core) in CONVOLVING
 
     @property
     def compressed(self) -> ElementType | None:
         """The element type in which the filter is stored, where it is converted."""
         value = self.graph.inputs_of(self.convolutions[0].id)[1]
         node = self.graph.node(value.node)
-        if node.type != "Convert":
+        if known_type(node) != "Convert":
             return None
         return self.graph.spec(self.graph.inputs_of(node.id)[0]).dtype
 
@@ -201,7 +201,7 @@ class RaisingSite:
         chain: list[Node] = []
         while len(chain) < LONGEST:
             node = self.graph.node(value.node)
-            if node.type not in TRACED or value.port:
+            if known_type(node) not in TRACED or value.port:
                 break
             chain.append(node)
             value = moved_input(self.graph, node)
@@ -298,7 +298,7 @@ class RaisingSite:
             ended = waiting.pop()
             value = Value(ended.end)
             steps.vectors.shapes[value] = ended.tensor.shape
-            if ended is core or self.graph.node(ended.end).type != "Add":
+            if ended is core or known_type(self.graph.node(ended.end)) != "Add":
                 yield ended
             users = self.graph.users(value)
             shared = ended.shared + (len(users) > 1)
@@ -313,10 +313,10 @@ class RaisingSite:
         self, node: Node, value: Value, tensor: Tensor, bias: Array | None, steps: AxisTracer
     ) -> tuple[Tensor, Array | None] | None:
         """Return what a node makes of a value, None where that cannot be followed."""
-        if node.type == "Add" and value == Value(self.core.id):
+        if known_type(node) == "Add" and value == Value(self.core.id):
             added = self._bias(node, value, tensor)
             return None if added is None else (tensor, added)
-        if node.type not in BEHIND or moved_input(self.graph, node) != value:
+        if known_type(node) not in BEHIND or moved_input(self.graph, node) != value:
             return None
         try:
             return steps.apply(node, tensor), bias

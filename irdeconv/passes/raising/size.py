@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irdeconv.dtypes import ElementType
-from irdeconv.graph import Graph, Value
+from irdeconv.graph import Graph, Node, Value
+from irdeconv.ops.basic import Opaque
 from irdeconv.spec import ints
 
 Monomial = tuple[str, ...]
+
+
+def known_type(node: Node) -> str:
+    """Return a node's type; nothing for one of an operation set that irdeconv does not know."""
+    return "" if isinstance(node.op, Opaque) else node.type
 
 
 class Unreadable(Exception):
@@ -89,20 +95,20 @@ class SizeEvaluator:
             return [Size.of(v) for v in known]
         node = self.graph.node(value.node)
         inputs = self.graph.inputs_of(node.id)
-        if node.type == "ShapeOf":
+        if known_type(node) == "ShapeOf":
             return self._shape(inputs[0])
-        if node.type in ("Squeeze", "Unsqueeze", "Reshape") or (
-            node.type == "Convert" and _holds_sizes(self.graph.spec(value).dtype)
+        if known_type(node) in ("Squeeze", "Unsqueeze", "Reshape") or (
+            known_type(node) == "Convert" and _holds_sizes(self.graph.spec(value).dtype)
         ):
             return self.get(inputs[0])
-        if node.type == "Concat":
+        if known_type(node) == "Concat":
             return [s for v in inputs for s in self.get(v)]
-        if node.type == "Gather":
+        if known_type(node) == "Gather":
             values, picked = self.get(inputs[0]), self.numbers(inputs[1])
             if any(not 0 <= i < len(values) for i in picked):
                 raise Unreadable(f'Gather "{node.name}" reads {picked} of {len(values)} elements')
             return [values[i] for i in picked]
-        if node.type in _ARITHMETIC:
+        if known_type(node) in _ARITHMETIC:
             return self._combine(node.type, self.get(inputs[0]), self.get(inputs[1]))
         raise Unreadable(f'the numbers that {node.type} "{node.name}" computes are not known')
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.interpolate import Interpolate1
-from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable
+from irdeconv.passes.raising.size import Size, SizeEvaluator, Unreadable, known_type
 from irdeconv.passes.raising.tensor import (
     Digits,
     Pattern,
@@ -217,7 +217,7 @@ class AxisTracer:
         """
         node, shape = self.graph.node(value.node), self.graph.spec(value).shape
         zero, target = value, None
-        if node.type == "Broadcast":
+        if known_type(node) == "Broadcast":
             zero, target = self.graph.inputs_of(node.id)[:2]
         if not _is_zero(self.graph, zero) or shape is None:
             raise Unreadable(f'{node.type} "{node.name}", which joins the data, is not zero')
@@ -264,7 +264,7 @@ class AxisTracer:
 def moved_input(graph: Graph, node: Node) -> Value:
     """Return the input whose elements a node moves."""
     inputs = graph.inputs_of(node.id)
-    if node.type != "Concat":
+    if known_type(node) != "Concat":
         return inputs[0]
     return next((v for v in inputs if not _may_be_zeros(graph, v)), inputs[0])
 
@@ -276,9 +276,9 @@ def _is_zero(graph: Graph, value: Value) -> bool:
 
 def _may_be_zeros(graph: Graph, value: Value) -> bool:
     node = graph.node(value.node)
-    return node.type == "Const" or (
-        node.type == "Broadcast" and graph.node(graph.inputs_of(node.id)[0].node).type == "Const"
-    )
+    if known_type(node) == "Broadcast":
+        node = graph.node(graph.inputs_of(node.id)[0].node)
+    return known_type(node) == "Const"
 
 
 def _cut(axis: Digits, start: Size | None, stop: Size | None, step: Size) -> Digits:
