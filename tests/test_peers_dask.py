@@ -112,7 +112,8 @@ def test_workers_of_another_version(cluster: Any, monkeypatch: pytest.MonkeyPatc
         )
         with pytest.raises(UsageError, match=r"of Dask has irdeconv .*, the command has 0\.0\.9"):
             list(results)
-        monkeypatch.setattr("irdeconv.batches.dask_cluster._require_version", lambda client: None)
+        looked = "irdeconv.batches.dask_cluster._require_version"
+        monkeypatch.setattr(looked, lambda client, alone: set())
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -176,7 +177,61 @@ def test_arrays_that_do_not_fit(inputs: Any, message: str) -> None:
         ird.map_blocks(HEAD, inputs())
 
 
-# -- workers that die: the last tests, for the cluster is worse for it -----------------------------
+# -- workers that stop and die: the last tests, for the cluster is worse for it --------------------
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be waited for long."""
+    monkeypatch.setattr("irdeconv.batches.dask_watch.ASKED_TIME", 0.5)
+    monkeypatch.setattr("irdeconv.batches.dask_cluster.ASKED_TIME", 0.5)
+    monkeypatch.setattr("irdeconv.batches.dask_watch.LOOK_EVERY", 0.2)
+    # signs of life come every half second, or later on a busy machine
+    monkeypatch.setattr("irdeconv.batches.dask_watch.MUTE_LOOKS", 15)
+
+
+def test_a_worker_that_was_stopped_before_is_done_without(
+    cluster: Any, short: None, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    shutil.copy(HEAD, tmp_path / "m.xml")
+    work = Cluster(errand(), cluster.scheduler_address, 2, 3, str(tmp_path / "m.xml"), said.append)
+    victim = next(iter(cluster.workers.values()))
+    os.kill(victim.pid, signal.SIGSTOP)
+    try:
+        rows = dict(work.results([{"how": "well"}] * 20))
+    finally:
+        os.kill(victim.pid, signal.SIGCONT)
+    assert len(rows) == 20
+    assert said == [
+        f"the worker {victim.worker_address} of Dask does not answer; its items go to others"
+    ]
+
+
+def test_a_worker_that_stops_in_an_item_loses_nothing_and_may_come_back(
+    cluster: Any, short: None, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    payloads = [
+        {"how": "mark", "folder": str(tmp_path), "name": str(i), "seconds": 0.1} for i in range(60)
+    ]
+    work = Cluster(errand(), cluster.scheduler_address, 2, 3, None, said.append)
+    rows: dict[int, Any] = {}
+    victim = next(iter(cluster.workers.values()))
+    address = victim.worker_address
+    try:
+        for index, row in work.results(payloads):
+            assert index not in rows
+            rows[index] = row["summary"]
+            if len(rows) == 5:
+                os.kill(victim.pid, signal.SIGSTOP)
+            elif said and len(said) == 1:
+                os.kill(victim.pid, signal.SIGCONT)
+    finally:
+        os.kill(victim.pid, signal.SIGCONT)
+    assert rows == dict.fromkeys(range(60), "mark")
+    assert said[0] == f"the worker {address} of Dask does not answer; its items go to others"
+    assert said[1:] in ([], [f"the worker {address} of Dask answers again"])
 
 
 def test_killed_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
@@ -218,5 +273,5 @@ def test_an_item_that_takes_its_worker_along_ends_as_crashed(cluster: Any, tmp_p
     finally:
         over.set()
         hunter.join()
-    assert rows[0]["summary"] == "2 workers of Dask died while they had this item"
+    assert rows[0]["summary"] == "2 workers of Dask died or fell silent while they had this item"
     assert rows[1]["summary"] == "the process of this item was ended by signal 9"

@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import pkgutil
+import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from irdeconv import __version__
 from irdeconv.batches.child import Child, Errand
+from irdeconv.batches.dask_watch import ANSWER_TIME, ASKED_TIME, Say, Watch, asked, bounded
 from irdeconv.batches.executors import Payload, Results
 from irdeconv.batches.rows import Row, ended
 from irdeconv.errors import Diagnostic, IrdeconvError, UsageError, misused
 from irdeconv.extras import needed
+from irdeconv.plural import count
 
 AHEAD = 4  # tasks per thread of the workers that the scheduler knows of
 LEAST_AHEAD = 64
-LOOK_EVERY = 2.0  # seconds between two looks at whether the workers are all there
-ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
+WHOLE_EVERY = 2.0  # seconds between two looks at whether the workers are all there
 WORKER_TIME = 60.0  # seconds in which the first worker has to come
+SHIPPED = 10e6  # bytes a second that a model takes at most to all workers
 HINT = "install the same on all machines"
 _local = threading.local()
 
@@ -37,17 +41,26 @@ _local = threading.local()
 class Cluster:
     """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
 
-    `shared` is a model whose files the workers get, instead of reading them.
+    `shared` is a model whose files the workers get, instead of reading them. `say` gets what the
+    user should know of workers.
     """
 
     def __init__(
-        self, work: Errand, address: str | None, jobs: int, retries: int, shared: str | None
+        self,
+        work: Errand,
+        address: str | None,
+        jobs: int,
+        retries: int,
+        shared: str | None,
+        say: Say = lambda text: None,
     ) -> None:
         self._work = work
         self._address = address
         self._jobs = jobs
         self._retries = retries
         self._shared = shared
+        self._say = say
+        self._own: Any = None
         self._distributed = needed("a batch on Dask", "distributed", "Client")
 
     def results(self, payloads: Sequence[Payload]) -> Results:
@@ -60,9 +73,10 @@ class Cluster:
                 message = f"no worker has come to the scheduler of Dask in {WORKER_TIME:g} s"
                 hint = f"dask worker {client.scheduler.address} starts one"
                 raise misused(message, hint) from None
-            _require_version(client)
+            mute = _require_version(client, alone=self._own is None)
+            watch = Watch(client, self._say, self._end, mute)
             digest = self._ship(client)
-            yield from self._as_done(client, payloads, digest)
+            yield from self._as_done(client, payloads, digest, watch)
 
     def _client(self, stack: ExitStack) -> Any:
         import dask
@@ -71,11 +85,14 @@ class Cluster:
             log = logging.getLogger(name)
             stack.callback(log.setLevel, log.level)
             log.setLevel(logging.CRITICAL)  # deaths of workers are expected, and dealt with
-        failures = {"distributed.scheduler.allowed-failures": self._retries}
-        stack.enter_context(dask.config.set(failures))
+        settings = {
+            "distributed.scheduler.allowed-failures": self._retries,
+            "distributed.scheduler.worker-ttl": None,  # of a cluster here; `Watch` sees to it
+        }
+        stack.enter_context(dask.config.set(settings))
         address: Any = self._address
         if address is None:
-            address = stack.enter_context(self._local_cluster())
+            address = self._own = stack.enter_context(self._local_cluster())
             stack.enter_context(kept_whole(address, self._jobs))
         made: SimpleQueue[Any] = SimpleQueue()
 
@@ -121,32 +138,48 @@ class Cluster:
         digest = hashlib.sha256(b"".join(contents.values())).hexdigest()
         from irdeconv.batches.dask_files import SharedFiles
 
-        client.register_plugin(SharedFiles(digest, contents))
+        plugin = SharedFiles(digest, contents)
+        seconds = ASKED_TIME + sum(map(len, contents.values())) / SHIPPED
+        # Who has not got them by then reads the files, as long as they have not come.
+        bounded(client, seconds, lambda: client.register_plugin(plugin))
         return digest
 
-    def _as_done(self, client: Any, payloads: Sequence[Payload], digest: str | None) -> Results:
-        waiting: dict[str, tuple[int, int]] = {}
+    def _end(self, worker: str) -> None:
+        """End a worker of an own cluster, which starts another one."""
+        for nanny in [] if self._own is None else self._own.workers.values():
+            if nanny.worker_address == worker:
+                with suppress(OSError):
+                    os.kill(nanny.pid, signal.SIGKILL)
+
+    def _as_done(
+        self, client: Any, payloads: Sequence[Payload], digest: str | None, watch: Watch
+    ) -> Results:
+        waiting: dict[str, tuple[int, int, Any]] = {}
         rest = iter(range(len(payloads)))
 
         def submitted(index: int, attempt: int) -> Any:
-            payload = {**payloads[index], "shared": digest}
-            future = client.submit(work_on, payload, self._work, __version__, pure=False)
-            waiting[future.key] = index, attempt
+            args = {**payloads[index], "shared": digest}, self._work, __version__
+            future = client.submit(work_on, *args, pure=False, **watch.others())
+            waiting[future.key] = index, attempt, future
             return future
+
+        def take_back(keys: set[str]) -> None:
+            client.cancel([found[2] for key in keys if (found := waiting.get(key))])
 
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
         first = [submitted(index, 0) for _, index in zip(range(ahead), rest, strict=False)]
         done = self._distributed.as_completed(first, raise_errors=False)
-        for future in done:
-            index, attempt = waiting.pop(future.key)
-            row = self._row(client, future, attempt)
-            if row is None:
-                done.add(submitted(index, attempt + 1))
-                continue
-            yield index, row
-            following = next(rest, None)
-            if following is not None:
-                done.add(submitted(following, 0))
+        with watch.looking(take_back):
+            for future in done:
+                index, attempt, _ = waiting.pop(future.key)
+                row = self._row(client, future, attempt)
+                if row is None:
+                    done.add(submitted(index, attempt + 1))
+                    continue
+                yield index, row
+                following = next(rest, None)
+                if following is not None:
+                    done.add(submitted(following, 0))
 
     def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
         """Return what became of a task; None where its worker has died and another has to do it."""
@@ -155,10 +188,10 @@ class Cluster:
             raise misused(message, "start it again, and the same command with --resume")
         if future.status == "finished":
             try:
-                row: Row = future.result()
+                row: Row = future.result(timeout=ASKED_TIME)
             except IrdeconvError:
                 raise
-            except Exception:  # the worker that had it died before it was sent
+            except Exception:  # the worker that had it died or stopped before it was sent
                 return None
             return row
         cause = future.exception() if future.status == "error" else None
@@ -168,7 +201,7 @@ class Cluster:
             raise cause
         if attempt < self._retries:
             return None
-        message = f"{attempt + 1} workers of Dask died while they had this item"
+        message = f"{attempt + 1} workers of Dask died or fell silent while they had this item"
         return ended("crashed", Diagnostic("E710", "error", message))
 
 
@@ -178,7 +211,7 @@ def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(LOOK_EVERY):
+        while not over.wait(WHOLE_EVERY):
             for name, nanny in list(cluster.workers.items()):
                 if nanny.status.name in ("closed", "failed"):
                     cluster.workers.pop(name, None)
@@ -193,12 +226,20 @@ def kept_whole(cluster: Any, jobs: int) -> Iterator[None]:
         thread.join()
 
 
-def _require_version(client: Any) -> None:
-    """Raise UsageError where a worker cannot have these modules: it would die of each item."""
-    found = client.run(pkgutil.resolve_name, "irdeconv:__version__", on_error="return")
+def _require_version(client: Any, *, alone: bool) -> set[str]:
+    """Raise UsageError where a worker cannot have these modules: it would die of each item.
+
+    Return the workers that do not answer; UsageError where none does, and nobody replaces them.
+    """
+    found = asked(client, pkgutil.resolve_name, "irdeconv:__version__")
+    mute = {worker for worker, version in found.items() if version is None}
     for worker, version in found.items():
-        if version != __version__:
+        if worker not in mute and version != __version__:
             raise _unlike(worker, version)
+    if alone and mute and mute == found.keys():
+        message = f"{count(len(mute), 'worker')} of Dask, and none answers in {ASKED_TIME:g} s"
+        raise misused(message, f"dask worker {client.scheduler.address} starts another one")
+    return mute
 
 
 def _unlike(worker: str, version: object) -> UsageError:

@@ -100,8 +100,8 @@ def _add_work(parser: OptionParser) -> None:
         type=whole(0, 1000),
         metavar="N",
         default=10,
-        help="how often an item is given to another worker of Dask when its worker dies, before it "
-        "counts as crashed (default: %(default)s)",
+        help="how often an item is given to another worker of Dask when its worker dies or falls "
+        "silent, before it counts as crashed (default: %(default)s)",
     )
 
 
@@ -184,7 +184,8 @@ def _done(
         console.log(f"{len(rows):,} of {len(items):,} items are done already")
     cleared(items[index] for index in rest)
     payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
-    with closing(_executor(args).results(payloads)) as results, Pace(rest, console) as pace:
+    work = _executor(args, console).results(payloads)
+    with closing(work) as results, Pace(rest, console) as pace:
         for place, row in results:
             index = rest[place]
             rows[index] = row = settled(items[index], row, stage)
@@ -194,7 +195,7 @@ def _done(
     return [rows[index] for index in range(len(items))]
 
 
-def _executor(args: argparse.Namespace) -> ItemExecutor:
+def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:
     from irdeconv.batches.child import Errand
     from irdeconv.batches.executors import InProcess, Processes
     from irdeconv.kernels.shared.team import processors
@@ -205,7 +206,7 @@ def _executor(args: argparse.Namespace) -> ItemExecutor:
         from irdeconv.batches.dask_cluster import Cluster
 
         shared = args.paths[0] if args.inputs and not args.paths[0].endswith(".onnx") else None
-        return Cluster(work, args.scheduler, jobs, args.retries, shared)
+        return Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
     if jobs == 0:
         from irdeconv.cli.batch_item import execute
 
