@@ -140,7 +140,7 @@ def graph_of(
         name=name,
     )
     with how.limits.applied():
-        return _graph(model, how, recognised and not isinstance(_held(model), Graph))
+        return _graph(model, how, recognised and not isinstance(held(model), Graph))
 
 
 def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
@@ -187,14 +187,14 @@ def diagnose(model: ModelLike, how: Reading) -> Loaded:
         return Loaded(e.diagnostics)
 
 
-def _held(model: Any) -> Any:
+def held(model: Any) -> Any:
     """Return the graph that something holds, or what it is itself."""
     graph = getattr(model, "graph", None)
     return graph if isinstance(graph, Graph) else model
 
 
 def _loaded(model: Any, how: Reading) -> Loaded:
-    model = _held(model)
+    model = held(model)
     if isinstance(model, Graph):
         why = "a graph that has been read already cannot be read otherwise"
         how.refuse(("weights", "semantics", "limits"), why, "give them to read")

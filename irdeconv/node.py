@@ -47,6 +47,25 @@ class Node:
     port_rt_info: tuple[tuple[str, int, str], ...] = ()
     port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
+    def copy(self) -> Node:
+        """Return a node of its own; what it consists of is immutable and shared."""
+        return Node(
+            self.id,
+            self.op,
+            self.name,
+            self.location,
+            self.origins,
+            self.tensor_names,
+            self.declared,
+            self.declared_inputs,
+            self.specs,
+            self.rt_info,
+            self.extra,
+            self.extra_data,
+            self.port_rt_info,
+            self.port_elements,
+        )
+
     def __repr__(self) -> str:
         outputs = ", ".join(str(self.spec(port)) for port in range(self.outputs))
         title = f'<Node %{self.id} "{plain(self.name)}": {self.type} of {self.op.version}'

@@ -134,7 +134,7 @@ def merge(a: Dim, b: Dim) -> Dim | None:
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
     """Return what both allow (None: unknown rank); ValueError where they exclude each other."""
-    if a is None or b is None:
+    if a is None or b is None or a == b:
         return b if a is None else a
     if len(a) != len(b):
         raise ValueError(f"ranks {len(a)} and {len(b)}")
@@ -149,7 +149,7 @@ def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
 
 def compatible(a: Shape | None, b: Shape | None) -> bool:
     """Whether some shape fits both."""
-    if a is None or b is None:
+    if a is None or b is None or a == b:
         return True
     return len(a) == len(b) and all(merge(x, y) is not None for x, y in zip(a, b, strict=True))
 

@@ -18,6 +18,7 @@ from irdeconv.models import (
     converted,
     diagnose,
     graph_of,
+    held,
 )
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs, require_specs
@@ -115,7 +116,9 @@ def _problems(model: ModelLike, reading: Reading) -> list[Diagnostic]:
     loaded = diagnose(model, reading)
     if loaded.graph is None:
         return loaded.diagnostics
-    graph, found = loaded.graph.copy(), list(loaded.diagnostics)
+    given = loaded.graph is held(model)
+    graph = loaded.graph.copy() if given else loaded.graph
+    found = list(loaded.diagnostics)
     try:
         graph.lint()
         wanted = input_shapes(graph, reading.shapes)
@@ -151,7 +154,8 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
     >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
     [('deconv', 'f32[1,3,6,?]')]
     """
-    out = graph_of(model, shapes=shapes).copy()
+    read = graph_of(model, shapes=shapes)
+    out = read.copy() if read is held(model) else read
     overrides = input_shapes(out, shapes or {})
     for node, shape in overrides.items():
         old = out.node(node).op
