@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
+from errno import EACCES, EFBIG, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
 from itertools import islice
 from pathlib import Path
 
@@ -103,4 +103,6 @@ def _writing_hint(path: Path, number: int | None) -> str | None:
         return f"you may not write in {folder}; name another place"
     if number == ENOSPC:
         return f"there is no space left where {folder} lies"
+    if number == EFBIG:
+        return "the file system or a limit (ulimit -f) allows no larger files"
     return None

@@ -156,19 +156,22 @@ def test_nothing_replaces_what_is_read(words: tuple[str, ...]) -> None:
 def test_a_full_disk_is_an_answer_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("models", "-o", "out", "--report", "r.json")
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    real = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if "out" in target.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(source, target)
 
     with monkeypatch.context() as m:
         m.setattr("irdeconv.io.atomic.os.replace", full)
-        m.setattr("irdeconv.cli.batch_report.write_bytes", lambda p, d: Path(p).write_bytes(d))
         assert batch(*words) == 6
     found = json.loads(Path("r.json").read_text())
     assert found["counts"] == {"no access": 2}
     assert {d["code"] for i in found["items"] for d in i["diagnostics"]} == {"E701"}
     assert batch(*words, "--resume") == 0
     with monkeypatch.context() as m:
-        m.setattr("irdeconv.batches.journal.os.write", full)
+        m.setattr("irdeconv.batches.journal.os.write", lambda *_: full(Path(), Path("out")))
         assert batch(*words, "--force") == 6
 
 

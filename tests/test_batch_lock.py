@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pytest
 
 from irdeconv.batches.lock import held
 from irdeconv.cli.batch_item import execute
+from irdeconv.io.atomic import together
 from support.commands import command
 
-SAMPLE = Path(__file__).resolve().parent.parent / "ir_samples/openvino/dynamic.xml"
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = ROOT / "ir_samples/openvino/dynamic.xml"
 WORDS = ("batch", "infer", "m.xml", "--jobs", "0", "-q", "-o", "out")
 POSIX = pytest.mark.skipif("sys.platform == 'win32'", reason="its locks are those of POSIX")
 
@@ -103,3 +107,76 @@ def test_nothing_is_left_beside_the_results(monkeypatch: pytest.MonkeyPatch) -> 
     assert command(*WORDS, "--report", "r.json", "--force") == 6
     item = json.loads(Path("r.json").read_text())["items"][0]
     assert item["summary"] == f"out/{item['item']} cannot be written: Permission denied"
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+@POSIX
+def test_reports_that_may_not_be_so_large_leave_the_old_ones() -> None:
+    import resource
+
+    words = [sys.executable, "-m", "irdeconv", *WORDS[:5], "--report", "a.json"]
+    words += ["--report", "b.html", "--force"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def run(most: int) -> subprocess.CompletedProcess[str]:
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+        return subprocess.run(
+            words, env=environment, preexec_fn=limit, capture_output=True, text=True, check=False
+        )
+
+    assert run(1 << 20).returncode == 0
+    before = {name: Path(name).read_bytes() for name in ("a.json", "b.html")}
+    for name in before:
+        Path(name).write_text("old")
+    small = max(len(before["a.json"]), Path("a.json.journal").stat().st_size)
+    assert small < len(before["b.html"])
+    done = run(small)
+    assert done.returncode == 6
+    assert "b.html cannot be written: File too large" in done.stderr
+    assert "ulimit -f" in done.stderr
+    assert done.stdout == "infer: 1 item: 1 yes\n"
+    assert [Path(name).read_text() for name in before] == ["old", "old"]
+    assert not [p.name for p in Path().iterdir() if p.name.startswith(".irdeconv-")]
+
+
+def test_an_interruption_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("irdeconv.cli.batch_report._write", interrupt)
+    words = [word for word in WORDS if word != "-q"]
+    assert command(*words, "--report", "r.json") == 130
+    said = "interrupted: 1 of 1 item done; the same command with --resume goes on\n"
+    assert capsys.readouterr().err == said
+    assert not Path("r.json").exists()
+
+
+def test_an_interruption_when_all_is_in_place_takes_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, calls = Path.unlink, []
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        real(path, missing_ok)
+        calls.append(path)
+        if len(calls) == 3:  # after the two trials
+            raise KeyboardInterrupt
+
+    def write() -> None:
+        with together() as files:
+            monkeypatch.setattr(Path, "unlink", unlink)
+            for name in ("a", "b"):
+                files.write(Path(name), b"new")
+
+    for name in ("a", "b"):
+        Path(name).write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert len(calls) > 3
+    assert [Path(name).read_text() for name in ("a", "b")] == ["new", "new"]

@@ -134,6 +134,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.cli.batch_report import finish, require_formats
     from irdeconv.io.atomic import failures, require_writable
     from irdeconv.io.strays import folder_beside
+    from irdeconv.plural import count
 
     refuse_idle(args)
     args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
@@ -153,24 +154,30 @@ def run(args: argparse.Namespace, console: Console) -> int:
             journal = stack.enter_context(opened(path, resume=args.resume, force=args.force))
         if args.folder is not None:
             stage = stack.enter_context(folder_beside(Path(args.folder, "item"), 0o777))
-        rows = _done(args, items, journal, stage, console)
-    return finish(args, items, rows, console)
+        rows: dict[int, Row] = {}
+        try:
+            _do(args, items, journal, stage, rows, console)
+            return finish(args, items, [rows[index] for index in range(len(items))], console)
+        except KeyboardInterrupt:
+            more = "" if journal is None else "; the same command with --resume goes on"
+            console.log(f"interrupted: {len(rows):,} of {count(len(items), 'item')} done{more}")
+            raise
 
 
-def _done(
+def _do(
     args: argparse.Namespace,
     items: list[BatchItem],
     journal: Journal | None,
     stage: Path | None,
+    rows: dict[int, Row],
     console: Console,
-) -> list[Row]:
-    """Return what became of all items, in their order."""
+) -> None:
+    """Fill in what became of all items, by their places."""
     from irdeconv.batches.items import Digests
     from irdeconv.cli.batch_pace import Pace
     from irdeconv.cli.batch_plan import cleared, complete, settled
 
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
-    rows: dict[int, Row] = {}
     keys: list[str] = []
     if journal is not None:
         digests = Digests()
@@ -192,7 +199,6 @@ def _done(
             if journal is not None:
                 journal.add(keys[index], row, limits)
             pace.step(items[index].file)
-    return [rows[index] for index in range(len(items))]
 
 
 def _executor(args: argparse.Namespace, console: Console) -> ItemExecutor:

@@ -17,9 +17,9 @@ from irdeconv.batches.rows import GOOD, STATUS, Row, worst
 from irdeconv.cli.batch_plan import shown
 from irdeconv.cli.console import Console, finite
 from irdeconv.cli.diagnostics import physical, xml_text
-from irdeconv.cli.output import write_bytes
 from irdeconv.codes import CODES
-from irdeconv.errors import misused
+from irdeconv.errors import IrdeconvError, misused
+from irdeconv.io.atomic import together
 from irdeconv.markup import plain
 from irdeconv.plural import count
 from irdeconv.wrapping import printable
@@ -45,15 +45,27 @@ def finish(
 ) -> int:
     """Write the report, show the result, and return the exit code."""
     report = document(args, items, rows)
+    try:
+        _write(args.report, report)
+    except IrdeconvError:
+        if not console.wants_json:  # the answer is there, and may have taken days
+            _text(report, console, everything=args.all)
+        raise
     for path in args.report:
-        text = FORMATS[Path(path).suffix](report)
-        write_bytes(path, text.encode("utf-8", "backslashreplace"))
         console.log(f"wrote {path}")
     if console.wants_json:
         console.json("batch", report)
     else:
         _text(report, console, everything=args.all)
     return int(report["exit_code"])
+
+
+def _write(paths: list[str], report: dict[str, Any]) -> None:
+    """Write the report in all its formats, or in none."""
+    with together() as files:
+        for path in paths:
+            text = FORMATS[Path(path).suffix](report)
+            files.write(Path(path), text.encode("utf-8", "backslashreplace"))
 
 
 def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) -> dict[str, Any]:

@@ -128,8 +128,9 @@ def _closing_quietly(stream: TextIO) -> Iterator[None]:
         yield
     except BrokenPipeError:
         discard(stream)
-    except OSError:
+    except OSError as e:
         discard(stream)
+        e.filename = getattr(stream, "name", None)
         raise
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS
 from pathlib import Path
+from threading import Event
 from typing import BinaryIO
 
 from irdeconv.access import unwritable
@@ -46,6 +47,7 @@ class Files:
     opened: list[Replacement] = field(default_factory=list)
     names: list[Path] = field(default_factory=list)
     held: list[int] = field(default_factory=list)  # descriptors that keep temporaries locked
+    settled: Event = field(default_factory=Event)  # all have their places
 
     def open(self, target: Path) -> Replacement:
         """Open a file in the target's folder; OSError where that cannot be written.
@@ -103,7 +105,8 @@ class Files:
     def put(self) -> None:
         """Finish all files, then let each take its place, in the order of opening.
 
-        Where one cannot, those before it give their places back. Other writers wait meanwhile.
+        Where one cannot, those before it give their places back; an interruption that comes when
+        all have their places changes nothing. Other writers wait meanwhile.
         """
         for one in self.opened:
             with failures(one.target):
@@ -113,10 +116,11 @@ class Files:
                 turns.enter_context(turn(Path(folder)))
             for one in self.opened:
                 with failures(one.target):
-                    former = _Former(one.target)
+                    former = _Former(one.target, self.settled)
                     undo.push(former.restore)
                     former.keep()
                     os.replace(one.name, one.target)
+            self.settled.set()
 
     def tidy(self) -> None:
         """Close everything, and remove what has not taken its place."""
@@ -154,8 +158,9 @@ def descriptor_of(path: Path) -> int | None:
 class _Former:
     """What stands at a path before it is replaced, or that nothing does; it returns on an error."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, settled: Event) -> None:
         self.target = target
+        self.settled = settled
         self.status = _status(target)
         self.name = beside(target)
         self.kept = False
@@ -169,12 +174,13 @@ class _Former:
                 self.kept = True
 
     def restore(self, error: type[BaseException] | None, *more: object) -> None:
-        """Put it back on an error, and drop its second name."""
-        replaced = _status(self.target) != self.status
+        """Put it back on an error, unless all are in place, and drop its second name."""
+        back = error is not None and not self.settled.is_set()
+        replaced = back and _status(self.target) != self.status
         with suppress(OSError):
-            if error is not None and replaced and self.kept:
+            if replaced and self.kept:
                 os.replace(self.name, self.target)
-            elif error is not None and replaced and self.status is None:
+            elif replaced and self.status is None:
                 self.target.unlink()
             self.name.unlink(missing_ok=True)
 
