@@ -21,6 +21,7 @@ from support.differential.judging import contradiction
 from support.differential.lenient import LENIENT, UNUSED, lenient
 from support.differential.models import maker, random_model
 from support.differential.trial import Model, Outcome, attempt
+from support.differential.wholes import WHOLES
 from support.live_operations.runtime import Runtime
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,8 +54,8 @@ def test_random_graphs_agree(runtime: Runtime) -> None:
 def test_mutants_agree_or_are_refused(runtime: Runtime) -> None:
     found = outcomes(runtime, range(30), mutants=True)
     assert not [o for o in found if not o.settled]
-    assert sum(o.kind == "agree" for o in found) > 3
-    assert sum(o.kind == "both refuse" for o in found) > 12
+    assert sum(o.kind == "agree" for o in found) > 10
+    assert sum(o.kind == "both refuse" for o in found) > 3
 
 
 @pytest.mark.slow
@@ -201,7 +202,8 @@ def test_what_no_result_needs_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "title", sorted({*titles(), EXACT, WHOLE, ENLARGED, UNUSED, *(row.title for row in LENIENT)})
+    "title",
+    sorted({*titles(), EXACT, WHOLE, ENLARGED, UNUSED, *(r.title for r in (*LENIENT, *WHOLES))}),
 )
 def test_reasons_are_documented(title: str) -> None:
     page = (ROOT / "docs/disagreements.md").read_text("utf-8")

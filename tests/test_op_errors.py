@@ -186,6 +186,7 @@ CHECKS = [
     ("DeformableConvolution-8", {"group": "0"}, "group"),
     ("DeformableConvolution-1", {"deformable_group": "0"}, "deformable_group"),
     ("RNNCell-4", {"hidden_size": "1", "activations": "sin"}, "activations"),
+    ("BatchNormInference-5", {"epsilon": "-1"}, "epsilon"),
 ]
 
 

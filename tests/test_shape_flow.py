@@ -157,6 +157,13 @@ def test_an_unknown_part_leaves_the_others_known() -> None:
     assert b.add(Pad12(), Spec(f32, (6,)), unknown, ints(2)).shape == (DYNAMIC,)
 
 
+def test_an_unknown_part_is_as_wide_as_the_others() -> None:
+    known = Spec(i64, (1, 2), np.array([[3, 4]]))
+    joined = b.add(Concat(0), known, Spec(i64, (2, DYNAMIC)))
+    assert joined.shape == (3, 2)
+    assert values(joined)[:2] == [3, 4]
+
+
 @pytest.mark.parametrize("step", [-3, -1, 1, 2])
 @pytest.mark.parametrize("start", [-6, -2, 0, 1, 5])
 @pytest.mark.parametrize("stop", [-7, -1, 0, 3, 8, 2**63 - 1])

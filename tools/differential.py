@@ -10,7 +10,8 @@ process of its own, which is begun anew where it ends. Held are: what either sid
 element types and shapes of every layer; values, within the bounds of `compare`, integers exactly;
 that a run never contradicts what inference said; and that the lowered graph gives the same.
 
-With --journal FILE every outcome is a line there; what it holds already is not run again. Prints
+With --journal FILE every outcome is a line there; what it holds already is not run again, but
+for what did not agree under --again. Prints
 the counts of each kind, each explanation (docs/disagreements.md) and whatever has none. Exit code
 1 where something has none.
 """
@@ -24,13 +25,14 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import checkout  # noqa: F401
 
 from support.differential.models import Maker, maker
 from support.differential.small import shrink_into
-from support.differential.trial import Outcome, attempt
+from support.differential.trial import SETTLED, Outcome, attempt
 from support.live_operations.runtime import Runtime
 
 
@@ -44,6 +46,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="run the model of this number, print it all")
     parser.add_argument("--mutants", action="store_true", help="changed IRs, not random graphs")
     parser.add_argument("--journal", type=Path, help="keep outcomes here, and go on from them")
+    parser.add_argument("--again", action="store_true", help="run again what did not agree")
     parser.add_argument("--shrink", type=Path, metavar="DIR", help="write what has no reason here")
     parser.add_argument("--quiet", action="store_true", help="print counts only")
     args = parser.parse_args()
@@ -52,6 +55,8 @@ def main() -> int:
     if args.only is not None:
         numbers = range(args.only, args.only + 1)
     done = _read(args.journal)
+    if args.again:
+        done = {n: o for n, o in done.items() if o.kind in SETTLED}
     begun, before = time.monotonic(), len(done)
     _run(make, numbers, done, args.journal)
     rows = {n: done[n] for n in numbers if n in done}
@@ -70,9 +75,7 @@ def _run(make: Maker, numbers: range, done: dict[int, Outcome], journal: Path | 
         for number in numbers:
             if number in done:
                 continue
-            model = make(number)
-            outcome = Outcome("none made") if model is None else attempt(model, runtime)
-            done[number] = outcome
+            done[number] = outcome = attempt(partial(make, number), runtime)
             if journal:
                 with journal.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"number": number, **asdict(outcome)}) + "\n")
@@ -93,7 +96,8 @@ def _read(journal: Path | None) -> dict[int, Outcome]:
             row = json.loads(line)
         except ValueError:  # cut off where the run was ended
             continue
-        found[row.pop("number")] = Outcome(**row)
+        number = row.pop("number")
+        found[number] = Outcome(**row)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,7 +80,16 @@ class Concat(Op):
             return None
         if out.size is None or out.size > current().value_elements:
             return None
-        return self.evaluate(*(_value(p) for p in parts))
+        return self.evaluate(*(self._values(p, out) for p in parts))
+
+    def _values(self, part: Spec, out: Spec) -> Array:
+        """Return a part's values; the axes that it leaves open are those of the other parts."""
+        if part.value is not None:
+            return part.value
+        assert is_static(out.shape)
+        sizes: list[Any] = list(out.shape)
+        sizes[self.axis] = (part.shape or ())[self.axis]
+        return np.full(sizes, UNKNOWN, object)
 
     def evaluate(self, *parts: Array) -> Array:
         if any(p.dtype == object for p in parts):
@@ -90,13 +99,6 @@ class Concat(Op):
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         at = axis_of(self.axis, len(shape_of(outputs[0])))
         return Bound(ConcatKernel.of([shape_of(s)[at] for s in inputs], at))
-
-
-def _value(spec: Spec) -> Array:
-    if spec.value is not None:
-        return spec.value
-    assert is_static(spec.shape)
-    return np.full(spec.shape, UNKNOWN, object)
 
 
 @op("Transpose")

@@ -197,6 +197,11 @@ class _BatchNorm(Op):
 
     epsilon: float = attribute(0.0, documented=True)
 
+    def check(self) -> Iterator[Problem]:
+        if self.epsilon < 0:
+            text = f"epsilon is {self.epsilon}; it must not be negative"
+            yield Problem("E210", text, attribute="epsilon")
+
     def evaluate(self, *inputs: Array) -> Array:
         parameters = inputs[: self.first] + inputs[self.first + 1 :]
         return wide(_batch_norm)(inputs[self.first], parameters, self.epsilon)

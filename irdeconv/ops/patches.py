@@ -38,10 +38,11 @@ class Col2Im(Op):
     """
 
     rounding = SUM
-    strides: Ints = ()
-    dilations: Ints = ()
-    pads_begin: Ints = ()
-    pads_end: Ints = ()
+    # Written always: OpenVINO reads beyond a list that is absent.
+    strides: Ints = ONE
+    dilations: Ints = ONE
+    pads_begin: Ints = ZERO
+    pads_end: Ints = ZERO
 
     def check(self) -> Iterator[Problem]:
         yield from _pairs(self, ("strides", "dilations"))

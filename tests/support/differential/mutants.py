@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from functools import cache
 from typing import Any
@@ -13,11 +14,14 @@ from fuzzing.seeds import irs
 from lxml import etree
 
 import irdeconv as ird
-from irdeconv.errors import IrdeconvError
+from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.io.xml_writer import ir_bytes
-from irdeconv.reducing.shrink import guessed_feeds
+from irdeconv.reducing.flow import guess
+from irdeconv.spec import Array, Spec, bounds, compatible
 from support.differential.graphs import random_graph
+from support.differential.mild import mildly
 from support.differential.trial import Model
+from support.live_operations.mutate import cast, numbers
 
 # Changes after which most files are models still.
 SOFT = tuple(
@@ -42,19 +46,19 @@ def _is_standard(root: Any) -> bool:
 def mutant(seed: int, number: int) -> Model | None:
     """Return a changed IR with inputs that suit it; None where it would take too much."""
     rng = random.Random(f"{seed}:{number}")
-    if rng.random() < 0.5:
+    given: dict[str, Array] = {}
+    if rng.random() < 0.4:
         root, weights = rng.choice(roots())
     else:
-        graph = random_graph(seed, rng.randrange(1 << 30)).graph
-        if not graph.results:
+        made = random_graph(seed, rng.randrange(1 << 30))
+        if not made.graph.results:
             return None
-        xml, weights = ir_bytes(ird.infer(graph))
-        root = etree.fromstring(xml)
-    if rng.random() < 0.3:
-        xml, weights = mutate_xml.mutate_ir(rng, root, weights)
-    else:
-        xml, weights = _softly(rng, root, weights)
-    feeds = _feeds(xml, weights, number)
+        xml, weights = ir_bytes(ird.infer(made.graph))
+        root, given = etree.fromstring(xml), made.feeds
+    share = rng.random()
+    change = mildly if share < 0.6 else _softly if share < 0.85 else mutate_xml.mutate_ir
+    xml, weights = change(rng, root, weights)
+    feeds = _feeds(xml, weights, given, np.random.default_rng(rng.randrange(1 << 30)))
     return None if feeds is None else Model(xml, weights, feeds)
 
 
@@ -68,12 +72,36 @@ def _softly(rng: random.Random, root: Any, weights: bytes) -> tuple[bytes, bytes
     return etree.tostring(made.root, encoding="utf-8"), made.weights
 
 
-def _feeds(xml: bytes, weights: bytes, number: int) -> dict[str, np.ndarray] | None:
+def _feeds(
+    xml: bytes, weights: bytes, given: dict[str, Array], rng: np.random.Generator
+) -> dict[str, Array] | None:
+    """Return what the inputs are fed: as before where that fits, else small numbers."""
     try:
         graph = ird.infer(ird.read(xml, weights))
-        sizes = [n.spec(p).size or 0 for n in graph.nodes() for p in range(max(n.outputs, 1))]
-        if max(sizes, default=0) > LARGEST:
-            return None
-        return guessed_feeds(graph, number)
-    except IrdeconvError:
+    except Exception:  # refused, or a bug: running it says which
         return {}
+    sizes = [n.spec(p).size or 0 for n in graph.nodes() for p in range(max(n.outputs, 1))]
+    if max(sizes, default=0) > LARGEST:
+        return None
+    specs = [node.spec() for node in graph.parameters]
+    if any(math.prod(bounds(d)[0] for d in s.shape or ()) > LARGEST for s in specs):
+        return None
+    rows = zip(graph.inputs, specs, strict=True)
+    return {name: _fed(spec, given.get(name), rng) for name, spec in rows}
+
+
+def _fed(spec: Spec, before: Array | None, rng: np.random.Generator) -> Array:
+    dtype = spec.dtype or ELEMENT_TYPES["f32"]
+    if before is not None and compatible(spec.shape, before.shape):
+        return before if before.dtype == dtype.container else cast(before, dtype).values
+    if dtype.kind == "string":
+        return guess(spec)
+    shape = tuple(
+        int(rng.integers(max(low, 1), min(max(low, 1) + 3, low + 4 if high is None else high + 1)))
+        if low != high
+        else low
+        for low, high in map(bounds, spec.shape or ())
+    )
+    if dtype.is_real or rng.random() < 0.5:
+        return numbers(rng, dtype, shape).values
+    return np.zeros(shape, dtype.container)  # places and counts that are always there

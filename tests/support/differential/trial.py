@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from irdeconv.graph import Graph
@@ -18,6 +18,7 @@ from support.differential.judging import (
     values_apart,
 )
 from support.differential.locating import locate
+from support.differential.wholes import of_a_whole
 from support.live_operations.runtime import Answer, Runtime
 
 SETTLED = ("agree", "both refuse")
@@ -48,10 +49,11 @@ class Model:
     feeds: Mapping[str, Array]
 
 
-def attempt(model: Model, runtime: Runtime) -> Outcome:
-    """Run a model on both sides; what goes wrong in irdeconv is a finding, too."""
+def attempt(made: Model | Callable[[], Model | None], runtime: Runtime) -> Outcome:
+    """Make a model and run it on both sides; what goes wrong in irdeconv is a finding, too."""
     try:
-        return _attempt(model, runtime)
+        model = made if isinstance(made, Model) else made()
+        return Outcome("none made") if model is None else _attempt(model, runtime)
     except Exception as e:  # the finding of a bug
         last = traceback.extract_tb(e.__traceback__)[-1]
         where = f"{last.filename.rpartition('irdeconv/')[2]}:{last.lineno}"
@@ -76,7 +78,7 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
     verdict, why = None, ""
     if ours.graph is not None and not ours.errors:
         found, verdict = locate(ours.graph, model.feeds, found, runtime)
-        why = reason_for(found, verdict)
+        why = reason_for(found, verdict) or of_a_whole(found, ours.graph)
         if not why:
             why, other = against_itself(ours.graph, model.feeds, found, live, runtime)
             if other is not None:
@@ -85,8 +87,8 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
     else:
         why = reason_for(found, None, model.xml)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
-    detail = found.detail + (f" // alone: {verdict.kind} {verdict.reason}" if verdict else "")
-    return Outcome(found.kind, layer, detail[:1200], why, wider, narrower)
+    alone = f" // alone: {verdict.kind} {verdict.reason} of {verdict.sample}" if verdict else ""
+    return Outcome(found.kind, layer, (found.detail[:600] + alone)[:1600], why, wider, narrower)
 
 
 def _refused(errors: tuple[str, ...], live: Answer) -> Finding | None:

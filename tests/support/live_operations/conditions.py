@@ -264,8 +264,8 @@ def joins_nothing(s: Sample) -> bool:
 
 
 def slices_by_inputs(s: Sample) -> bool:
-    """Whether start, stop or step of SliceScatter is no constant."""
-    return not all(g.constant for g in s.inputs[2:5])
+    """Whether start, stop, step or axes of SliceScatter are no constants."""
+    return not all(g.constant for g in s.inputs[2:])
 
 
 def singular(s: Sample) -> bool:
@@ -323,3 +323,28 @@ def pools_the_lowest(s: Sample) -> bool:
         found = found.astype(np.float32)
     limits = np.iinfo(found.dtype) if found.dtype.kind in "iu" else np.finfo(np.float32)
     return bool(np.any(found == limits.min))
+
+
+def masks_beside_a_sink(s: Sample) -> bool:
+    """Whether attention has a sink and a mask that is one number, and not 0."""
+    return len(s.inputs) == 6 and values_of(s, 3).ndim == 0 and bool(values_of(s, 3) != 0)
+
+
+def folds_wide_integers(s: Sample) -> bool:
+    return all_constant(s) and integers(s, 16, 32, 64)
+
+
+def pads_beside_its_axes(s: Sample) -> bool:
+    """Whether Interpolate-1 pads axes that it does not resize."""
+    if s.version not in ("opset1", "opset2", "opset3"):
+        return False
+    op = op_of(s)
+    padded = {i for pads in (op.pads_begin, op.pads_end) for i, n in enumerate(pads) if n}
+    return not padded <= set(op.axes)
+
+
+def fills_with_nothing(s: Sample) -> bool:
+    """Whether a bidirectional Broadcast of exact sizes makes 0 of 1."""
+    rows = zip(reversed(values_of(s, 0).shape), reversed(values_of(s, 1).tolist()), strict=False)
+    exact = s.inputs[1].constant and not is_open(s)
+    return exact and s.attributes.get("mode") == "bidirectional" and (1, 0) in rows

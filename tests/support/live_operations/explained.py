@@ -204,6 +204,23 @@ EXPLAINED = (
         "MaxPool with places that pads an open axis by auto_pad",
         lambda v: _if(v, at.pads_an_open_axis, "MaxPool"),
     ),
+    Explanation(
+        "an attention mask of one number beside a sink",
+        lambda v: _if(v, at.masks_beside_a_sink, "ScaledDotProductAttention"),
+    ),
+    Explanation(
+        "functions of integers that are folded",
+        lambda v: _if(v, at.folds_wide_integers, *FUNCTIONS),
+    ),
+    Explanation(
+        "an Interpolate-1 that pads other axes than its own",
+        lambda v: v.kind == "differ" and v.sample.type == "Interpolate"
+        and at.pads_beside_its_axes(v.sample),
+    ),
+    Explanation(
+        "a bidirectional Broadcast of one to nothing",
+        lambda v: _if(v, at.fills_with_nothing, "Broadcast"),
+    ),
     Explanation("infinities and NaN of f64", lambda v: _if(v, magnitudes.leaves_f32)),
 )  # fmt: skip
 

@@ -1,0 +1,169 @@
+"""What explains a disagreement with OpenVINO is what a layer, or a graph, has: nothing else is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.io.xml_writer import ir_bytes
+from op_cases import Tensor
+from support.differential.explained import reason_for
+from support.differential.judging import Finding
+from support.differential.wholes import of_a_whole
+from support.live_operations.sample import Given, Sample, given
+from support.live_operations.verdict import Verdict
+
+
+def layer(kind: str, *inputs: Given, **attributes: str) -> Sample:
+    name, _, opset = kind.partition("-")
+    return Sample(name, f"opset{opset}", attributes, inputs)
+
+
+def held(dtype: str, values: object) -> Given:
+    kind = ELEMENT_TYPES[dtype]
+    return given(Tensor(kind, np.asarray(values, kind.container)))
+
+
+def fixed(dtype: str, values: object) -> Given:
+    return replace(held(dtype, values), constant=True)
+
+
+def opened(g: Given) -> Given:
+    return replace(g, declared=(-1,) * g.tensor.values.ndim)
+
+
+IMAGE, FILTER = held("f32", np.ones((1, 4, 5, 2))), held("f32", np.ones((2, 2, 3, 1, 1)))
+ONE, NONE = held("f32", np.ones((1, 4, 1, 1))), held("f32", np.ones((1, 4, 1, 0)))
+X, AXIS = held("f32", [1, 2]), held("i64", [0])
+PADS = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0"}
+TO_NOTHING, EMPTY = fixed("i64", [0]), held("i32", [])
+FIRST_AND_LAST = fixed("i64", [0, 2])
+GROUPED, PDPD = "GroupConvolutionBackpropData-1", {"auto_broadcast": "pdpd"}
+REFUSED, CRASHED = "only irdeconv", "OpenVINO crashes"
+NO_KERNEL = "evaluate() is not implemented for op"
+ODD = "axis element type must be either int64_t or int32_t but got (u8)"
+ROWS = [
+    (
+        "a Broadcast of nothing",
+        CRASHED,
+        "its process ended",
+        layer("Broadcast-3", EMPTY, TO_NOTHING, mode="numpy"),
+        layer("Broadcast-3", opened(EMPTY), TO_NOTHING, mode="numpy"),
+    ),
+    (
+        "lists of another integer type than i32 and i64, or of two types",
+        REFUSED,
+        ODD,
+        layer("CumSum-3", held("u64", [1]), fixed("u8", 0)),
+        layer("CumSum-3", held("u64", [1]), fixed("i32", 0)),
+    ),
+    (
+        "a real transform of more than the data has",
+        "values",
+        "",
+        layer("IRDFT-9", IMAGE, FIRST_AND_LAST, fixed("i64", [2, 7])),
+        layer("IRDFT-9", IMAGE, FIRST_AND_LAST, fixed("i64", [1, 9])),
+    ),
+    (
+        "data with an empty axis",
+        CRASHED,
+        "two runs give different numbers",
+        layer(GROUPED, NONE, FILTER, pads_end="0,0", **PADS),
+        layer(GROUPED, ONE, FILTER, pads_end="0,0", **PADS),
+    ),
+    (
+        "layers without a kernel",
+        REFUSED,
+        NO_KERNEL,
+        layer("Selu-1", X, held("f32", [1]), fixed("f32", [1])),
+        layer("Selu-1", X, fixed("f32", [1]), fixed("f32", [1])),
+    ),
+    (
+        "layers without a kernel",
+        REFUSED,
+        NO_KERNEL,
+        layer("Divide-1", held("i8", [[1], [2]]), held("i8", [1, 2]), **PDPD),
+        layer("Divide-1", held("i8", [1, 2]), held("i8", [1, 2]), **PDPD),
+    ),
+    (
+        "real transforms whose axes or sizes are inputs",
+        REFUSED,
+        "Cannot get dims for non static shape",
+        layer("RDFT-9", X, AXIS),
+        layer("RDFT-9", opened(X), AXIS),
+    ),
+    (
+        "Convolution with negative pads",
+        REFUSED,
+        "could not construct a memory descriptor using a format tag",
+        layer("Convolution-1", IMAGE, IMAGE, pads_end="-1,0", **PADS),
+        layer("Convolution-1", IMAGE, IMAGE, pads_end="1,0", **PADS),
+    ),
+    (
+        "ranks that are not known",
+        REFUSED,
+        "doesn't support ReduceL2 operation with dynamic rank",
+        layer("ReduceL2-4", X, AXIS, keep_dims="false"),
+        layer("ReduceL2-4", X, fixed("i64", [0]), keep_dims="false"),
+    ),
+    (
+        "a Roll of several axes by one shift",
+        REFUSED,
+        "'shift' and 'axes' dimensions mismatch",
+        layer("Roll-7", IMAGE, fixed("i64", [1]), fixed("i64", [0, 1])),
+        layer("Roll-7", IMAGE, fixed("i64", [1]), fixed("i64", [0])),
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "kind", "message", "sample", "other"), ROWS)
+def test_a_reason_is_what_the_layer_has(
+    why: str, kind: str, message: str, sample: Sample, other: Sample
+) -> None:
+    """The same fault of a layer that has nothing of the kind is not explained."""
+    for one, title in ((sample, why), (other, "")):
+        alone = Verdict("differ" if kind == "values" else kind, one, message)  # type: ignore[arg-type]
+        assert reason_for(Finding(kind, one.type, message), alone) == title
+    assert reason_for(Finding(kind, sample.type, message), None) == ""
+
+
+LOOP = """graph 1 "m" <ir_version = 11> {{
+  %0 "x" = opset1.Parameter() {{shape = [1, 2], element_type = f32}}
+  %1 "trips" = opset1.Const() {{element_type = i32, shape = [], data = [{trips}]}}
+  %2 "begins" = opset1.Const() {{element_type = boolean, shape = [], data = b"AQ=="}}
+  %3 "loop" = opset5.Loop(%1, %2, %0)
+    body {{inputs = [[0, 2]], outputs = [[2, none, none, true], [1, 0]], edges = [[1, 0]]}} {{
+      %0 "a" = opset1.Parameter() {{shape = [1, 2], element_type = f32}}
+      %1 "again" = opset1.Result(%0)
+      %3 "go" = opset1.Const() {{element_type = boolean, shape = [], data = b"AQ=="}}
+      %2 "going" = opset1.Result(%3)
+    }}
+  %4 "out" = opset1.Result(%3)
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("trips", "begins", "message", "why"),
+    [
+        (-2, 1, "overflow while multiplying dim", "a Loop of a trip_count below -1"),
+        (0, 1, "Shape mismatch for tensor iterator", "a Loop that never begins"),
+        (3, 255, "Shape mismatch for tensor iterator", "booleans that are neither 0 nor 1"),
+        (3, 1, "Shape mismatch for tensor iterator", ""),
+        (-1, 1, "overflow while multiplying dim", ""),
+    ],
+)
+def test_a_loop_is_explained_by_its_numbers(
+    trips: int, begins: int, message: str, why: str
+) -> None:
+    xml, weights = ir_bytes(ird.infer(ird.parse(LOOP.format(trips=trips))))
+    offset = re.search(rb'name="begins".*?offset="(\d+)"', xml, re.DOTALL)
+    assert offset is not None
+    at = int(offset[1])
+    weights = weights[:at] + bytes([begins]) + weights[at + 1 :]
+    graph = ird.infer(ird.read(xml, weights))
+    assert of_a_whole(Finding(REFUSED, "", message), graph) == why
