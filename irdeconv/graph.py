@@ -107,6 +107,11 @@ class Graph:
     def __contains__(self, node: int) -> bool:
         return node in self._nodes
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next node gets: above those of all others."""
+        return self._next
+
     def node(self, node: int) -> Node:
         """Return a node by id; KeyError where there is none."""
         return self._nodes[node]

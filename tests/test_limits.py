@@ -8,6 +8,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv import limits
+from irdeconv.passes.builder import GraphBuilder
 from support.commands import command
 
 
@@ -96,6 +97,19 @@ def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
     [found] = caught.value.diagnostics
     assert (found.code, found.severity) == ("E601", "error")
     assert found.location is not None
+
+
+def test_too_many_nodes_are_refused_before_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = '%0 "x" = opset1.Parameter() {shape = [1, 1, 2, 2], element_type = f32}'
+    w = '%1 "w" = opset1.Parameter() {shape = [1, 1, 9, 9], element_type = f32}'
+    up = '%2 "up" = opset1.ConvolutionBackpropData(%0, %1) {strides = [9, 9], dilations = [1, 1]}'
+    graph = ird.parse(f'graph 1 "g" {{ {x} {w} {up} %3 "y" = opset1.Result(%2) }}')
+    monkeypatch.setattr(GraphBuilder, "add", None)
+    with (
+        ird.Limits(lowered_total=2 * 81 - 1).applied(),
+        pytest.raises(ird.LimitError, match="lowered_total=N"),
+    ):
+        ird.lower(graph, "phases")
 
 
 @pytest.mark.parametrize(

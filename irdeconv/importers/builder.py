@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ def source_node(name: str, location: Location | None) -> Node:
 @dataclass
 class ImportBuilder(GraphBuilder):
     """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
+
+    checks: ClassVar[bool] = True
 
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""

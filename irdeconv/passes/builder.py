@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from irdeconv.constant import ArrayData
 from irdeconv.dtypes import ElementType, of_numpy
-from irdeconv.errors import Diagnostic, LimitError
+from irdeconv.errors import Diagnostic, LimitError, OpError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.limits import current, raise_hint
 from irdeconv.op import Op, as_tuple, infer_op
 from irdeconv.ops.basic import Const
+from irdeconv.ops.binding import ViewOp
 from irdeconv.ops.padding import Pad12
 from irdeconv.passes.stored import FilterParameter, constant, moved, stored
 from irdeconv.spec import Array, Spec
@@ -33,12 +35,16 @@ class NodeBudget:
 
     def take(self, source: Node) -> None:
         """Take one for what replaces a node; LimitError (E601) where none is left."""
-        if self.left <= 0:
+        self.require(1, source)
+        self.left -= 1
+
+    def require(self, nodes: int, source: Node) -> None:
+        """Raise LimitError (E601) where fewer nodes are left than will replace a node."""
+        if nodes > self.left:
             message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
             hint = raise_hint("lowered_total")
             found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
             raise LimitError(found)
-        self.left -= 1
 
 
 @dataclass
@@ -49,6 +55,8 @@ class GraphBuilder:
     too much work. One that only moves
     elements goes in front of what converts or dequantizes a constant (passes/stored.py).
     """
+
+    checks: ClassVar[bool] = False  # whether operations come from a file
 
     graph: Graph
     source: Node
@@ -61,11 +69,30 @@ class GraphBuilder:
         if moved is not None:
             return moved
         arrays = [constant(self.graph, v) for v in inputs]
+        view = self._view(op, arrays)
+        if view is not None:
+            return self.const(view, self.graph.spec(inputs[0]).dtype)
         specs = infer_op(op, tuple(self.graph.spec(v) for v in inputs))
         if inputs and all(a is not None for a in arrays) and self._folds(op, inputs, specs):
-            result: Array = as_tuple(op.evaluate(*arrays))[0]
+            result: Array | None = specs[0].known
+            if result is None:
+                result = as_tuple(op.evaluate(*arrays))[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
+
+    def _view(self, op: Op, arrays: Sequence[Array | None]) -> Array | None:
+        """Return a view of a constant; None for all else, and where inference knows what is wrong.
+
+        Lowering cuts a filter into thousands of parts, and inferring each takes most of its time.
+        """
+        given = [a for a in arrays if a is not None]
+        if self.checks or not isinstance(op, ViewOp) or len(given) < len(arrays):
+            return None
+        try:
+            found: Array = as_tuple(op.evaluate(*given))[0]
+        except (OpError, ValueError, TypeError, IndexError, ArithmeticError):
+            return None
+        return found
 
     def _folds(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> bool:
         """Whether an operation behind constants becomes one: not where that is much work or memory.

@@ -34,18 +34,24 @@ def skip_nothing(*_: object) -> None:
     """Let the form apply."""
 
 
+def few_nodes(*_: object) -> int:
+    """Return nothing to speak of."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Form:
     """A lowering form, called as in form_names.py.
 
     `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a bad
-    value spreads in it.
+    value spreads in it, `least_nodes` tells by the filter's spec how many nodes it makes at least.
     """
 
     name: str
     rule: FormRule
     reach: reach.Reach
     skips: FormCheck = skip_nothing
+    least_nodes: Callable[[core.Deconvolution, Spec], int] = few_nodes
 
     def lower(
         self, op: core.Deconvolution, b: FormBuilder[X], x: X, w: X, pads_begin: X, pads_end: X
@@ -92,6 +98,7 @@ _FORMS = (
         name="phases",
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
+        least_nodes=subpixel.least_nodes,
         reach=reach.Reach(taps=reach.outputs_of_residue, inputs=reach.input_by_definition),
     ),
     Form(

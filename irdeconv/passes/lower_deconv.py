@@ -20,6 +20,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.passes.builder import NodeBudget
 from irdeconv.passes.choose import FormCost, chosen, cost_table
 from irdeconv.passes.declared import is_stale, warning
+from irdeconv.passes.foreseen import require_room
 from irdeconv.passes.form_names import AUTO, FALLBACK, require_form
 from irdeconv.passes.forms import FORMS
 from irdeconv.passes.infer_specs import infer_specs, inferred, report
@@ -64,6 +65,7 @@ def lower(
     targeted = target is not None
     explain = explain_costs or targeted or form == AUTO
     state = _State(inferred(graph), form, profile, explain, targeted, budget)
+    require_room(state.graph, form, budget)
     _lower_graph(state)
     if state.problems.errors:
         raise LoweringError(state.problems.diagnostics)
@@ -168,7 +170,7 @@ def canonicalized(graph: Graph) -> Graph:
 
 
 def _lower_one(state: _State, node: Node) -> None:
-    graph, source = state.graph, node
+    graph, source, first = state.graph, node, state.graph.next_id
     direct = products(graph, [node])
     try:
         canonical = canonicalize(graph, node, state.budget)
@@ -186,7 +188,7 @@ def _lower_one(state: _State, node: Node) -> None:
                 location=source.location,
             )
         return
-    _rename(graph, source)
+    _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:
         _warn_of_spreading(state, source, spread, form)
     state.layers.append(
@@ -267,13 +269,12 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
     state.problems.add("W401", message, location=node.location, layer=node.name)
 
 
-def _rename(graph: Graph, source: Node) -> None:
-    """Let names that end in the old operation's type tell the new one; others stay as they are.
+def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
+    """Let new nodes that are called after the type of the old operation tell the new one.
 
     Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards. An
     output of version 10 is called as its layer, whose name therefore stays.
     """
-    made = [n for n in graph.nodes() if n.origins == (source.origins or (source.name,))]
     called = graph.info.ir_version == 10 and any(_at_end(graph, n) for n in made)
     if source.type not in source.name or called:
         return

@@ -109,6 +109,15 @@ def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | 
     return None
 
 
+def least_nodes(op: core.Deconvolution, filter: Spec) -> int:
+    """Return how many nodes the phases are at least: of each residue with taps, these and a sum."""
+    if filter.shape is None or not is_static(filter.shape):
+        return 0
+    rows = zip(op.strides, op.dilations, filter.shape[3:], strict=True)
+    reached = math.prod(min(k, s // math.gcd(s, d)) for s, d, k in rows)
+    return 2 * reached if reached > 1 else 0
+
+
 def axes_of(
     op: core.Deconvolution, b: Builder[X], w: X, pads_begin: X, pads_end: X
 ) -> list[AxisResidues]:

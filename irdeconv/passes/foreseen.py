@@ -1,0 +1,65 @@
+"""How many nodes a lowering makes at least, told before it makes any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from irdeconv.errors import OpError
+from irdeconv.graph import Graph, Node
+from irdeconv.limits import current
+from irdeconv.op import Op, SpecBuilder, SugarOp
+from irdeconv.ops import core
+from irdeconv.ops.bodies import bodies_of
+from irdeconv.passes.builder import NodeBudget
+from irdeconv.passes.forms import FORMS, Form
+from irdeconv.spec import Spec
+
+
+class _Recorder(SpecBuilder):
+    """Keeps the core.Deconvolution that a dialect's expands to, with the specs of its inputs."""
+
+    def __init__(self) -> None:
+        self.found: tuple[core.Deconvolution, tuple[Spec, ...]] | None = None
+
+    def add(self, op: Op, *inputs: Spec) -> Spec:
+        """Infer one operation."""
+        if isinstance(op, core.Deconvolution):
+            self.found = op, inputs
+        return super().add(op, *inputs)
+
+
+def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
+    """Raise LimitError where an inferred graph, lowered in a form, gets more nodes than are left.
+
+    What is foreseen is a lower bound, none for `auto`: what is made is counted as well.
+    """
+    layers = list(_deconvolutions(graph))
+    if form not in FORMS or len(layers) * current().lowered_nodes <= budget.left:
+        return
+    nodes = 0
+    for inside, node in layers:
+        nodes += _least(inside, node, FORMS[form])
+        budget.require(nodes, node)
+
+
+def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
+    for node in graph.nodes():
+        for body in bodies_of(node):
+            yield from _deconvolutions(body.graph)
+        if node.op.deconvolution:
+            yield graph, node
+
+
+def _least(graph: Graph, node: Node, form: Form) -> int:
+    recorder, inputs = _Recorder(), graph.input_specs(node.id)
+    try:
+        if isinstance(node.op, SugarOp):
+            node.op.expand(recorder, *inputs)
+        else:
+            recorder.add(node.op, *inputs)
+    except OpError:  # lowering reports it
+        return 0
+    if recorder.found is None:
+        return 0
+    op, (_, filter, begin, end) = recorder.found
+    return 0 if form.skips(op, filter, begin, end) else form.least_nodes(op, filter)
