@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from irdeconv import garbage
 from irdeconv.errors import Diagnostic, IrdeconvError
 from irdeconv.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.node import Info as Info
@@ -331,6 +332,7 @@ class Graph:
             del self._users[v.node][node, port]
         del self._nodes[node], self._users[node]
 
+    @garbage.paused()
     def copy(self) -> Graph:
         """Return an independent graph; operations and constants are immutable and shared."""
         out = Graph(replace(self.info))

@@ -30,7 +30,7 @@ WIDTH = 98
 
 # The rooms of files that stand directly in irdeconv/; other files there are rooms of their own.
 FILES = {
-    "places": "access codes errors limits opening source suggest",
+    "places": "access codes errors garbage limits opening source suggest",
     "tensors": "attributes dtypes extras plural spec",
     "meaning": "constant declare geometry geometry_conv geometry_hints op packing traits",
     "graph": "graph node",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from irdeconv import progress
 from irdeconv.graph import Graph, Info
 from irdeconv.io.bodies import read_bodies
@@ -42,8 +40,8 @@ def build(document: Document, context: Context) -> Graph | None:
         node.rt_info, node.extra = layer.rt_info, layer.extra
         node.extra_data = unknown_attributes(layer, op)
         sides = layer.inputs, layer.outputs
-        node.port_elements = tuple(p.sub for p in sides[0]), tuple(p.sub for p in sides[1])
-        node.port_rt_info = (*_port_rt_info("input", sides[0]), *_port_rt_info("output", sides[1]))
+        node.port_elements = tuple([p.sub for p in sides[0]]), tuple([p.sub for p in sides[1]])
+        node.port_rt_info = _port_rt_info("input", sides[0]) + _port_rt_info("output", sides[1])
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):
@@ -54,10 +52,9 @@ def build(document: Document, context: Context) -> Graph | None:
     return graph
 
 
-def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> Iterator[tuple[str, int, str]]:
-    for number, port in enumerate(ports):
-        if port.rt_info is not None:
-            yield side, number, port.rt_info
+def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> tuple[tuple[str, int, str], ...]:
+    found = [(side, i, p.rt_info) for i, p in enumerate(ports) if p.rt_info is not None]
+    return tuple(found)
 
 
 def _connect(graph: Graph, wiring: Wiring) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from lxml import etree
 
 from irdeconv.constant import FileData
+from irdeconv.declare import per_class
 from irdeconv.dtypes import ELEMENT_TYPES
 from irdeconv.errors import OpError, Problem
 from irdeconv.io.constants import ConstantReader
@@ -28,12 +29,16 @@ _LAYER_ATTRIBUTES = ("id", "name", "type", "version")
 _EXTRA_ATTRIBUTES = ("output_names", "precision")
 
 
+_Made = tuple[Op | None, list[Problem]]
+
+
 class OperationReader:
     """Makes operations of the layers of one document; problems go to the context."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._constants = ConstantReader(context)
+        self._made: dict[object, _Made] = {}
 
     def read(
         self,
@@ -91,25 +96,35 @@ class OperationReader:
         if cls is Parameter and layer.data is None:
             self._add(layer, "E104", "it has no <data>: shape and element type are missing")
             return None
-        values, problems = parse_attributes(cls, layer.data or {})
-        for problem in problems:
+        data = layer.data or {}
+        key = None if issubclass(cls, BodyOp) else (cls, *data.items())
+        made = self._made.get(key)
+        if made is None:
+            made = self._make(cls, data, bodies)
+            if key is not None:  # most layers of a model have the attributes of another one
+                self._made[key] = made
+        for problem in made[1]:
             self._context.problem(layer, _refined(layer, problem))
+        return made[0]
+
+    def _make(self, cls: type[Op], data: dict[str, str], bodies: tuple[Body, ...] | None) -> _Made:
+        """Return an operation with these attributes, and what is wrong with them."""
+        values, problems = parse_attributes(cls, data)
         if any(p.severity == "error" for p in problems):
-            return None
+            return None, problems
         if "semantics" in cls.__dataclass_fields__:
             values["semantics"] = self._context.semantics
         if issubclass(cls, BodyOp):
             values["bodies"] = bodies
+        made: Op | None = None
         try:
             made = cls(**values)
-            found = list(made.check())
+            problems += list(made.check())
         except OpError as e:
-            found = [e.problem]
+            problems.append(e.problem)
         except (ValueError, TypeError, ArithmeticError) as e:
-            found = [Problem("E210", f"its attributes do not fit: {e}")]
-        for problem in found:
-            self._context.problem(layer, problem)
-        return None if any(p.severity == "error" for p in found) else made
+            problems.append(Problem("E210", f"its attributes do not fit: {e}"))
+        return None if any(p.severity == "error" for p in problems) else made, problems
 
     def _weights(self) -> FileData | None:
         source = self._context.weights
@@ -192,9 +207,17 @@ def unknown_attributes(layer: XmlLayer, op: Op) -> tuple[tuple[str, str], ...]:
     """Return the attributes of `<data>` that an operation does not know; they are kept."""
     if isinstance(op, Opaque | Const) or not layer.data:
         return ()
-    known = attributes(type(op))
-    spelled = {*known, *(alias for a in known.values() for alias in a.aliases)}
-    return tuple((k, v) for k, v in layer.data.items() if k not in spelled)
+    known = _spellings(type(op))
+    if layer.data.keys() <= known:
+        return ()
+    return tuple((k, v) for k, v in layer.data.items() if k not in known)
+
+
+@per_class
+def _spellings(cls: type[Op]) -> frozenset[str]:
+    """Return every name that an attribute of an operation may have."""
+    known = attributes(cls)
+    return frozenset([*known, *(alias for a in known.values() for alias in a.aliases)])
 
 
 def report_unknown(context: Context) -> None:

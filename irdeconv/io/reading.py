@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOENT
 from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
+from irdeconv import garbage
 from irdeconv.access import reason_of, unreadable
 from irdeconv.errors import (
     Collector,
@@ -86,20 +84,8 @@ def load(
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
         raise misused(message)
-    with _without_gc():
+    with garbage.paused():
         return _load(path, weights, semantics, limits or current(), name)
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Pause the cyclic collector: among a million new objects it looks for garbage in vain."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _load(

@@ -15,7 +15,7 @@ from irdeconv.passes.forms import FORMS, Form
 from irdeconv.spec import Spec
 
 
-class _Recorder(SpecBuilder):
+class _CoreFinder(SpecBuilder):
     """Keeps the core.Deconvolution that a dialect's expands to, with the specs of its inputs."""
 
     def __init__(self) -> None:
@@ -51,15 +51,15 @@ def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
 
 
 def _least(graph: Graph, node: Node, form: Form) -> int:
-    recorder, inputs = _Recorder(), graph.input_specs(node.id)
+    finder, inputs = _CoreFinder(), graph.input_specs(node.id)
     try:
         if isinstance(node.op, SugarOp):
-            node.op.expand(recorder, *inputs)
+            node.op.expand(finder, *inputs)
         else:
-            recorder.add(node.op, *inputs)
+            finder.add(node.op, *inputs)
     except OpError:  # lowering reports it
         return 0
-    if recorder.found is None:
+    if finder.found is None:
         return 0
-    op, (_, filter, begin, end) = recorder.found
+    op, (_, filter, begin, end) = finder.found
     return 0 if form.skips(op, filter, begin, end) else form.least_nodes(op, filter)

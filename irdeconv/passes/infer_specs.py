@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from irdeconv import progress
+from irdeconv import garbage, progress
 from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import LARGEST_INT, current, raise_hint
@@ -20,6 +20,7 @@ from irdeconv.plural import count
 from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape, is_static
 
 
+@garbage.paused()
 def infer_specs(
     graph: Graph,
     shapes: Mapping[int, Shape | None] | None = None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from os import PathLike
 
-from irdeconv import progress
+from irdeconv import garbage, progress
 from irdeconv.errors import Collector, LoweringError, OpError
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import current
@@ -43,6 +43,7 @@ class _State:
     layers: list[LoweredLayer] = field(default_factory=list)
 
 
+@garbage.paused()
 def lower(
     graph: Graph,
     form: str = FALLBACK,
