@@ -49,7 +49,7 @@ class OperationReader:
     ) -> Op:
         """Return the layer's operation; an Opaque one where it is unknown or wrong."""
         self._check_layer(layer)
-        if layer.type is None or layer.version is None:
+        if not layer.type or not layer.version:
             return self.opaque(layer, declared)
         if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
             return self._constants.read(layer) or self.opaque(layer, declared)
@@ -81,6 +81,8 @@ class OperationReader:
                     self._spellings(layer, "it has no version")
                     continue
                 self._add(layer, "E105", f'the attribute "{key}" is missing')
+            elif not text and key != "name":
+                self._add(layer, "E105", f'the attribute "{key}" is empty', key)
             elif any(_control(c) for c in text):
                 self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
