@@ -10,7 +10,8 @@ certificates, arrays. Results stand in the order of PATH, and the report has the
 did the work. --resume goes on after an interruption: what has been done, with the same files and
 options, is not done again.
 
---inputs runs one model on many files, or on parts of large ones (--rows).
+--inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
+FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
 
 In --against and in the options of the verb, {file}, {folder}, {stem} and {item} stand for the
 model, its folder, its name without suffix, and the item's folder below -o.
@@ -26,7 +27,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irdeconv.cli.batch_options import PASSED, add_passed, refuse_idle
+from irdeconv.cli.batch_options import JOIN, TASKS, add_passed, refuse_idle, shard
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import OptionParser, add_format, limits_around, real, size, whole
 
@@ -42,15 +43,21 @@ CALL = "irdeconv.cli.batch_item:execute"
 
 def configure(parser: OptionParser) -> None:
     """Add the verb's arguments."""
-    parser.add_argument("task", metavar="VERB", choices=[*PASSED], help=f"{', '.join(PASSED)}")
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="models, folders, patterns")
+    parser.add_argument("task", metavar="VERB", choices=TASKS, help=", ".join(TASKS))
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="models, folders, patterns; of join: the folders of -o of a batch run --inputs",
+    )
     parser.add_argument(
         "--inputs",
         metavar="PATH",
         action="append",
         default=[],
         help="with run and one model: .npy, .npz or .zarr files, folders, patterns; each is an "
-        "item, and its arrays are the inputs, by name or in order; may be repeated",
+        "item, and its arrays are the inputs, by name or in order; may be repeated; with join: "
+        "only the outputs of these, in this order",
     )
     parser.add_argument(
         "--rows",
@@ -78,6 +85,12 @@ def _add_work(parser: OptionParser) -> None:
         type=whole(0, MOST_JOBS),
         metavar="N",
         help="processes (default: as many as processors); 0: all in this process, without limits",
+    )
+    parser.add_argument(
+        "--shard",
+        type=shard,
+        metavar="K/N",
+        help="of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4",
     )
     parser.add_argument(
         "--timeout", type=real(0.001), metavar="SECONDS", help="the time that an item may take"
@@ -108,7 +121,11 @@ def _add_work(parser: OptionParser) -> None:
 def _add_places(parser: OptionParser) -> None:
     """Add what is written, and what becomes of what is there."""
     parser.add_argument(
-        "-o", "--output", dest="folder", metavar="DIR", help="a folder for what the items make"
+        "-o",
+        "--output",
+        dest="folder",
+        metavar="DIR",
+        help="a folder for what the items make; of join: the .npz or .npy",
     )
     parser.add_argument(
         "--report",
@@ -137,6 +154,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from irdeconv.plural import count
 
     refuse_idle(args)
+    if args.task == JOIN:
+        from irdeconv.cli.batch_join import join
+
+        return join(args, console)
     args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
     require_formats(args.report)
     path = journal_of(args)
@@ -191,6 +212,8 @@ def _do(
         console.log(f"{len(rows):,} of {len(items):,} items are done already")
     cleared(items[index] for index in rest)
     payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
+    if not rest:
+        return
     work = _executor(args, console).results(payloads)
     with closing(work) as results, Pace(rest, console) as pace:
         for place, row in results:

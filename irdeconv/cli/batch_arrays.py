@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from errno import EACCES
@@ -10,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv import __version__
 from irdeconv.access import unreadable
-from irdeconv.batches.items import BatchItem, found_files, name_of
+from irdeconv.batches.items import BatchItem, Digests, found_files, name_of
 from irdeconv.cli.batch_sources import sources
 from irdeconv.cli.inputs import open_npz, told
 from irdeconv.errors import misused
@@ -21,6 +24,7 @@ from irdeconv.spec import Array
 
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
 MOST_PARTS = 10_000_000
+TELLING_NOTHING = ("--threads", "--max-memory", "--limit")  # options that change no output
 
 
 def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
@@ -39,20 +43,30 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
             names = ", ".join([*FILES, *FOLDERS])
             raise misused(f'--inputs: "{path}" holds no arrays', f"they are files of {names}")
     read = tuple(sources(models, args.words))
-    return [item for path in files for item in _of_file(args, models[0], path, read)]
+    origin = _origin(args.words, read)
+    return [item for path in files for item in _of_file(args, models[0], path, read, origin)]
+
+
+def _origin(words: list[str], read: tuple[str, ...]) -> str:
+    """Return what two results have in common only if they were made alike, wherever that was."""
+    digests = Digests()
+    telling = [word for word in words if word.partition("=")[0] not in TELLING_NOTHING]
+    text = json.dumps([__version__, telling, [digests.of(path) for path in read]])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _of_file(
-    args: argparse.Namespace, model: str, path: str, read: tuple[str, ...]
+    args: argparse.Namespace, model: str, path: str, read: tuple[str, ...], origin: str
 ) -> Iterator[BatchItem]:
     rows = None if args.rows is None else _row_count(path)
+    said = {"origin": origin, "of": rows}
     if rows is None:
-        yield _part(args, model, path, None, read)
+        yield _part(args, model, path, None, read, said)
         return
     if rows // args.rows > MOST_PARTS:
         raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
     for begin in range(0, rows, args.rows):
-        yield _part(args, model, path, (begin, min(begin + args.rows, rows)), read)
+        yield _part(args, model, path, (begin, min(begin + args.rows, rows)), read, said)
 
 
 def _part(
@@ -61,10 +75,12 @@ def _part(
     path: str,
     rows: tuple[int, int] | None,
     read: tuple[str, ...],
+    said: dict[str, Any],
 ) -> BatchItem:
     name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
     folder = None if args.folder is None else os.path.join(args.folder, name)
     payload = {"arrays": path, "part": rows, "model": model, "words": args.words, "folder": folder}
+    payload |= said
     return BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
 
 

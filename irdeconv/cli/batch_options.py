@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,6 +30,17 @@ OWN_HELP = {
     "--weights": "the .bin file, such as '{folder}/weights.bin' (default: the one beside the .xml)",
 }
 TWO_MODELS = ("compare", "check-certificate")
+JOIN = "join"
+TASKS = (*PASSED, JOIN)
+JOINED_BY = "task paths inputs folder format color debug quiet words retries".split()
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse the value of --shard, such as 2/4."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
+    return int(found[1]), int(found[2])
 
 
 class Passed(argparse.Action):
@@ -81,7 +93,7 @@ def refuse_idle(args: argparse.Namespace) -> None:
     task = args.task
     names = [word.partition("=")[0] for word in args.words]
     for name in names:
-        if name not in PASSED[task].split():
+        if name not in PASSED.get(task, "").split():
             verbs = [t for t in PASSED if name in PASSED[t].split()]
             raise misused(f"{name} is of {' and '.join(verbs)}, not of {task}", "leave it out")
     for message, hint in _clashes(args, names):
@@ -90,6 +102,11 @@ def refuse_idle(args: argparse.Namespace) -> None:
 
 def _clashes(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, str]]:
     task, dask = args.task, args.scheduler or args.cluster
+    if task == JOIN:
+        for name in sorted(vars(args).keys() - {*JOINED_BY}):
+            if getattr(args, name):
+                yield f"--{name}: join takes results as they are", "leave it out"
+        return
     if args.against and task not in TWO_MODELS:
         yield f"--against: {task} takes one model", f"it is of {' and '.join(TWO_MODELS)}"
     if not args.against and task == "check-certificate":

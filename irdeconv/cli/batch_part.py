@@ -44,8 +44,19 @@ def _run(payload: dict[str, Any], places: Places | None, console: Console) -> in
     if places is not None:
         save_arrays(os.path.join(places.made, OUTPUTS), outputs)
     facts = {name: statistics(array) for name, array in outputs.items()}
-    console.json("run", {"file": payload["arrays"], "seed": args.seed, "outputs": facts})
+    said = {"file": payload["arrays"], "seed": args.seed, "outputs": facts}
+    console.json("run", {**said, **_rows(payload, cut)})
     return 0
+
+
+def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
+    """Return which rows of how many these are, and what they share with those made alike."""
+    sizes = {array.shape[0] for array in cut.values() if array.ndim}
+    if len(sizes) != 1:
+        return {}
+    begin, end = payload["part"] or (0, sizes.pop())
+    rows = {"begin": begin, "end": end, "of": payload["of"] or end}
+    return {"rows": rows, "origin": payload["origin"]}
 
 
 @lru_cache(maxsize=1)

@@ -45,7 +45,8 @@ def planned(args: argparse.Namespace) -> list[BatchItem]:
     else:
         items = [_item(args, file) for file in files]
     _require_apart(args, items)
-    return items
+    number, of = args.shard or (1, 1)
+    return items[len(items) * (number - 1) // of : len(items) * number // of]
 
 
 def _own(args: argparse.Namespace) -> list[str]:

@@ -1,0 +1,282 @@
+"""`batch join`: the outputs of `batch run --inputs`, in the order of the rows, as one file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path, PurePath
+from typing import IO, Any
+
+import numpy as np
+
+from irdeconv.access import missing, unreadable
+from irdeconv.cli.batch_answer import RESULT
+from irdeconv.cli.batch_part import OUTPUTS
+from irdeconv.cli.console import Console
+from irdeconv.cli.inputs import open_npz
+from irdeconv.cli.output import check_array_file, check_single
+from irdeconv.errors import Diagnostic, UsageError, misused
+from irdeconv.io.array_headers import HEADER_BYTES
+from irdeconv.io.arrays import archived
+from irdeconv.io.atomic import failures, require_writable, together
+from irdeconv.opening import read_file
+from irdeconv.plural import count
+from irdeconv.spec import Array
+
+MOST_TOLD = 20  # things that are wrong
+RESULT_BYTES = 1 << 26
+AGAIN = "the same batch run with --resume makes the rest"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The outputs of some rows: where they are, of which file with how many rows, made how."""
+
+    folder: str
+    file: str
+    begin: int
+    end: int
+    of: int
+    origin: str
+
+    @property
+    def rows(self) -> str:
+        """What is meant, as reports call it."""
+        return f"{self.file}[{self.begin}:{self.end}]"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An output of all rows together."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def join(args: argparse.Namespace, console: Console) -> int:
+    """Put the outputs of all parts together, a part at a time."""
+    target = _target(args.folder)
+    parts = list(_ordered(*_found(args.paths), args.inputs))
+    _require_one_origin(parts)
+    outputs = _outputs(parts)
+    check_single(args.folder, [*outputs], [])
+    with together() as files:
+        require_writable(target)
+        with failures(target):
+            made = files.open(target)
+            _write(made.file, parts, outputs, single=target.suffix == ".npy")
+    _tell(parts, outputs, args.folder, console)
+    return 0
+
+
+def _target(path: str | None) -> Path:
+    if path is None or path == "-":
+        raise misused("join needs -o FILE, where the arrays go", "name an .npz, or an .npy")
+    check_array_file(path)
+    if Path(path).exists() and not Path(path).is_file():
+        raise misused(f"-o {path}: it is no regular file", "name a new .npz or .npy")
+    return Path(path)
+
+
+def _found(paths: Iterable[str]) -> tuple[list[Joint], int]:
+    """Return what lies in folders of `batch run -o`, and how many items have failed there."""
+    folders = {os.path.realpath(folder): folder for path in paths for folder in _folders(path)}
+    found = [_read(folder) for folder in folders.values()]
+    parts = [part for part in found if part is not None]
+    if not parts:
+        message = f"there are no outputs in {', '.join(paths)}"
+        raise misused(message, "name the folder of -o of a batch run --inputs")
+    return parts, len(found) - len(parts)
+
+
+def _folders(path: str) -> list[str]:
+    """Return the folders of items below a path; itself where it is one."""
+    if not os.path.lexists(path):
+        raise missing(path)
+    if os.path.isfile(os.path.join(path, RESULT)):
+        return [path]
+    try:
+        with os.scandir(path) as entries:
+            folders = [e.path for e in entries if not e.name.startswith(".") and e.is_dir()]
+    except OSError as e:
+        raise unreadable(path, e) from None
+    return sorted(f for f in folders if os.path.isfile(os.path.join(f, RESULT)))
+
+
+def _read(folder: str) -> Joint | None:
+    """Return what an item says of itself; None where it has failed."""
+    path = os.path.join(folder, RESULT)
+    try:
+        document = json.loads(read_file(path, RESULT_BYTES))
+        if "error" in document:
+            return None
+        rows = document["rows"]
+        begin, end, of = (int(rows[name]) for name in ("begin", "end", "of"))
+        if not 0 <= begin <= end <= of:
+            raise ValueError
+        return Joint(folder, str(document["file"]), begin, end, of, str(document["origin"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        message = f"{path} does not say which rows it is of"
+        raise misused(message, "batch run --inputs writes such results; run it again") from None
+
+
+def _ordered(parts: list[Joint], failed: int, files: Sequence[str]) -> Iterator[Joint]:
+    """Yield parts by file and by rows; UsageError with all that is missing, or there twice."""
+    by_file: dict[str, list[Joint]] = {}
+    for part in parts:
+        by_file.setdefault(part.file, []).append(part)
+    for name in files:
+        if name not in by_file:
+            known = ", ".join(islice(sorted(by_file), 5))
+            raise misused(f"--inputs {name}: there are no results of it", f"there are of {known}")
+    names = dict.fromkeys(files) or sorted(by_file, key=lambda file: PurePath(file).parts)
+    chosen = {name: sorted(by_file[name], key=lambda p: (p.begin, p.end)) for name in names}
+    wrong = [told for found in chosen.values() for told in _wrong(found)]
+    if wrong:
+        lacking = f"; {count(failed, 'item')} ended without outputs" if failed else ""
+        raise UsageError([*_told(wrong, lacking)])
+    for found in chosen.values():
+        yield from found
+
+
+def _told(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnostic]:
+    for text, hint in wrong[:MOST_TOLD]:
+        yield Diagnostic("E700", "error", text, hint=hint + (lacking if hint == AGAIN else ""))
+    if len(wrong) > MOST_TOLD:
+        text = f"and {len(wrong) - MOST_TOLD:,} more places like these"
+        yield Diagnostic("E700", "error", text, hint=lacking.removeprefix("; "))
+
+
+def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the parts of a file, which are sorted by rows."""
+    first = parts[0]
+    for part in parts:
+        if part.of != first.of:
+            text = (
+                f"{part.file} has {first.of:,} rows in {first.folder}, {part.of:,} in {part.folder}"
+            )
+            yield text, "run the parts with one and the same file"
+            return
+    reached = first
+    if first.begin > 0:
+        yield _gap(first, 0, first.begin)
+    for last, part in pairwise(parts):
+        reached = max(reached, last, key=lambda p: p.end)
+        if part.begin > reached.end:
+            yield _gap(part, reached.end, part.begin)
+        elif part.begin < reached.end:
+            end = min(part.end, reached.end)
+            where = f"in {reached.folder} and in {part.folder}"
+            rows = f"{part.file}[{part.begin}:{end}]"
+            text = f"{rows} is there twice: {count(end - part.begin, 'row')}, {where}"
+            yield text, "leave one of the folders out, or run anew into an empty folder"
+    end = max(part.end for part in parts)
+    if end < first.of:
+        yield _gap(first, end, first.of)
+
+
+def _gap(part: Joint, begin: int, end: int) -> tuple[str, str]:
+    rows = f"{end - begin:,} of {part.of:,} rows"
+    return f"{part.file}[{begin}:{end}] is missing: {rows}", AGAIN
+
+
+def _require_one_origin(parts: list[Joint]) -> None:
+    for part in parts:
+        if part.origin != parts[0].origin:
+            message = f"{parts[0].rows} and {part.rows} are not made alike"
+            where = f"in {parts[0].folder} and {part.folder}"
+            hint = (
+                f"another model, other options or another irdeconv, {where}: run one of them again"
+            )
+            raise misused(message, hint)
+
+
+def _outputs(parts: list[Joint]) -> dict[str, Whole]:
+    """Return what the outputs are together; only headers are read."""
+    whole: dict[str, Whole] = {}
+    for part in parts:
+        path = os.path.join(part.folder, OUTPUTS)
+        with open_npz(path) as arrays:
+            found = {name: arrays.header(name) for name in arrays}
+        if part is parts[0]:
+            whole = {name: Whole(h.dtype, (0, *h.shape[1:])) for name, h in found.items()}
+        if found.keys() != whole.keys():
+            raise _unlike(parts[0], part, f"{[*whole]} and {[*found]}")
+        for name, header in found.items():
+            total, shape = whole[name], header.shape
+            if not shape:
+                raise misused(
+                    f'output "{name}" is a scalar, which cannot be joined', "leave it out"
+                )
+            texts = header.dtype.kind == total.dtype.kind == "U"  # as long as its longest one
+            if shape[1:] != total.shape[1:] or not (texts or header.dtype == total.dtype):
+                kinds = (
+                    f"{total.dtype}{list(total.shape[1:])}, then {header.dtype}{list(shape[1:])}"
+                )
+                raise _unlike(parts[0], part, f'"{name}" has rows of {kinds}')
+            dtype = np.promote_types(total.dtype, header.dtype)
+            whole[name] = Whole(dtype, (total.shape[0] + shape[0], *shape[1:]))
+    return whole
+
+
+def _unlike(first: Joint, part: Joint, what: str) -> UsageError:
+    message = f"the outputs of {first.rows} and of {part.rows} do not fit: {what}"
+    return misused(message, "they can only be used by themselves")
+
+
+def _write(file: IO[bytes], parts: list[Joint], outputs: dict[str, Whole], *, single: bool) -> None:
+    if single:
+        for name, whole in outputs.items():
+            _write_array(file, parts, name, whole)
+        return
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, whole in outputs.items():
+            size = math.prod(whole.shape) * whole.dtype.itemsize + HEADER_BYTES
+            with archived(archive, name, size) as member:
+                _write_array(member, parts, name, whole)
+
+
+def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: Whole) -> None:
+    """Write the header of an .npy and the rows of each part, of which one is in memory."""
+    header = {"shape": whole.shape, "fortran_order": False}
+    descr = np.lib.format.dtype_to_descr(whole.dtype)
+    np.lib.format.write_array_header_1_0(file, {**header, "descr": descr})
+    for part in parts:
+        with open_npz(os.path.join(part.folder, OUTPUTS)) as arrays:
+            array: Array = np.ascontiguousarray(arrays[name], whole.dtype)
+        file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def _tell(parts: list[Joint], outputs: dict[str, Whole], path: str, console: Console) -> None:
+    files: dict[str, list[Joint]] = {}
+    for part in parts:
+        files.setdefault(part.file, []).append(part)
+    rows = sum(part.end - part.begin for part in parts)
+    for name, whole in outputs.items():
+        if whole.shape[0] != rows:
+            has = f'"{name}" has {whole.shape[0]:,} rows for {rows:,} of the inputs'
+            console.log(f"{has}: only the parts tell which belong together")
+    console.log(f"wrote {path}")
+    if console.wants_json:
+        joined = [
+            {"file": file, "rows": sum(p.end - p.begin for p in found), "parts": len(found)}
+            for file, found in files.items()
+        ]
+        shapes = {
+            name: {"shape": [*whole.shape], "element_type": str(whole.dtype)}
+            for name, whole in outputs.items()
+        }
+        console.json("batch", {"joined": joined, "outputs": shapes, "saved": [path]})
+        return
+    for name, whole in outputs.items():
+        console.text(f"{name} {whole.dtype}{list(whole.shape)}")
+    of = count(len(files), "file")
+    console.text(
+        (f"join: {count(rows, 'row')} of {of}, in {count(len(parts), 'part')}", "bold green")
+    )
