@@ -14,6 +14,7 @@ from irdeconv.io.xml_writer import ir_bytes
 from op_cases import Tensor
 from support.differential.explained import reason_for
 from support.differential.judging import Finding
+from support.differential.lenient import UNUSED, lenient
 from support.differential.wholes import of_a_whole
 from support.live_operations.sample import Given, Sample, given
 from support.live_operations.verdict import Verdict
@@ -119,6 +120,19 @@ ROWS = [
         layer("Roll-7", IMAGE, fixed("i64", [1]), fixed("i64", [0])),
     ),
 ]
+
+
+def test_of_two_layers_of_one_name_the_line_tells_which() -> None:
+    """What no Result needs is told by its place."""
+    xml = b"""<net><layers>
+<layer id="0" name="x" type="Parameter"/>
+<layer id="1" name="twin" type="ReLU"/>
+<layer id="2" name="twin" type="ReLU"/>
+<layer id="3" name="y" type="Result"/>
+</layers><edges><edge from-layer="0" to-layer="1"/><edge from-layer="0" to-layer="2"/>
+<edge from-layer="1" to-layer="3"/></edges></net>"""
+    for line, title in ((3, ""), (4, UNUSED)):
+        assert lenient(f'm.xml:{line}:1: error[E301]: ReLU "twin": it is wrong', xml) == title
 
 
 @pytest.mark.parametrize(("why", "kind", "message", "sample", "other"), ROWS)

@@ -15,6 +15,7 @@ TABLE = count((3, 2))
 BLOCK = [i64([1, 4]), i64([0, 0])]
 PATCH = "sizes=2,2 strides=1,1 rates=1,1 auto_pad=valid"
 SPARSE = [i64([4, 3]), i64([[5, 0]])]
+BESIDE = [i64([4, 3]), i64([[1, 3]])]
 ROWS = [
     row("BatchToSpace-2", "", ["f32[6,2]", *BLOCK, i64([0, 0])], "E302", None, "6", "4"),
     row("BatchToSpace-2", "", ["f32[4,2]", *BLOCK, i64([0, 9])], "E302", 2, "9", "axis 1"),
@@ -70,6 +71,7 @@ ROWS = [
     row("SparseFillEmptyRows-16", "", ["f32[1]", *SPARSE, "i32[]"], "E303", 3, "f32", "i32"),
     row("SparseFillEmptyRows-16", "", ["f32[1]", *SPARSE, "f32[]"], "E305", 2, "row 5", "4"),
     row("SparseFillEmptyRows-16", "", ["f32[2]", *SPARSE, "f32[]"], "E302", 2, "1", "2 values"),
+    row("SparseFillEmptyRows-16", "", ["f32[1]", *BESIDE, "f32[]"], "E305", 2, "column 3", "3"),
     row("ConvertPromoteTypes-14", "", ["i8[2]", "u8[2]"], "E303", 1, "i8", "u8"),
     row("ConvertPromoteTypes-14", "", ["f32[2]", "string[2]"], "E303", 1, "string"),
     row("BitwiseLeftShift-15", "", ["boolean[2]", "boolean[2]"], "E303", 0, "boolean"),

@@ -293,3 +293,23 @@ def test_a_kernel_that_its_filter_decides_says_so():
     [step] = ird.compile(b.done(y), threads=1).steps
     assert step.kernel == "deconvolution separable"
     assert "rank 1" in step.why
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_constants_are_to_the_bit_what_inference_said(fuse: bool) -> None:
+    """Another kernel would round the same sums in another way."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 3, 2, 3), (3, 3, 4, 4)))
+    graph = ird.infer(ird.parse(FOLDED.format(x=x.ravel().tolist(), w=w.ravel().tolist())))
+    (layer,) = (n for n in graph.nodes() if n.op.deconvolution)
+    (y,) = ird.compile(graph, None, fuse=fuse).run({}).values()
+    assert np.array_equal(y, layer.spec().known)
+
+
+FOLDED = """graph 1 "m" <ir_version = 11> {{
+  %0 "x" = opset1.Const() {{element_type = f32, shape = [1, 3, 2, 3], data = {x}}}
+  %1 "w" = opset1.Const() {{element_type = f32, shape = [3, 3, 4, 4], data = {w}}}
+  %2 "y" = opset1.ConvolutionBackpropData(%0, %1) {{strides = [2, 2], pads_begin = [0, 0],
+    pads_end = [0, 0], dilations = [2, 2]}}
+  %3 "out" = opset1.Result(%2)
+}}"""

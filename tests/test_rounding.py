@@ -9,7 +9,7 @@ from irdeconv.errors import OpError
 from irdeconv.ops import core
 from irdeconv.ops.activation import Gelu, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.ops.elementwise import Add, Maximum, Multiply
 from irdeconv.ops.matmul import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.reduction import ReduceMean
@@ -99,6 +99,8 @@ def test_narrow_types_are_rounded_once() -> None:
         (MatMul(), (normal(4, 6), normal(6, 3))),
         (Multiply(), (normal(4, 6), normal(4, 6))),
         (Add(), (normal(4, 6), normal(1, 6))),
+        (Add(auto_broadcast="pdpd"), (normal(4, 6), normal(4))),
+        (Maximum(auto_broadcast="pdpd"), (normal(2, 1, 3), normal(2))),
         (Sigmoid(), (normal(4, 6),)),
         (Transpose(), (normal(4, 6), np.array([1, 0]))),
     ],

@@ -158,9 +158,14 @@ def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> 
 def canonicalized(graph: Graph) -> Graph:
     """Return an inferred graph whose deconvolutions are all core.Deconvolution.
 
-    The graph itself where nothing is to be done; OpError where a layer cannot be expanded.
+    Those whose values inference knows stay: they are not computed again. The graph itself where
+    nothing is to be done; OpError where a layer cannot be expanded.
     """
-    sugar = [n for n in graph.topological() if n.op.deconvolution and isinstance(n.op, SugarOp)]
+    sugar = [
+        n
+        for n in graph.topological()
+        if n.op.deconvolution and isinstance(n.op, SugarOp) and n.spec().known is None
+    ]
     if not sugar:
         return graph
     out = graph.copy()

@@ -13,6 +13,7 @@ from irdeconv import progress
 from irdeconv.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.io.lacking import lacks_data, no_data
+from irdeconv.kernels.shared.exact import in_order
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.basic import Opaque
@@ -90,8 +91,7 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
             arrays = [constants[v] for v in inputs]
             budget.take(node, arrays)
             try:
-                with np.errstate(all="ignore"):
-                    out = as_tuple(node.op.evaluate(*arrays))
+                out = _folded(node, arrays)
             except Exception as e:
                 raise failure(node, arrays, e) from e
             constants |= {Value(node.id, port): array for port, array in enumerate(out)}
@@ -102,6 +102,18 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
         else:
             left.append(node)
     return Folded(left, constants, given)
+
+
+def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
+    """Return a node's constant outputs, to the bit as inference has them.
+
+    Where sums have a defined order they are computed in it.
+    """
+    known = [s.known for s in node.specs or ()]
+    if known and not in_order() and all(v is not None for v in known):
+        return tuple(v for v in known if v is not None)
+    with np.errstate(all="ignore"):
+        return as_tuple(node.op.evaluate(*arrays))
 
 
 def _known(node: Node) -> bool:

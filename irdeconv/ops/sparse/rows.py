@@ -56,16 +56,22 @@ class SparseFillEmptyRows(Op):
         """Return how many elements there are in the end: each row has one at least."""
         if indices.known is not None and isinstance(rows, int):
             filled = _rows_of(indices.known, rows)
+            self._check_columns(indices.known, dense_shape)
             return len(filled) + rows - len(np.unique(filled))
         given = DYNAMIC if values.shape is None else values.shape[0]
         (low, high), (least, most) = bounds(given), bounds(rows)
         return Interval.of(max(low, least), None if high is None or most is None else high + most)
+
+    def _check_columns(self, indices: Array, dense_shape: Spec) -> None:
+        if dense_shape.known is not None:
+            _require_columns(indices, int(dense_shape.known[1]))
 
     def evaluate(
         self, values: Array, dense_shape: Array, indices: Array, default_value: Array
     ) -> tuple[Array, ...]:
         rows = int(dense_shape[0])
         filled = _rows_of(indices, rows)
+        _require_columns(indices, int(dense_shape[1]))
         empty = np.bincount(filled, minlength=rows) == 0
         added = np.flatnonzero(empty)
         order = np.argsort(np.concatenate([filled, added]), kind="stable")
@@ -85,3 +91,10 @@ def _rows_of(indices: Array, rows: int) -> Array:
     if worst is not None:
         raise OpError(f"an element is in row {worst} of {rows}", code="E305", port=2)
     return out
+
+
+def _require_columns(indices: Array, columns: int) -> None:
+    """Raise OpError E305 where an element is in a column that is not there."""
+    worst = outside(indices[:, 1].astype(np.int64), columns - 1)
+    if worst is not None:
+        raise OpError(f"an element is in column {worst} of {columns}", code="E305", port=2)

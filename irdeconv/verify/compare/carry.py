@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from irdeconv.op import Op
+from irdeconv.ops.auto_broadcast import aligned
 from irdeconv.spec import Array
 from irdeconv.verify.compare.rounding import (
     absolute,
@@ -54,9 +55,9 @@ def _carried(
     if carry == "keeps":
         return [first]
     if carry == "adds":
-        return [first + errors[1]]
+        return [first + _second(op, errors)]
     if carry == "larger":
-        return [np.maximum(first, errors[1])]
+        return [np.maximum(first, _second(op, errors))]
     if carry == "slope" and not errors[1].any():
         return [first * max(1.0, float(np.max(absolute(inputs[1]), initial=0)))]
     if carry == "products" and len([x for x in inputs if is_real(x)]) <= 2:
@@ -66,6 +67,11 @@ def _carried(
     if carry == "averages":
         return list(evaluate(op, [_like(first, inputs[0]), *inputs[1:]]))
     return _sensed(op, inputs, errors)
+
+
+def _second(op: Op, errors: Sequence[Array]) -> Array:
+    """Return the error of the second operand, its axes where auto_broadcast has them."""
+    return aligned(errors[1], errors[0].ndim, getattr(op, "auto_broadcast", "numpy"))
 
 
 def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Error]:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support.differential.judging import Finding
-from support.differential.lenient import lenient
-from support.differential.refused import (
-    DECONVOLUTIONS,
-    DETECTIONS,
-    REFUSALS,
+from support.differential.holding import (
     asks_for_more,
     empty,
+    keeps_nothing,
     transforms_more,
+    varies,
 )
+from support.differential.judging import Finding
+from support.differential.lenient import lenient
+from support.differential.refused import DECONVOLUTIONS, DETECTIONS, REFUSALS
 from support.live_operations.conditions import is_open, slices_by_inputs
 from support.live_operations.explained import explanation
 from support.live_operations.sample import Sample
@@ -51,10 +51,6 @@ def _zero_sized(s: Sample) -> bool:
     return bool(np.any(s.inputs[0].tensor.values == 0))
 
 
-def _keeps_nothing(s: Sample) -> bool:
-    return int(s.attributes.get("nms_top_k", -1)) == 0 or empty(s)
-
-
 def _spreads_nothing(s: Sample) -> bool:
     """Whether Broadcast of exact sizes has a 0 that is there beforehand."""
     return 0 in s.inputs[0].tensor.values.shape and s.inputs[1].constant and not is_open(s)
@@ -67,7 +63,9 @@ def _is_f64(s: Sample) -> bool:
 UNSTABLE = "values|OpenVINO crashes"
 CONDITIONS = (
     Condition("data with an empty axis", f"shape|{UNSTABLE}", DECONVOLUTIONS, _of_nothing),
-    Condition("an infinity or a NaN in the filter", "lowered", DECONVOLUTIONS, _has_bad_filter),
+    Condition(
+        "an infinity or a NaN in the filter", "lowered|values", DECONVOLUTIONS, _has_bad_filter
+    ),
     Condition("a TopK of more than there are", f"shape|{UNSTABLE}", "TopK", asks_for_more),
     Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", _zero_sized),
     Condition("a Gather of no indices", "OpenVINO crashes", "Gather", empty),
@@ -76,7 +74,20 @@ CONDITIONS = (
     Condition(
         "a SliceScatter whose places are no constants", UNSTABLE, "SliceScatter", slices_by_inputs
     ),
-    Condition("detections that may keep nothing", "values", DETECTIONS, _keeps_nothing),
+    Condition(
+        "layers of nothing that are not compiled",
+        "OpenVINO crashes",
+        "(LSTM|GRU|RNN)Sequence|MatMul",
+        empty,
+    ),
+    Condition(
+        "detections that may keep nothing",
+        UNSTABLE,
+        f"{DETECTIONS}|DetectionOutput",
+        keeps_nothing,
+    ),
+    Condition("output_shape known only at run time", UNSTABLE, DECONVOLUTIONS, varies(2)),
+    Condition("layers with an empty input", "shape", "I?STFT", empty),
 )
 F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alone agrees
 

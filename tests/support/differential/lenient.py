@@ -45,6 +45,9 @@ LENIENT = (
     Lenient(PORTS, "E200", r"the id \d+ is already that of"),
     Lenient(PORTS, "E201", "two (in|out)put ports have the id"),
     Lenient(PORTS, "E202", "an edge to layer -?\\d+, which does not exist"),
+    Lenient(FILES, "E122", r"elements of \w+ take \d+ bytes, size is", "Const"),
+    Lenient(FILES, "E213", "is not a dimension"),
+    Lenient(FILES, r"E1\d\d", "an IR has no XML namespaces"),
     # Constants and layers that no Result needs: OpenVINO leaves them out before it looks.
     Lenient(PORTS, "E204", "has no producer"),
     Lenient(PORTS, "E208", "input ports?, but needs"),
@@ -60,10 +63,19 @@ LENIENT = (
     Lenient(SIZES, "E305|E500", "pad_mode=.* allows at most", "Pad"),
     Lenient(SIZES, "E302|E500", "differ in batch dimension", "Gather"),
     Lenient(TYPES, "E303", "must be a floating-point type", "SoftMax"),
+    Lenient(SIZES, "E302|E500", "output_size has", "PriorBox(Clustered)?"),
+    Lenient(SIZES, "E302", "a region has", "DeformablePSROIPooling"),
+    Lenient(SIZES, "E302", "the kernel has size 0", "(Group)?Convolution"),
+    Lenient(SIZES, "E302", "a score of each prior and class", "DetectionOutput"),
+    Lenient(SIZES, "E302", "of initial_hidden_state has size", "(LSTM|GRU|RNN)(Cell|Sequence)"),
+    Lenient(SIZES, "E302|E500", "columns and b .* rows", "MatMul"),
+    Lenient(SIZES, "E305|E500", r"elements, which do not fill \[(.*\D)?0\b", "Reshape"),
+    Lenient(TYPES, "E303", "is boolean", "GenerateProposals"),
     # E500 says while it runs what E305 says of constants.
     Lenient(RANGES, VALUES, "an index is .* the table has rows", "Embedding\\w+"),
     Lenient(RANGES, VALUES, "a segment id is .* there are", "EmbeddingSegmentsSum"),
     Lenient(RANGES, VALUES, "index .* is outside axis", "Gather\\w*|Scatter\\w*"),
+    Lenient(RANGES, VALUES, "step is 0", "Range"),
     Lenient(RANGES, VALUES, "roisnum is", "MulticlassNms"),
     Lenient(RANGES, VALUES, "a parent at step", "GatherTree"),
     Lenient(RANGES, VALUES, "batch_indices has .* there are", "ROIAlign(Rotated)?"),
@@ -86,10 +98,11 @@ def lenient(error: str, xml: bytes = b"") -> str:
     code, layer = found.group(1), found.group(2) or ""
     text = error[found.start() :]
     reason = next((row.title for row in LENIENT if row.fits(code, layer, text)), "")
-    return reason or (UNUSED if _is_unused(text, xml) else "")
+    place = re.match(r"[^:]*:(\d+):", error)
+    return reason or (UNUSED if _is_unused(text, xml, int(place[1]) if place else 0) else "")
 
 
-def _is_unused(text: str, xml: bytes) -> bool:
+def _is_unused(text: str, xml: bytes, line: int) -> bool:
     """Whether no Result needs the layer that a diagnostic names."""
     name = re.match(r'error\[E\d+\]: \w+ "([^"\n]*)"', text)
     try:
@@ -102,5 +115,7 @@ def _is_unused(text: str, xml: bytes) -> bool:
     while len(needed) != before:
         before = len(needed)
         needed |= {e.get("from-layer") for e in edges if e.get("to-layer") in needed}
-    named = [n for n, e in layers.items() if name is not None and e.get("name") == name.group(1)]
-    return bool(named) and not needed & set(named)
+    named = {n for n, e in layers.items() if name is not None and e.get("name") == name.group(1)}
+    if len(named) > 1:  # the line tells which of them
+        named = {n for n in named if layers[n].sourceline == line}
+    return bool(named) and not needed & named

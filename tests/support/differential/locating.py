@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import irdeconv as ird
 from irdeconv.errors import IrdeconvError
@@ -79,7 +80,16 @@ def locate(
         return finding, None
     name = finding.layer if finding.layer in samples else finding.layer.rpartition(".")[0]
     sample = samples.get(name)  # what has several outputs is named with the port
-    return finding, None if sample is None else verdict_of(sample, runtime)
+    if sample is None:
+        return finding, None
+    verdict = verdict_of(sample, runtime)
+    if verdict.kind == "only irdeconv":  # as a whole it runs: OpenVINO folds what is known
+        node = next(n for n in graph.nodes() if n.name == name)
+        known = [graph.spec(v).known is not None for v in graph.inputs_of(node.id)]
+        rows = zip(sample.inputs, known, strict=True)
+        inputs = tuple(replace(g, constant=g.constant or fixed) for g, fixed in rows)
+        verdict = verdict_of(replace(sample, inputs=inputs), runtime)
+    return finding, verdict
 
 
 def _shown_everywhere(

@@ -85,7 +85,7 @@ class Making:
         if dtype.name == "bf16":
             f32 = ELEMENT_TYPES["f32"]
             wide = self.parameter(array.astype(np.float32), f32, declared)
-            made = self.add(layer("Convert", 1, destination_type=dtype), [wide])
+            made = self.add(layer("Convert", 1, destination_type=dtype), [wide], always=True)
             assert made is not None
             return made[0]
         dims = [self._opened(d) for d in array.shape]

@@ -20,8 +20,10 @@ from support.differential.judging import (
 from support.differential.locating import locate
 from support.differential.wholes import of_a_whole
 from support.live_operations.runtime import Answer, Runtime
+from support.live_operations.verdict import Verdict
 
 SETTLED = ("agree", "both refuse")
+REFUSED = ("only irdeconv", "OpenVINO crashes")
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,18 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
             why, other = against_itself(ours.graph, model.feeds, found, live, runtime)
             if other is not None:
                 found, verdict = Finding(found.kind, other.sample.type, found.detail), other
-                why = reason_for(found, other)
+                why = reason_for(_alone(found, other), other)
     else:
         why = reason_for(found, None, model.xml)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
     alone = f" // alone: {verdict.kind} {verdict.reason} of {verdict.sample}" if verdict else ""
     return Outcome(found.kind, layer, (found.detail[:600] + alone)[:1600], why, wider, narrower)
+
+
+def _alone(found: Finding, verdict: Verdict) -> Finding:
+    """Return a refusal as what the layer behind it says alone."""
+    refused = found.kind in REFUSED and verdict.kind in REFUSED
+    return Finding(verdict.kind, found.layer, verdict.reason) if refused else found
 
 
 def _refused(errors: tuple[str, ...], live: Answer) -> Finding | None:

@@ -53,6 +53,11 @@ def _never_begins(graph: Graph) -> bool:
     return any(0 in (_first(graph, n, 0), _first(graph, n, 1)) for n in graph.nodes("Loop"))
 
 
+def _may_end_early(graph: Graph) -> bool:
+    """Whether a Loop counts to a known number and asks its body whether to go on."""
+    return any((_first(graph, n, 0) or 0) > 0 for n in graph.nodes("Loop"))
+
+
 def _has_other_bytes(graph: Graph) -> bool:
     """Whether a constant of booleans has another byte than 0 and 1."""
     constants = [n.op for n in nodes(graph) if isinstance(n.op, Const)]
@@ -76,6 +81,12 @@ WHOLES = (
         _counts_below,
     ),
     Whole("a Loop that never begins", REFUSED, "Shape mismatch for tensor iterator", _never_begins),
+    Whole(
+        "a Loop that ends before its trip_count",
+        REFUSED,
+        "has incorrect output shape.* after iteration for concatenation",
+        _may_end_early,
+    ),
     Whole("booleans that are neither 0 nor 1", f"{REFUSED}|values", "", _has_other_bytes),
 )
 

@@ -348,3 +348,45 @@ def fills_with_nothing(s: Sample) -> bool:
     rows = zip(reversed(values_of(s, 0).shape), reversed(values_of(s, 1).tolist()), strict=False)
     exact = s.inputs[1].constant and not is_open(s)
     return exact and s.attributes.get("mode") == "bidirectional" and (1, 0) in rows
+
+
+def sums_nothing(s: Sample) -> bool:
+    """Whether MatMul sums up no products."""
+    return values_of(s, 0).shape[-1] == 0 or values_of(s, 1).shape[-1] == 0
+
+
+def ties(s: Sample) -> bool:
+    """Whether TopK, which need not be stable, has values that are equal."""
+    stable = s.attributes.get("stable", "false") == "true"
+    rows = np.moveaxis(values_of(s, 0).astype(np.float64), int(s.attributes["axis"]), -1)
+    rows = rows.reshape(-1, rows.shape[-1])
+    return not stable and any(len(np.unique(row)) < len(row) for row in rows)
+
+
+def rows_out_of_order(s: Sample) -> bool:
+    return bool(np.any(np.diff(values_of(s, 2)[:, 0].astype(np.int64)) < 0))
+
+
+def has_a_quotient_that_rounds(s: Sample) -> bool:
+    """Whether a quotient of reals is rounded up to the next integer, or down to it."""
+    if not all(g.tensor.dtype.is_real for g in s.inputs):
+        return False
+    a, b = (values_of(s, i).astype(np.float32) for i in (0, 1))
+    with np.errstate(all="ignore"):
+        rounded, exact = a / b, a.astype(np.float64) / b.astype(np.float64)
+        return bool(np.any((np.trunc(rounded) != np.trunc(exact)) & np.isfinite(exact)))
+
+
+def multiplies_beyond_15_bits(s: Sample) -> bool:
+    """Whether a product of u8 along the axes has more than 15 bits."""
+    axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
+    wide = values_of(s, 0).astype(np.float64)
+    return types(s) >= {"u8"} and bool(np.any(np.prod(wide, axes) > 32767))
+
+
+def has_alpha_0(s: Sample) -> bool:
+    return not values_of(s, 1).any()
+
+
+def fills_with_the_lowest_bf16(s: Sample) -> bool:
+    return s.attributes.get("fill_mode") == "lowest" and "bf16" in types(s)

@@ -221,6 +221,36 @@ EXPLAINED = (
         "a bidirectional Broadcast of one to nothing",
         lambda v: _if(v, at.fills_with_nothing, "Broadcast"),
     ),
+    Explanation(
+        "a HardSigmoid whose alpha is 0", lambda v: _if(v, at.has_alpha_0, "HardSigmoid")
+    ),
+    Explanation(
+        "products of u8 beyond 15 bits",
+        lambda v: _if(v, at.multiplies_beyond_15_bits, "ReduceProd"),
+    ),
+    Explanation(
+        "equal values of a TopK that is not stable",
+        lambda v: _if(v, at.ties, "TopK") and v.reason.startswith("output 1"),
+    ),
+    Explanation(
+        "remainders of reals whose quotient rounds to an integer",
+        lambda v: _if(v, at.has_a_quotient_that_rounds, "Mod", "FloorMod"),
+    ),
+    Explanation(
+        "the lowest bf16",
+        lambda v: _if(v, at.fills_with_the_lowest_bf16, "SegmentMax"),
+    ),
+    Explanation(
+        "bicubic_pillow with another cube_coeff than -0.5",
+        lambda v: _differs(v, "Interpolate")
+        and v.sample.attributes.get("mode") == "bicubic_pillow"
+        and v.sample.attributes.get("cube_coeff") != "-0.5",
+    ),
+    Explanation("a MatMul over nothing", lambda v: _if(v, at.sums_nothing, "MatMul")),
+    Explanation(
+        "rows of SparseFillEmptyRows out of order",
+        lambda v: _if(v, at.rows_out_of_order, "SparseFillEmptyRows"),
+    ),
     Explanation("infinities and NaN of f64", lambda v: _if(v, magnitudes.leaves_f32)),
 )  # fmt: skip
 
