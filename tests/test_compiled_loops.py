@@ -12,9 +12,7 @@ import pytest
 
 from irdeconv.kernels import compiled
 from irdeconv.kernels.convolution import depthwise as fast
-from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.convolution.conv3d import as_conv3d
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from support import oracle
@@ -49,22 +47,16 @@ def summed(lanes: int, skip: int) -> Any:
     return sums
 
 
-def multiplied(
-    x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any, plane: int
-) -> None:
-    """Do what `products8x4` of kernels.compiled.vectors does, inside of the arrays."""
-    for source, target in zip(at, to, strict=True):
-        for m in range(4):
-            total = np.zeros(8, x.dtype)
-            for t, shift in enumerate(offsets):
-                assert source + shift >= 0
-                total += w[start + 4 * t + m] * x[source + shift : source + shift + 8].reshape(8)
-            assert target >= 0
-            out[target + m * plane : target + m * plane + 8] = total
+def cleared(target: Any, place: int) -> None:
+    """Do what `clear_vector` does."""
+    assert place >= 0
+    target[place : place + jit.lanes()] = np.zeros(jit.lanes())[: len(target) - place]
 
 
 VECTORS = SimpleNamespace(
-    products8x4=multiplied,
+    NATIVE=jit.lanes(),
+    copy_vector=copied(jit.lanes()),
+    clear_vector=cleared,
     copy8_by_2=lambda x, at, out, to: copied(8)(x[at : at + 16].reshape(8, 2)[:, 0], 0, out, to),
     **{f"copy{n}": copied(n) for n in (8, 4, 1)},
     **{f"sums{n}": summed(n, 1) for n in (8, 4, 1)},
@@ -104,33 +96,6 @@ def test_compiled_loops(seed: int) -> None:
     # An input whose elements are not neighbours is copied first.
     assert team.peak <= found.scratch + x.nbytes + 64 * 4
     run(found, x, f, shared, epilogue, threads=3)
-    assert y.tobytes() == shared.tobytes()
-
-
-@pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("seed", range(520, 600))
-def test_compiled_direct_products(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = replace(SMALL, direct_bytes=32 * (4 + seed % 7))
-    monkeypatch.setattr(blocking, "SIZES", sizes)
-    w, end = draw(seed)
-    width = 8 + seed % 25
-    size = (width - 1) * w.strides[-1] + (w.kernel[-1] - 1) * w.dilations[-1] + 1
-    size = max(1, size - w.begin[-1] - end[-1])
-    shape = (*w.shape[:-1], size)
-    reach = size + w.begin[-1] + end[-1] - (w.kernel[-1] - 1) * w.dilations[-1] - 1
-    sizes = (*w.sizes[:-1], reach // w.strides[-1] + 1)
-    w = replace(w, groups=1, outputs=4 + seed % 3, shape=shape, sizes=sizes, dtype="float32")
-    found = [k for k in convolution_candidates(w) if k.name == "direct"]
-    if not found:  # a single axis, or one that is left with too few positions
-        assert 0 in w.out_shape or not direct.applies(as_conv3d(w))
-        return
-    x, f = data(w)
-    want = oracle.convolution(x, f, w.strides, w.dilations, w.begin, end).reshape(w.out_shape)
-    epilogue = Shifts(w, seed % 3 == 0)
-    y, shared = np.full((2, *w.out_shape), np.nan, w.dtype)
-    run(found[0], strided(x, seed), f, y, epilogue)
-    assert (y == epilogue.on(want)).all()
-    run(found[0], x, f, shared, epilogue, threads=3)
     assert y.tobytes() == shared.tobytes()
 
 

@@ -218,7 +218,10 @@ def costs(**changes: Any) -> dict[str, float]:
     return {c.name: c.cost for c in convolution_candidates(replace(w, **changes))}
 
 
-def test_cheapest_comes_first_and_is_what_the_field_would_choose() -> None:
+def test_cheapest_comes_first_and_is_what_the_field_would_choose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jit, "available", lambda: False)
     found = costs()
     assert list(found) == sorted(found, key=lambda name: found[name])
     assert next(iter(found)).startswith("winograd")
@@ -226,7 +229,7 @@ def test_cheapest_comes_first_and_is_what_the_field_would_choose() -> None:
     assert next(iter(few)) in ("shifted", "stacked")
     assert next(iter(costs(shape=(1, 3, 56, 56)))) == "columns"
     names = set(costs(kernel=(1, 1), begin=(0, 0)))
-    assert {"pointwise"} <= names <= {"pointwise", "direct"}
+    assert names == {"pointwise"}
     # Beyond the fixed overheads a wider type takes longer.
     assert costs(dtype="float64")["columns"] > 1.5 * found["columns"]
 
@@ -234,7 +237,8 @@ def test_cheapest_comes_first_and_is_what_the_field_would_choose() -> None:
 def test_filter_of_taps_in_the_padding_alone_is_not_used() -> None:
     """A 3x3 window on a single position sees its centre."""
     w = ConvProblem((2, 4, 1, 1), 5, 1, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
-    assert [c.name for c in convolution_candidates(w)] == ["pointwise"]
+    names = {c.name for c in convolution_candidates(w)}
+    assert {"pointwise"} <= names <= {"pointwise", "direct"}
     x, f = data(w)
     y = np.empty(w.out_shape, np.float32)
     run(convolution_candidates(w)[0], x, f, y)

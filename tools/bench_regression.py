@@ -30,8 +30,8 @@ from irdeconv.constant import ArrayData
 from irdeconv.dialects.openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.dtypes import f32
 from irdeconv.graph import Graph, Value
+from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.runtime.blas import blas_threads
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
 SCHEMA = "irdeconv/bench-regression/1"

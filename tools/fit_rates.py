@@ -11,7 +11,8 @@ what was fitted, and the median and the 90th percentile of predicted over measur
 every third trial, which the fit has not seen. Rates that these problems do not tell, or not apart,
 stay near what they are.
 
-Nothing is changed: put the rates that you want into the records named in the output. Other
+Nothing is changed: put the rates that you want into the records named in the output; those of
+NumPy's products are multiplied there by what `kernels.shared.machine` says of the processor. Other
 processes on the machine disturb the times, so repeat with another --seed before you believe a rate.
 IRDECONV_FAST=0 in the environment measures the kernels that are used without numba. Exit code 2
 where a family that was asked for cannot be measured.
@@ -35,14 +36,16 @@ import numpy as np
 
 from irdeconv.benchmark.machine import Conditions
 from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percentile
-from irdeconv.kernels.convolution import work
+from irdeconv.kernels.convolution import direct, work
 from irdeconv.kernels.convolution.candidates import convolution_candidates
-from irdeconv.kernels.deconvolution import placed, winograd_candidates
+from irdeconv.kernels.deconvolution import direct as residues
+from irdeconv.kernels.deconvolution import placed, turns, winograd_candidates
+from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
+from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.kernels.shared.candidate import Candidate, Estimate
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.team import Threads, arithmetic
-from irdeconv.runtime.blas import blas_threads
 
 SCHEMA = "irdeconv/fit-rates/1"
 ELEMENTS = 1 << 20  # of inputs, filter and outputs together, at most
@@ -178,7 +181,8 @@ def draw_product(rng: random.Random) -> list[Trial]:
         a, b = (rng.standard_normal(s, np.float32) for s in ((m, k), (k, n)))
         return partial(products.multiply, a, b, np.empty((m, n), np.float32))
 
-    return [Trial(Estimate(products.PRODUCT, partial(products.product_cost, m, k, n)), prepare)]
+    estimate = Estimate(products.product_rates(), partial(products.product_cost, m, k, n))
+    return [Trial(estimate, prepare)]
 
 
 def families() -> dict[str, Family]:
@@ -188,16 +192,21 @@ def families() -> dict[str, Family]:
     rowwise = partial(draw_layer, placed.candidates, True)
     winograd = partial(draw_layer, winograd_candidates.candidates, True)
     every = partial(draw_layer, convolution_candidates, False)
+    straight = partial(draw_layer, residues.candidates, True)
+    strides = partial(draw_layer, turns.candidates, True)
     return {
         "product": Family(
-            products.PRODUCT, "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
+            products.product_rates(), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
         ),
         "placed": Family(placed.PLACED, f"{rows}: PLACED", rowwise),
         "single": Family(placed.SINGLE, f"{rows}: SINGLE", rowwise),
         "spread": Family(placed.SPREAD, f"{rows}: SPREAD", rowwise),
         "winograd": Family(winograd_candidates.TILED, f"{tiles}: TILED", winograd),
         "winograd-numpy": Family(winograd_candidates.PASSES, f"{tiles}: PASSES", winograd),
-        "convolution": Family(work.WORK, f"{convolution}/work.py: WORK", every),
+        "convolution": Family(work.work_rates(), f"{convolution}/work.py: WORK", every),
+        "direct": Family(direct.DIRECT, f"{convolution}/direct.py: DIRECT", every),
+        "residues": Family(cuts.RESIDUES, f"{deconvolution}/residue_cuts.py: RESIDUES", straight),
+        "turns": Family(turns.TURNING, f"{deconvolution}/turns.py: TURNING", strides),
     }
 
 

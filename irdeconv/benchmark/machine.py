@@ -14,9 +14,9 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.benchmark.measure import Clock, timed
+from irdeconv.kernels.shared.blas import blas_name, blas_threads
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Threads, processors
-from irdeconv.runtime.blas import blas_name, blas_threads
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
 CEILING_RUNS = 12

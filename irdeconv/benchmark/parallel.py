@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from irdeconv.benchmark.measure import MOST, Call, Clock, Effort, Quantiles
-from irdeconv.runtime.blas import blas_threads
+from irdeconv.kernels.shared.blas import blas_threads
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from irdeconv import progress
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.op import as_tuple
-from irdeconv.runtime.blas import blas_threads
 from irdeconv.spec import Array, Interval, Spec
 
 KEPT_BYTES = 1 << 29

@@ -13,6 +13,7 @@ from typing import Any
 from irdeconv.errors import ExecutionError
 from irdeconv.graph import Graph
 from irdeconv.io.weights import NoWeights, sources_of
+from irdeconv.kernels.shared.blas import blas_threads
 from irdeconv.kernels.shared.exact import accumulate_in_order
 from irdeconv.kernels.shared.forks import renew_in_children
 from irdeconv.kernels.shared.jit import retried, wanted
@@ -21,7 +22,6 @@ from irdeconv.markup import html_table, line
 from irdeconv.ops.basic import Parameter
 from irdeconv.passes.infer_specs import infer_specs
 from irdeconv.plural import count
-from irdeconv.runtime.blas import blas_threads
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.failure import failure

@@ -1,4 +1,4 @@
-"""Depthwise convolution and direct products, compiled; imported only where numba is installed."""
+"""Depthwise convolution and frames, compiled; imported only where numba is installed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from irdeconv.kernels.compiled import vectors
 from irdeconv.kernels.shared.jit import compiled
 
+LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
 sums8, sums4, sums1 = vectors.sums8, vectors.sums4, vectors.sums1
-copy8_by_2, products8x4 = vectors.copy8_by_2, vectors.products8x4
+copy8_by_2 = vectors.copy8_by_2
 sums8_by_2, sums4_by_2 = vectors.sums8_by_2, vectors.sums4_by_2
 
 
@@ -34,7 +35,6 @@ def depthwise(
     `offsets[t]` behind what the output's position reads first. `places` are where in the frame the
     vectors of a plane are read, and where in the output's plane they are written; see `plane`.
     """
-    frame[:] = 0
     data, factors, flat = x.reshape(-1), w.reshape(-1), out.reshape(-1)
     taps, size = len(offsets), out.shape[1] * out.shape[2] * out.shape[3]
     seen = -1
@@ -72,27 +72,38 @@ def plane(
 
 @compiled
 def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any) -> None:
-    """Copy plane `c` into its frame `[phases, phases, phases, depth, row, column]`."""
+    """Write plane `c` and zeros around it into a frame `[*phases, depth, row, column]`.
+
+    Behind it there is room for a vector, which is overwritten.
+    """
     (s0, b0), (s1, b1), (s2, b2) = axes
     _, depth, height, width = sizes
-    base = c * depth * height * width
-    for r in range(s2):
-        lo = max(0, -((r - b2) // s2))
-        hi = min(shape[5], (width - 1 + b2 - r) // s2 + 1)
-        if lo >= hi:
-            continue
-        at = lo * s2 + r - b2
-        for i in range(max(0, -b0), min(depth, shape[3] * s0 - b0)):
-            d, p = divmod(i + b0, s0)
-            top = max(0, -b1)
-            h, q = divmod(top + b1, s1)
-            for j in range(top, min(height, shape[4] * s1 - b1)):
-                to = ((((p * s1 + q) * s2 + r) * shape[3] + d) * shape[4] + h) * shape[5] + lo
-                split(x, base + (i * height + j) * width + at, frame, to, hi - lo, s2)
-                q += 1
-                if q == s1:
-                    q = 0
-                    h += 1
+    base, to = c * depth * height * width, 0
+    for p in range(s0):
+        for q in range(s1):
+            for r in range(s2):
+                lo = min(shape[5], max(0, -((r - b2) // s2)))
+                hi = max(lo, min(shape[5], (width - 1 + b2 - r) // s2 + 1))
+                at = lo * s2 + r - b2
+                for d in range(shape[3]):
+                    i = d * s0 + p - b0
+                    for h in range(shape[4]):
+                        j = h * s1 + q - b1
+                        if 0 <= i < depth and 0 <= j < height and lo < hi:
+                            clear(frame, to, lo)
+                            row = base + (i * height + j) * width
+                            split(x, row + at, frame, to + lo, hi - lo, s2)
+                            clear(frame, to + hi, shape[5] - hi)
+                        else:
+                            clear(frame, to, shape[5])
+                        to += shape[5]
+
+
+@compiled
+def clear(frame: Any, start: int, count: int) -> None:
+    """Write zeros, whole vectors of them."""
+    for k in range(start, start + count, LANES):
+        clear_vector(frame, k)
 
 
 @compiled
@@ -107,9 +118,12 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
                 copy8_by_2(source, start + 2 * k, target, to + k)
         for k in range(first, count):
             target[to + k] = source[start + stride * k]
+    elif count >= LANES:
+        for k in range(0, count - LANES + 1, LANES):
+            copy_vector(source, start + k, target, to + k)
+        copy_vector(source, start + count - LANES, target, to + count - LANES)
     elif count >= 8:
-        for k in range(0, count - 7, 8):
-            copy8(source, start + k, target, to + k)
+        copy8(source, start, target, to)
         copy8(source, start + count - 8, target, to + count - 8)
     elif count >= 4:
         copy4(source, start, target, to)
@@ -120,29 +134,8 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
 
 
 @compiled
-def fill_all(x: Any, frames: Any, shape: Any, axes: Any) -> None:
-    """Copy the planes of `x [C, *I]` into their `frames [C, elements of a frame]`."""
+def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
+    """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
     data = x.reshape(-1)
-    frames[:] = 0
     for c in range(x.shape[0]):
-        fill(data, c, x.shape, frames[c], shape, axes)
-
-
-@compiled
-def direct(
-    x: Any, w: Any, offsets: Any, places: Any, out: Any, plane: int, outputs: int, base: int
-) -> None:
-    """Compute all outputs at some places, eight positions times two by four outputs at once.
-
-    `w [ceil(M/4), taps, 4]` has the last four outputs in its last row. An output plane has `plane`
-    elements, the first of them starts at `base`.
-    """
-    reads, writes = places
-    factors, share = w.reshape(-1), w.shape[1] * w.shape[2]
-    for p in range(0, len(reads), 2):
-        at = reads[p], reads[p + 1]
-        for g in range(w.shape[0]):
-            m = min(4 * g, outputs - 4)
-            first = base + m * plane
-            to = first + writes[p], first + writes[p + 1]
-            products8x4(x, at, factors, g * share, offsets, out, to, plane)
+        fill(data, c, x.shape, frames[c, first:], shape, axes)

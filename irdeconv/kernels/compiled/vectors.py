@@ -18,6 +18,8 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
     intrinsic,
 )
 
+from irdeconv.kernels.shared import jit
+
 CONTRACT = ("contract",)
 Pair = tuple[ir.Value, ir.Value]
 
@@ -134,6 +136,12 @@ def _copy(lanes: int, skip: int = 1) -> Any:
     return instruction(lanes, copy)
 
 
+def _clear(code: VectorCode, target: FlatArray, place: ir.Value) -> None:
+    target.store(code.zero, place)
+
+
+NATIVE = jit.lanes()
+copy_vector, clear_vector = _copy(NATIVE), instruction(NATIVE, _clear)
 copy8, copy4, copy1 = _copy(8), _copy(4), _copy(1)
 copy8_by_2, copy8_by_3, copy8_by_4 = _copy(8, 2), _copy(8, 3), _copy(8, 4)
 
@@ -210,7 +218,7 @@ def _products_of(
 reach8 = instruction(8, _reach)
 
 
-def _in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
+def in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
     """Return the elements of some vectors in turns."""
     if len(parts) == 1:
         return parts[0]
@@ -223,7 +231,7 @@ def _in_turns(code: VectorCode, parts: list[ir.Value]) -> ir.Value:
             joined = code.shuffled(joined, grown, list(range(size + lanes)))
         turns = [i % len(parts) * lanes + i // len(parts) for i in range(lanes * len(parts))]
         return code.shuffled(joined, joined, turns)
-    one, other = _in_turns(code, parts[::2]), _in_turns(code, parts[1::2])
+    one, other = in_turns(code, parts[::2]), in_turns(code, parts[1::2])
     size = one.type.count
     return code.shuffled(one, other, [i // 2 + i % 2 * size for i in range(2 * size)])
 
@@ -240,7 +248,7 @@ def _zip(count: int) -> Any:
         """Write eight elements from each of `count` places, `at + begins[i]`, in turns."""
         numbers = [ir.Constant(at.type, i) for i in range(count)]
         starts = [code.builder.add(at, begins.element(i)) for i in numbers]
-        target.store(_in_turns(code, [source.vector(start) for start in starts]), place)
+        target.store(in_turns(code, [source.vector(start) for start in starts]), place)
 
     return instruction(8, zip)
 
@@ -277,43 +285,6 @@ def _sums(lanes: int, skip: int) -> Any:
 
 sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
 sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
-
-
-def _products(lanes: int, outputs: int) -> Any:
-    def products(
-        code: VectorCode,
-        x: FlatArray,
-        at: Pair,
-        w: FlatArray,
-        start: ir.Value,
-        offsets: FlatArray,
-        out: FlatArray,
-        to: Pair,
-        plane: ir.Value,
-    ) -> None:
-        """Write vectors to two places `to + m * plane` each, m below `outputs`.
-
-        They are sums over t of `w[start + t * outputs + m]` times `x` from `at + offsets[t]` on.
-        """
-        builder, numbers = code.builder, [ir.Constant(start.type, m) for m in range(outputs)]
-        totals = [[code.total() for _ in at] for _ in numbers]
-        with cgutils.for_range(builder, offsets.count) as tap:
-            shift = offsets.element(tap.index)
-            place = builder.add(start, builder.mul(tap.index, ir.Constant(start.type, outputs)))
-            parts = [x.vector(builder.add(source, shift)) for source in at]
-            for m, row in zip(numbers, totals, strict=True):
-                factor = code.splat(w.element(builder.add(place, m)))
-                for part, total in zip(parts, row, strict=True):
-                    code.add_product_to(total, part, factor)
-        for m, row in zip(numbers, totals, strict=True):
-            far = builder.mul(plane, m)
-            for target, total in zip(to, row, strict=True):
-                out.store(builder.load(total), builder.add(target, far))
-
-    return instruction(lanes, products)
-
-
-products8x4 = _products(8, 4)
 
 
 def _mix(count: int) -> Any:

@@ -1,197 +1,214 @@
-"""Convolution with few channels, compiled by numba (the extra `fast`), without any columns.
+"""Convolution by the micro-kernel (the extra `fast`), without any columns.
 
-Vectors of positions are multiplied by the filters of four outputs at once, straight from
-zero-extended planes whose columns are split modulo the stride; pointwise straight from the input.
+A zero-extended frame of what a block of rows sees is split modulo the strides, so that each tap
+reads the vectors of a row at a fixed distance; pointwise, the input itself is read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from irdeconv.kernels.compiled import LANES
+from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, VectorPlaces, padded
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.depthwise import compiled
-from irdeconv.kernels.convolution.frames import SLACK, phase_shape, tap_offsets
-from irdeconv.kernels.convolution.work import Work
-from irdeconv.kernels.shared import blocking, jit, products
-from irdeconv.kernels.shared.blocking import ITEMS
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Kernel, deliver
+from irdeconv.kernels.convolution.layout import GAPS, DirectBlock, VectorLayout
+from irdeconv.kernels.shared import jit
+from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Estimate, deliver, shared
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
-GROUP, PAIR = 4, 2  # outputs and vectors that are computed together
-FACTORS = 1 << 16  # elements of a filter that stays in the level 2 cache
+
+@dataclass(frozen=True, kw_only=True)
+class DirectRates:
+    """Nanoseconds of the kernel."""
+
+    sums: float = 0.15  # each vector of products that is added
+    near: float = 0.5  # each vector that is copied for a tile
+    framed: float = 0.1  # each element of a frame
+    row: float = 12.0  # each row of a frame
+    taken: float = 0.25  # each element of sums that is copied to the output
+    streamed: float = 0.01  # each byte of weights that are not in a near cache
+    block: float = 5000.0
+
+
+DIRECT = DirectRates()
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel, where it applies and numba is there."""
-    conv = as_conv3d(problem)
-    if not applies(conv) or not jit.available():
+    """Return the kernel for floats that are summed in f32, if numba is there."""
+    conv = _long_columns(as_conv3d(problem))
+    if conv.compute != np.float32 or not jit.available():
         return []
-    blocks = blocks_of(conv)
-
-    def prepare(w: Array) -> Kernel:
-        jit.load()
-        return DirectConvolution(conv, blocks, arranged(conv, w), channel_offsets(conv))
-
-    return [work_of(conv, blocks).candidate("direct", prepare)]
+    best = min(VectorLayout.all_of(conv), key=lambda layout: nanoseconds(layout, DIRECT))
+    return [shared(_candidate(layout) for layout in best.shares())]
 
 
-def work_of(conv: Conv3d, blocks: Sequence[VectorBlock]) -> Work:
-    """Count products of whole vectors by four outputs, and the copies into frames."""
-    work = Work(conv)
-    work.blocks = conv.images * len(blocks)
-    vectors = sum(len(p.places[0]) for p in blocks)
-    groups = -(-conv.outputs // GROUP)
-    lanes = 1.05 * conv.images * vectors * LANES
-    work.multiplied = lanes * groups * GROUP * conv.channels * conv.taps
-    work.looped = 0.6 * conv.images * vectors * groups
-    if conv.plain:
-        work.scratch += conv.channels * pitch(conv)
-        work.copy(conv.images * conv.channels * conv.plane, conv.plane // len(blocks))
-    else:
-        work.scratch += conv.channels * frame_size(conv)
-        work.copy(2 * conv.images * conv.channels * frame_size(conv), conv.axes[COLUMN].size)
-    return work
+def _long_columns(conv: Conv3d) -> Conv3d:
+    """Make a single axis the columns, whose neighbours vectors hold."""
+    depth, row, column = conv.axes
+    single = column.size == column.out == column.kernel == 1 and column.begin == 0
+    return replace(conv, axes=(depth, column, row)) if single else conv
 
 
-def applies(conv: Conv3d) -> bool:
-    """Whether the kernel computes a convolution."""
-    width = conv.plane if conv.plain else conv.sizes[2]
-    small = conv.outputs * conv.channels * conv.taps <= FACTORS
-    return (
-        conv.groups == 1
-        and conv.dtype == "float32"
-        and conv.outputs >= GROUP
-        and width >= LANES
-        and small
+def _candidate(layout: VectorLayout) -> Candidate:
+    estimate = Estimate(DIRECT, lambda rates: nanoseconds(layout, rates))
+    conv, tile = layout.conv, layout.tile
+    weights = -(-conv.outputs // tile.rows) * tile.rows * conv.channels * conv.taps
+    elements = conv.groups * weights + layout.near
+    if not layout.bare:
+        elements += conv.channels * layout.line
+    if not conv.direct:
+        rows = layout.shape[1] * layout.shape[4] * layout.shape[0] * layout.shape[3]
+        elements += conv.channels * conv.axes[COLUMN].size * rows
+        elements += layout.outputs * layout.most * layout.sizes[COLUMN]
+    if not layout.straight:
+        elements += layout.outputs * layout.pitch
+    return Candidate(
+        name="direct",
+        cost=estimate.cost,
+        scratch=4 * elements + 512,
+        prepare=lambda w: DirectConvolution(layout, w),
+        items=len(layout.blocks) * conv.groups * -(-conv.outputs // layout.outputs),
+        estimate=estimate,
     )
 
 
-@dataclass(frozen=True)
-class VectorBlock:
-    """Neighbouring positions: where their vectors are read and written, see `direct`."""
-
-    positions: slice
-    places: tuple[Array, Array]
-
-
-def block_width(conv: Conv3d, column: int) -> int:
-    """Return how many positions of a row are computed together."""
-    room = blocking.SIZES.direct_bytes // (4 * conv.outputs)
-    return min(column, max(LANES, room // LANES * LANES))
-
-
-def pitch(conv: Conv3d) -> int:
-    """Return the distance between the channels of a pointwise convolution's block."""
-    return products.pitch(min(conv.plane, block_width(conv, conv.plane) + LANES), conv.compute)
-
-
-def blocks_of(conv: Conv3d) -> list[VectorBlock]:
-    """Split an output plane by rows; the plane of a pointwise convolution is a single row."""
-    depth, row, column = (1, 1, conv.plane) if conv.plain else conv.sizes
-    shape = (1,) * 5 + (conv.plane,) if conv.plain else phase_shape(conv, skips=False)
-    width = block_width(conv, column)
-    count = max(1, blocking.SIZES.direct_bytes // (4 * conv.outputs * column))
-    blocks = []
-    for first in range(0, depth * row, count):
-        rows = np.arange(first, min(first + count, depth * row))
-        cuts = [*range(0, column - LANES + 1, width), column]  # no block is narrower than a vector
-        for at, stop in pairwise(cuts):
-            # The last vector of a row overlaps the one before it.
-            starts = np.minimum(np.arange(at, stop, LANES), stop - LANES)
-            left = at if conv.plain else 0
-            reads = (rows // row * shape[4] + rows % row)[:, None] * shape[5] + starts - left
-            writes = rows[:, None] * column + starts
-            more = -reads.size % PAIR
-            pair = [np.pad(a.reshape(-1), (0, more), "edge") for a in (reads, writes)]
-            positions = slice(int(rows[0]) * column + at, int(rows[-1]) * column + stop)
-            blocks.append(VectorBlock(positions, (pair[0], pair[1])))
-    return blocks
-
-
-def arranged(conv: Conv3d, w: Array) -> Array:
-    """Return the filter as `[ceil(M/4), taps, 4]`, the last four outputs in the last row."""
-    matrix = conv.filter(w).reshape(conv.outputs, -1)
-    starts = [min(m, conv.outputs - GROUP) for m in range(0, conv.outputs, GROUP)]
-    return np.ascontiguousarray(np.stack([matrix[m : m + GROUP].T for m in starts]))
-
-
-def frame_size(conv: Conv3d) -> int:
-    """Return the elements of a frame, with what vectors may read behind it."""
-    return math.prod(phase_shape(conv, skips=False)) + SLACK
-
-
-def channel_offsets(conv: Conv3d) -> Array:
-    """Return where a vector of positions reads each channel's taps."""
-    if conv.plain:
-        return np.arange(conv.channels) * pitch(conv)
-    channels = np.arange(conv.channels)[:, None] * frame_size(conv)
-    return (channels + tap_offsets(conv, skips=False)).reshape(-1)
+def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
+    """Return the estimated time."""
+    conv, depth = layout.conv, layout.depth
+    spent = 0.0
+    for count, images, rows in layout.kinds:
+        part = rates.block
+        vectors = layout.vectors(images, rows)
+        part += rates.sums * padded(layout.outputs, vectors, layout.tile) * depth
+        if layout.near:
+            runs = 1 if layout.bare else images * rows
+            part += rates.near * (vectors + runs) * depth
+        if 4 * layout.outputs * depth > FAR_BYTES:
+            times = -(-vectors // layout.tile.vectors)
+            part += rates.streamed * times * 4 * layout.outputs * depth
+        if not layout.bare:
+            part += rates.framed * conv.channels * images * math.prod(layout.shape)
+            part += rates.row * conv.channels * images * math.prod(layout.shape[:5])
+        if not layout.straight:
+            part += rates.taken * layout.outputs * images * rows * layout.sizes[2]
+        if not conv.direct:
+            inputs = math.prod(a.size for a in conv.axes)
+            part += rates.taken * conv.channels * images * inputs
+        spent += count * part
+    return spent * conv.groups * -(-conv.outputs // layout.outputs)
 
 
 @dataclass(frozen=True)
+class _Share:
+    """Some channels of a block: their weights, and where vectors are read and written."""
+
+    block: DirectBlock
+    group: int
+    channels: slice
+    panels: Panels
+    places: VectorPlaces
+
+
 class DirectConvolution:
-    """A convolution of one group; `weights` see `arranged`."""
+    """The kernel."""
 
-    conv: Conv3d
-    blocks: Sequence[VectorBlock]
-    weights: Array
-    offsets: Array
+    def __init__(self, layout: VectorLayout, w: Array) -> None:
+        self.layout, self.conv = layout, layout.conv
+        conv = layout.conv
+        rows = conv.filter(w).reshape(conv.groups, conv.outputs, -1)
+        self._items: list[_Share] = []
+        places = {
+            (images, count): layout.places(images, count) for _, images, count in layout.kinds
+        }
+        for group, matrix in enumerate(rows):
+            for some in pieces(conv.outputs, layout.outputs):
+                panels = Panels(matrix[some], layout.tile)
+                first = group * conv.outputs
+                channels = slice(first + some.start, first + some.stop)
+                self._items += [
+                    _Share(
+                        b, group, channels, panels, places[b.images.stop - b.images.start, b.count]
+                    )
+                    for b in layout.blocks
+                ]
+        far = conv.plane if layout.straight else layout.pitch
+        self._starts = np.arange(layout.outputs) * far
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
         conv = self.conv
-        data, y = conv.data(x), out.reshape(conv.images, conv.outputs, conv.plane)
+        data, y = conv.data(x), out.reshape(*out.shape[:2], conv.plane)
 
-        def work(n: int, source: Array, block: VectorBlock, space: Space) -> None:
-            base = n * conv.outputs * conv.plane
-            more = block.places, out.reshape(-1), conv.plane, conv.outputs, base
-            if conv.plain:
-                source = self._near(source, block.positions, space)
-            compiled().direct(source, self.weights, self.offsets, *more)
-            tile = y[n, :, block.positions]
-            deliver(tile, tile, epilogue, n, slice(0, conv.outputs), block.positions)
+        team.each(self._items, lambda item, space: self._block(data, y, item, epilogue, space))
 
-        def whole(n: int, space: Space) -> None:
-            source = self._source(data[n], space)
-            used = space.used
-            for block in self.blocks:
-                space.release(used)
-                work(n, source, block, space)
-
-        if conv.images > 1 and len(self.blocks) < ITEMS:
-            team.each(range(conv.images), whole)
+    def _block(
+        self, x: Array, out: Array, item: _Share, epilogue: Epilogue | None, space: Space
+    ) -> None:
+        """Compute some channels of a block of `out [N, M, positions]`."""
+        conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
+        *_, height, width = layout.sizes
+        images = block.images
+        first = (block.depth * height + block.rows.start) * width
+        positions = slice(first, first + block.count * width)
+        source = self._source(x, block, item.group, space)
+        count = channels.stop - channels.start
+        more = self._starts[:count]
+        if layout.straight:
+            target = out[images.start, channels, positions]
+            base = (images.start * out.shape[1] + channels.start) * conv.plane + first
+            item.panels(source, layout.offsets, item.places, out.reshape(-1), more, base, space)
+            deliver(target, target, epilogue, images.start, channels, positions)
             return
-        used = team.space.used
-        for n in range(conv.images):
-            team.space.release(used)
-            each = partial(work, n, self._source(data[n], team.space))
-            team.each(self.blocks, each)
+        sums = space.array((count, layout.pitch), conv.compute)
+        item.panels(source, layout.offsets, item.places, sums.reshape(-1), more, 0, space)
+        used = space.used
+        for i in range(images.start, images.stop):
+            space.release(used)
+            target = out[i, channels, positions]
+            tile = target if conv.direct else space.array(target.shape, conv.compute)
+            rows = tile.reshape(count, block.count, width)
+            rows[...] = self._rows(sums, i - images.start, block.count)
+            deliver(tile, target, epilogue, i, channels, positions)
 
-    def _source(self, x: Array, space: Space) -> Array:
-        """Return what the compiled code reads of an image."""
-        conv = self.conv
-        image = contiguous(x, conv.compute, space)
-        if conv.plain:
-            return image.reshape(-1)
-        frames = space.array((conv.channels, frame_size(conv)), conv.compute)
-        shape = phase_shape(conv, skips=False)
-        axes = tuple((s, a.begin) for s, a in zip(shape, conv.axes, strict=False))
-        compiled().fill_all(image, frames, shape, axes)
+    def _rows(self, sums: Array, image: int, count: int) -> Array:
+        """Return the outputs `[M, rows, columns]` of an image among sums."""
+        layout, width = self.layout, self.layout.sizes[2]
+        gaps = layout.mode == GAPS
+        between = layout.shape[5] if gaps else width
+        if image:
+            sums = sums[:, image * (math.prod(layout.shape) if gaps else count * width) :]
+        return sums[:, : count * between].reshape(len(sums), count, between)[..., :width]
+
+    def _source(self, x: Array, block: DirectBlock, group: int, space: Space) -> Array:
+        """Return what the micro-kernel reads of `x [N, C, depth, row, column]`, flat."""
+        conv, layout, n = self.conv, self.layout, block.images.start
+        inputs = slice(group * conv.channels, (group + 1) * conv.channels)
+        if layout.bare:
+            image = contiguous(x[n, inputs], conv.compute, space)
+            return image.reshape(-1)[block.rows.start :]
+        frames = space.array((conv.channels, layout.line), conv.compute)
+        depth, row, column = conv.axes
+        begins = [
+            depth.begin - block.depth * depth.stride,
+            row.begin - block.rows.start * row.stride,
+            column.begin,
+        ]
+        part = x[block.images, inputs]
+        if not conv.direct:  # no more is converted than is seen
+            seen = layout.seen(block)
+            part = part[:, :, seen[0], seen[1]]
+            begins = [b + s.start for b, s in zip(begins, seen, strict=False)] + begins[2:]
+        axes = tuple(zip(layout.shape, begins, strict=False))
+        size, used = math.prod(layout.shape), space.used
+        for i, image in enumerate(part):
+            space.release(used)
+            image = contiguous(image, conv.compute, space)
+            compiled().fill_all(image, frames, i * size, layout.shape, axes)
         return frames.reshape(-1)
-
-    def _near(self, x: Array, positions: slice, space: Space) -> Array:
-        """Copy some positions of all channels to where they do not compete for the cache."""
-        near = space.array((self.conv.channels, pitch(self.conv)), x.dtype)
-        part = x.reshape(self.conv.channels, -1)[:, positions]
-        near[:, : part.shape[1]] = part
-        return near.reshape(-1)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d
 from irdeconv.kernels.convolution.frames import phase_shape
 from irdeconv.kernels.shared.candidate import Candidate, Estimate, Kernel
+from irdeconv.kernels.shared.machine import machine
 from irdeconv.spec import Array
 
 NEAR_CACHE = 1 << 18  # elements of a matrix that is still near when it is read again
@@ -94,7 +96,7 @@ class Work:
 
     def candidate(self, name: str, prepare: Callable[[Array], Kernel]) -> Candidate:
         """Return a candidate that costs what this work takes."""
-        estimate = Estimate(WORK, self.nanoseconds)
+        estimate = Estimate(work_rates(), self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
         return Candidate(name, estimate.cost, scratch, prepare, estimate=estimate)
 
@@ -125,3 +127,9 @@ class WorkRates:
 
 
 WORK = WorkRates()
+
+
+@cache
+def work_rates() -> WorkRates:
+    """Return the rates of this processor."""
+    return replace(WORK, multiplied=WORK.multiplied * machine().product)

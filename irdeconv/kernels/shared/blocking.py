@@ -28,7 +28,8 @@ class BlockSizes:
     shared_columns: int = 512  # of an image that threads share
     winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
     depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
-    direct_bytes: int = 1 << 18  # of outputs, for the epilogue to find them in the cache
+    direct_bytes: int = 1 << 19  # of what a block reads and writes, to stay in the cache
+    direct_macs: int = 1 << 22  # from which on threads share an image
     decimated_elements: int = 1 << 16  # that are copied, at least
 
     # Deconvolution
@@ -38,6 +39,8 @@ class BlockSizes:
     phases_bytes: int = 1 << 20  # of shifted copies
     phases_sums_bytes: int = 1 << 22  # of sums that are rounded to a narrower type
     phases_columns: int = 128  # of copies, at least
+    residues_columns: int = 256  # of padded inputs, at least
+    residues_bytes: int = 1 << 20  # of sums
     wide_bytes: int = 1 << 21  # of outputs
     multiples_bytes: int = 1 << 19  # of outputs
     separable_bytes: int = 1 << 20  # of outputs

@@ -9,12 +9,14 @@ prepares a compiled one calls `load`.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import RLock
@@ -72,6 +74,49 @@ def retried(choose: Callable[[], T]) -> T:
         return choose()
 
 
+def _features() -> dict[str, bool]:
+    """Return what the processor has, as NumPy sees it and the user lets it be used."""
+    try:
+        found = import_module("numpy._core._multiarray_umath").__cpu_features__
+    except (ImportError, AttributeError):  # another NumPy
+        return {}
+    return {str(name): bool(there) for name, there in found.items()}
+
+
+@cache
+def lanes() -> int:
+    """Return how many f32 a vector of the processor has for which is compiled.
+
+    Without importing numba: kernels are chosen by it.
+    """
+    if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
+        return _lanes_of_another()
+    found = _features()
+    return 16 if found.get("AVX512F") else 8 if found.get("AVX2") else 4
+
+
+def _lanes_of_another() -> int:
+    """Return it for the processor that NUMBA_CPU_NAME names: what LLVM makes of a sum says it."""
+    import llvmlite.binding as llvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(
+        cpu=os.environ["NUMBA_CPU_NAME"], features=os.environ.get("NUMBA_CPU_FEATURES", "")
+    )
+    kind = "<16 x float>"
+    body = f"%b = fadd {kind} %a, %a\n ret {kind} %b"
+    code = machine.emit_assembly(llvm.parse_assembly(f"define {kind} @f({kind} %a) {{ {body} }}"))
+    return 16 if "%zmm" in code else 8 if "%ymm" in code else 4
+
+
+@cache
+def many_registers() -> bool:
+    """Whether the processor has 32 registers of vectors, not 16."""
+    return lanes() == 16 or platform.machine().lower() in ("arm64", "aarch64")
+
+
 @contextmanager
 def wanted(compiled: bool) -> Iterator[None]:
     """Choose among compiled kernels, too, or not."""
@@ -121,7 +166,7 @@ def cache_folder() -> str | None:
 
     given = config.CACHE_DIR
     base = Path(given) if given else user_folder() / "numba"
-    found = private_folder(base / f"{version}-{processor()}")
+    found = private_folder(base / f"{version}-{processor()}-{lanes()}")
     return None if found is None else str(found)
 
 

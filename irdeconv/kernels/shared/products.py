@@ -9,13 +9,14 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.machine import machine
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.spec import Array
 
@@ -50,8 +51,18 @@ class ProductRates:
     packed_right: float = 0.25
     packed_result: float = 0.10
 
+    def scaled(self, factor: float) -> ProductRates:
+        """Return the rates of a processor whose products take that many times as long."""
+        return replace(self, tiled=self.tiled * factor, packed=self.packed * factor)
+
 
 PRODUCT = ProductRates()
+
+
+@cache
+def product_rates() -> ProductRates:
+    """Return the rates of this processor."""
+    return PRODUCT.scaled(machine().product)
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
@@ -138,11 +149,12 @@ def matrix(space: Space, rows: int, columns: int, dtype: Any) -> Array:
     return space.array((rows, pitch(columns, dtype)), dtype)[:, :columns]
 
 
-def product_cost(m: int, k: int, n: int, rates: ProductRates = PRODUCT) -> float:
+def product_cost(m: int, k: int, n: int, rates: ProductRates | None = None) -> float:
     """Estimate the nanoseconds of `multiply` on f32 of these sizes."""
     work = float(m) * k * n
     if not work:
         return 0.0
+    rates = rates or product_rates()
     if k == 1:
         return rates.outer_row * m + rates.outer * work + rates.call
     rows, columns = tile(m, k, n)

@@ -26,6 +26,13 @@ def blas_name() -> str:
     return "; ".join(" ".join(filter(None, parts)) for parts in found) or "unknown"
 
 
+@cache
+def blas_cores() -> frozenset[str]:
+    """Return for which processors the BLAS has chosen its kernels, as far as it says so."""
+    found = (getattr(library, "architecture", None) for library in _libraries())
+    return frozenset(filter(None, found))
+
+
 @contextmanager
 def blas_threads(count: int) -> Iterator[None]:
     """Let matrix products use `count` threads inside.

@@ -1,0 +1,236 @@
+"""The micro-kernel and the kernels made of it: every way to cut the work, in guarded memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.kernels.compiled import TURNS
+from irdeconv.kernels.compiled.panels import (
+    FEW_REGISTERS,
+    MANY_REGISTERS,
+    Panels,
+    RegisterTile,
+    VectorPlaces,
+    best_tile,
+    padded,
+)
+from irdeconv.kernels.convolution import direct
+from irdeconv.kernels.convolution.conv3d import as_conv3d
+from irdeconv.kernels.convolution.layout import VectorLayout
+from irdeconv.kernels.deconvolution import direct as residues
+from irdeconv.kernels.deconvolution import turns
+from irdeconv.kernels.deconvolution.residue_cuts import APART, GAPS, NEAR
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.candidate import Candidate
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.scratch import Space
+from support import oracle
+from support.blocks import SMALL
+from test_deconvolution_candidates import expected
+from test_deconvolution_compiled import guarded, wide
+from test_kernels_convolve import data
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not jit.available(), reason="needs numba"),
+]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
+TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
+
+
+def filters(problem: ConvProblem, seed: int) -> tuple[Any, Any]:
+    """Return an input and a filter of a deconvolution, small integers."""
+    r = np.random.default_rng(seed)
+    c, m = problem.group_inputs, problem.group_outputs
+    x = r.integers(-9, 10, problem.shape).astype(np.float32)
+    return x, r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(np.float32)
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("rows", [1, 5, 12, 29])
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_product_is_exact_and_writes_only_its_rows(
+    tile: RegisterTile, rows: int, copied: bool
+) -> None:
+    r, lanes, depth = np.random.default_rng(rows), jit.lanes(), 7
+    width = 3 * lanes + 5
+    w = r.integers(-9, 10, (rows, depth)).astype(np.float32)
+    x = r.integers(-9, 10, (depth, width)).astype(np.float32)
+    bias = r.integers(-9, 10, rows).astype(np.float32)
+    out = np.full((rows + 1, width + 3), np.nan, np.float32)
+    starts = np.minimum(np.arange(0, width, lanes), width - lanes)
+    where = (
+        VectorPlaces.copied(np.arange(width), tile)
+        if copied
+        else VectorPlaces.of(starts, starts, tile)
+    )
+    offsets, row_starts = np.arange(depth) * width, np.arange(rows) * out.shape[1]
+    panels = Panels(w, tile)
+    limits = np.array([-40, 60], np.float32)
+    flat = out.reshape(-1)
+    more = {"bias": panels.bias(bias), "limits": limits}
+    panels(x.reshape(-1), offsets, where, flat, row_starts, 0, Space(), **more)
+    want = np.clip(np.matmul(w, x) + bias[:, None], -40, 60)
+    assert (out[:rows, :width] == want).all()
+    assert np.isnan(out[rows:]).all()
+    assert np.isnan(out[:, width:]).all()
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("count", TURNS)
+def test_rows_are_written_in_turns(tile: RegisterTile, count: int) -> None:
+    if tile.rows % count:
+        assert count > 1
+        return
+    r, lanes = np.random.default_rng(count), jit.lanes()
+    outputs, width = 5, 2 * lanes
+    w = r.integers(-9, 10, (outputs * count, 3)).astype(np.float32)
+    x = r.integers(-9, 10, (3, width)).astype(np.float32)
+    out = np.full((outputs, width * count), np.nan, np.float32)
+    starts = np.arange(0, width, lanes)
+    rows = np.repeat(np.arange(outputs) * width * count, count)
+    where, offsets = VectorPlaces.of(starts, starts * count, tile), np.arange(3) * width
+    multiply = Panels(w, tile)
+    multiply(x.reshape(-1), offsets, where, out.reshape(-1), rows, 0, Space(), turns=count)
+    want = np.matmul(w, x).reshape(outputs, count, width).swapaxes(1, 2).reshape(outputs, -1)
+    assert (out == want).all()
+
+
+def test_limits_keep_nan() -> None:
+    tile, lanes = TILES[0], jit.lanes()
+    x = np.full(lanes, np.nan, np.float32)
+    out, at = np.zeros(lanes, np.float32), np.zeros(1, np.int64)
+    limits = np.array([0, 6], np.float32)
+    panels = Panels(np.ones((1, 1), np.float32), tile)
+    panels(x, at, VectorPlaces.of(at, at, tile), out, at, 0, Space(), limits=limits)
+    assert np.isnan(out).all()
+
+
+def test_the_tile_wastes_little() -> None:
+    for rows, vectors in [(512, 1), (64, 49), (24, 6), (1, 100)]:
+        tile = best_tile(rows, vectors)
+        least = min(padded(rows, vectors, t) for t in TILES)
+        assert padded(rows, vectors, tile) <= 1.2 * least
+    assert best_tile(9, 40, multiple=3).rows % 3 == 0
+
+
+def convolution(seed: int) -> tuple[ConvProblem, tuple[int, ...]]:
+    """Draw a convolution, often with rows of several vectors, and its pads at the end."""
+    r = random.Random(seed)
+    rank, groups = r.choice([1, 2, 2, 3]), r.choice([1, 1, 2])
+    kernel = r.choice([(1,) * rank, tuple(r.randint(1, 4) for _ in range(rank))])
+    strides = r.choice([(1,) * rank, tuple(r.randint(1, 3) for _ in range(rank))])
+    dilations = r.choice([(1,) * rank, tuple(r.randint(1, 2) for _ in range(rank))])
+    begin, end = (
+        tuple(r.choice([0, 0, 1, 2, -1]) if max(kernel) > 1 else 0 for _ in range(rank))
+        for _ in range(2)
+    )
+    last = r.choice([3, 9, 17, 40, 70])
+    inputs = (*(r.randint(4, 7) for _ in range(rank - 1)), last)
+    rows = zip(inputs, begin, end, dilations, kernel, strides, strict=True)
+    sizes = tuple(max(1, (i + b + e - d * (k - 1) - 1) // s + 1) for i, b, e, d, k, s in rows)
+    rows = zip(sizes, strides, kernel, dilations, inputs, begin, strict=True)
+    rest = tuple((o - 1) * s + d * (k - 1) + 1 - i - b for o, s, k, d, i, b in rows)
+    n, c, m = r.choice([1, 3]), r.choice([1, 2, 5]), r.choice([1, 3, 13, 30])
+    shape = (n, groups * c, *inputs)
+    problem = ConvProblem(shape, groups * m, groups, kernel, strides, dilations, begin, sizes)
+    return replace(problem, dtype=r.choice(["float32", "float32", "float16"])), rest
+
+
+def layouts(problem: ConvProblem) -> Iterator[Candidate]:
+    """Yield the kernel in every mode, cut in every way."""
+    for layout in VectorLayout.all_of(direct._long_columns(as_conv3d(problem))):
+        for cut in layout.shares():
+            yield direct._candidate(cut)
+
+
+@linux
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+@np.errstate(all="ignore")  # as the engine does
+def test_convolutions_in_every_layout(
+    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read or write beyond the memory ends the process."""
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=6000))
+    problem, end = convolution(seed)
+    x, w = data(problem)
+    args = problem.strides, problem.dilations, problem.begin, end
+    want = oracle.convolution(x.astype(np.float64), w.astype(np.float64), *args)
+    for candidate in layouts(problem):
+        for y in guarded(problem, candidate, x, w):
+            assert (y == want.astype(problem.dtype)).all()
+
+
+@linux
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+@np.errstate(all="ignore")  # as the engine does
+def test_deconvolutions_in_every_cut(
+    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
+    problem = replace(wide(seed), dtype="float32")
+    x, w = filters(problem, seed)
+    want = expected(problem, x, w)
+    for mode in (GAPS, NEAR, APART):
+        for share in (1, 4):
+            candidate = residues._candidate(residues._cut(problem, mode, share))
+            for y in guarded(problem, candidate, x, w):
+                assert (y == want).all(), mode
+
+
+@linux
+@pytest.mark.parametrize("stride", [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)])
+@pytest.mark.parametrize("small", [False, True])
+@np.errstate(all="ignore")  # as the engine does
+def test_strides_that_are_the_kernel(
+    stride: tuple[int, ...], small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=9000))
+    for groups, c, m in [(1, 5, 7), (3, 2, 1), (1, 3, 30)]:
+        inputs = (*(5, 3)[: len(stride) - 1], 2 * jit.lanes() + 3)
+        sizes = tuple(i * s for i, s in zip(inputs, stride, strict=True))
+        ones = (1,) * len(stride)
+        zeros = (0,) * len(stride)
+        shape = (2, groups * c, *inputs)
+        problem = ConvProblem(shape, groups * m, groups, stride, stride, ones, zeros, sizes)
+        x, w = filters(problem, c)
+        (candidate,) = turns.candidates(problem)
+        for y in guarded(problem, candidate, x, w):
+            assert (y == expected(problem, x, w)).all()
+        assert turns.candidates(replace(problem, begin=(1, *zeros[1:]))) == []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")
+@pytest.mark.parametrize(("name", "lanes"), [("haswell", 8), ("x86-64-v2", 4)])
+def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:
+    """What is compiled for them gives the same results."""
+    code = (
+        "import test_micro_kernel as t, numpy as np\n"
+        f"assert t.jit.lanes() == {lanes}\n"
+        "for tile in t.TILES: t.test_a_product_is_exact_and_writes_only_its_rows(tile, 29, True)\n"
+        "p = t.replace(t.wide(4), dtype='float32')\n"
+        "x, w = t.filters(p, 1)\n"
+        "for c in (t.residues, ):\n"
+        "    (k,) = c.candidates(p)\n"
+        "    for y in t.guarded(p, k, x, w): assert (y == t.expected(p, x, w)).all()\n"
+    )
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    more = {"NUMBA_CPU_NAME": name, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", code], env=os.environ | more, check=True)
