@@ -323,8 +323,20 @@ class Collector:
         self.diagnostics += [d for d in diagnostics if self._has_room(d.code, d.severity)]
 
     def _has_room(self, code: str, severity: Severity) -> bool:
+        if self.is_full(code, severity):
+            return False
         self._counts[code, severity] += 1
-        return self.most is None or self._counts[code, severity] <= max(self.most, 1)
+        return True
+
+    def is_full(self, code: str, severity: Severity) -> bool:
+        """Whether one more diagnostic would not be shown; it is counted then."""
+        if self.most is None:
+            return False
+        count = self._counts.get((code, severity), 0)
+        if count < self.most or not count:
+            return False
+        self._counts[code, severity] = count + 1
+        return True
 
     def count_rest(self) -> None:
         """Report how many diagnostics of a code were not given in full."""

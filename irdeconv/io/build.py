@@ -39,9 +39,10 @@ def build(document: Document, context: Context) -> Graph | None:
         node.declared, node.declared_inputs = outputs, inputs
         node.rt_info, node.extra = layer.rt_info, layer.extra
         node.extra_data = unknown_attributes(layer, op)
-        sides = layer.inputs, layer.outputs
-        node.port_elements = tuple([p.sub for p in sides[0]]), tuple([p.sub for p in sides[1]])
-        node.port_rt_info = _port_rt_info("input", sides[0]) + _port_rt_info("output", sides[1])
+        if layer.inputs or layer.outputs:
+            sides = layer.inputs, layer.outputs
+            node.port_elements = tuple([p.sub for p in sides[0]]), tuple([p.sub for p in sides[1]])
+            node.port_rt_info = _port_rt_info("input", sides[0]) + _port_rt_info("output", sides[1])
     check_names(document, context)
     check_liveness(document, wiring, live, context)
     if find_cycles(wiring, context):

@@ -57,7 +57,10 @@ class Context:
 
         Without an anchor its place is the layer, or the element `sub` inside it.
         """
-        self.errors += (severity or severity_of(code)) == "error"
+        severity = severity or severity_of(code)
+        self.errors += severity == "error"
+        if self.out.is_full(code, severity):
+            return
         if anchor is None:
             anchor = layer.within(sub) if layer else Anchor()
         if layer is not None:

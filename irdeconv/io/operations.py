@@ -257,6 +257,8 @@ def _is_custom(kind: str, version: str) -> bool:
 
 def _sections(layer: XmlLayer) -> tuple[Section, ...]:
     """Return the sections of a layer; port maps name ports as they are written, from 0 on."""
+    if not layer.sections:
+        return ()
     first = len(layer.inputs)
     sides = {
         "input": {integer(p.id): number for number, p in enumerate(layer.inputs)},

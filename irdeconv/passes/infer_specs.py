@@ -52,9 +52,13 @@ def infer_specs(
         node.specs = specs if given is None or node.id not in given else (given[node.id],)
         declarations.enter(graph, node, node.specs)
         sizes.check(node, inputs)
+        if isinstance(node.op, Opaque):  # nothing is known that could be compared
+            if remarks and believe and is_stale(node):
+                problems.take([warning(graph, node)])
+            continue
         _check_ports(problems, graph, node)
         if remarks:
-            _remark(problems, graph, node, believe)
+            _remark(problems, graph, node, inputs, believe)
     problems.count_rest()
     return problems.diagnostics
 
@@ -86,7 +90,7 @@ def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
     """Report output ports that are declared or read and that the operation does not have."""
     have, read = len(node.specs or ()), graph.highest_port(node.id) + 1
     ports = max(len(node.declared), read)
-    if ports > have and not isinstance(node.op, Opaque):
+    if ports > have:
         what = "output ports" if ports > read else "outputs that are read"
         problems.add(
             "E208",
@@ -96,14 +100,15 @@ def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
         )
 
 
-def _remark(problems: Collector, graph: Graph, node: Node, believe: bool) -> None:
+def _remark(
+    problems: Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
+) -> None:
     """Add the warnings about an inferred node."""
-    for problem in node.op.remarks(*graph.input_specs(node.id)):
+    for problem in node.op.remarks(*inputs):
         report(problems, graph, node, problem)
     _compare(problems, graph, node)
-    if believe and is_stale(node):
-        problems.take([warning(graph, node)])
-    problems.take(_remarks(node, believe))
+    if isinstance(node.op, BodyOp):
+        problems.take(_remarks(node, believe))
 
 
 def _declared(node: Node) -> tuple[Spec, ...]:
@@ -254,8 +259,6 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
 
 def _compare(problems: Collector, graph: Graph, node: Node) -> None:
     """Warn where the file declares other shapes or element types than the inferred ones."""
-    if isinstance(node.op, Opaque):
-        return
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
         _compare_one(problems, node, "output", port, (said, is_))
     for port, (said, value) in enumerate(
