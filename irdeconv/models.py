@@ -35,9 +35,9 @@ from irdeconv.io.reading import Loaded, load
 from irdeconv.io.weights import MemoryWeights, WeightsFile
 from irdeconv.io.xml_writer import ir_bytes
 from irdeconv.limits import Limits, current
-from irdeconv.op import TYPES
 from irdeconv.opening import first_bytes, read_file, too_large
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.basic import Opaque, is_indispensable
+from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.passes.overrides import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.passes.recognise import recognise
 from irdeconv.source import Location, SourceFile
@@ -169,7 +169,7 @@ def _prevents(error: Diagnostic, graph: Graph) -> bool:
     if error.code not in UNKNOWN:
         return True
     unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
-    return any(c.deconvolution for op in unknown for c in TYPES.get(op.type, ()))
+    return any(is_indispensable(op.type) for op in unknown)
 
 
 def diagnose(model: ModelLike, how: Reading) -> Loaded:
@@ -305,7 +305,8 @@ def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
         raise too_large(name, len(data), limits.xml_bytes)
     try:
         graph = parse(data.decode("utf-8-sig"), file=name)
-        graph.lint()
+        for each in (graph, *(b.graph for n in every_node(graph) for b in bodies_of(n))):
+            each.lint()
     except UnicodeDecodeError as e:
         message = f"the text form is UTF-8; byte {e.start} is not"
         place = Location(SourceFile(name, data))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
+import numpy as np
+
 from irdeconv import plural
 from irdeconv.declare import Attribute as Attribute
 from irdeconv.declare import attribute as attribute
@@ -225,7 +227,8 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     if any(o.dtype is None or not is_small(o) for o in outputs):
         return outputs
     try:
-        values = as_tuple(op.evaluate(*(s.value for s in inputs)))
+        with np.errstate(all="ignore"):
+            values = as_tuple(op.evaluate(*(s.value for s in inputs)))
     except OpError:
         raise
     except MemoryError:  # running it reports that

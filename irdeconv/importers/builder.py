@@ -27,6 +27,7 @@ from irdeconv.source import Location
 from irdeconv.spec import Array, Shape, Spec, is_static
 
 FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
+MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
 
 
 class Refusal(Exception):
@@ -80,6 +81,11 @@ class ImportBuilder(GraphBuilder):
         for problem in op.check():
             if problem.severity == "error":
                 raise OpError.of(problem)
+
+    def room(self, *sizes: int) -> None:
+        """Raise Refusal where an importer would make a constant of too many elements itself."""
+        if max(sizes) > MOST_MADE:
+            raise Refusal(f"it needs a constant of {max(sizes):,} elements, above {MOST_MADE:,}")
 
     # Constants ---------------------------------------------------------------------------------
 

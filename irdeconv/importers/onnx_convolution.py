@@ -14,7 +14,7 @@ from irdeconv.ops.deformable import DeformableConvolution
 from irdeconv.ops.elementwise import Add, Divide, FloorMod, Multiply, Subtract
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean
-from irdeconv.spec import Shape, is_static
+from irdeconv.spec import Shape, compatible, format_shape, is_static
 
 AUTO_PAD: dict[str, Any] = {
     "NOTSET": "explicit",
@@ -63,10 +63,11 @@ def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:
     """Return the convolution that the node's attributes say, without a bias."""
     groups, axes = n.integer("group", 1), b.rank(x) - 2
-    shape = b.static(w, "the filter")
+    shape = b.shape(w) if groups == 1 else b.static(w, "the filter")
     kernel = n.ints("kernel_shape")
-    if kernel and kernel != shape[2:]:
-        raise Refusal(f"kernel_shape is {list(kernel)}, the filter's kernel {list(shape[2:])}")
+    if kernel and not compatible(kernel, shape[2:]):
+        found = format_shape(shape[2:])
+        raise Refusal(f"kernel_shape is {list(kernel)}, the filter's kernel {found}")
     # The runtime convolves one to three spatial axes; more are irdeconv's own.
     lists = _lists(n, axes) | {"auto_pad": _auto_pad(n), "unrestricted": axes > 3}
     return b.convolution(x, w, groups, **lists)

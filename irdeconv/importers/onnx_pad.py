@@ -52,6 +52,7 @@ def _wrapped(b: ImportBuilder, x: Value, begin: Value, end: Value) -> Value:
         if p or q:
             if not isinstance(size, int) or size < 1:
                 raise Refusal(f"wrapping axis {axis} of size {size}")
+            b.room(abs(int(p)) + size + abs(int(q)))
             places = np.arange(-int(p), size + int(q)) % size
             x = b.add(Gather(), x, b.const(places), b.scalar(axis))
     return x

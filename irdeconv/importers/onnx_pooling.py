@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from irdeconv.graph import Value
 from irdeconv.importers.builder import ImportBuilder, Refusal
 from irdeconv.importers.onnx_convolution import pool_lists
 from irdeconv.importers.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.ops.broadcasting import Broadcast
 from irdeconv.ops.elementwise import Multiply, Power
 from irdeconv.ops.indexing import ScatterElementsUpdate
 from irdeconv.ops.padding import Pad12
@@ -91,7 +90,7 @@ def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if len(wanted) != len(size) or any(w < s for w, s in zip(wanted, size, strict=True)):
         raise Refusal(f"output_shape {list(wanted)} is below {list(size)}")
     dtype = b.dtype(x)
-    flat = b.const(np.zeros(math.prod(size), dtype.container), dtype)
+    flat = b.add(Broadcast("numpy"), b.scalar(0, dtype), b.ints(math.prod(size)))
     places, values = b.reshape(n[1], (-1,)), b.reshape(x, (-1,))
     y = b.reshape(b.add(ScatterElementsUpdate(), flat, places, values, b.scalar(0)), size)
     if wanted == size:

@@ -131,6 +131,7 @@ def _gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:
     if order == tuple(range(len(order))):
         return weights
     hidden = rows // len(order)
+    b.room(rows)
     wanted = np.add.outer(np.array(order) * hidden, np.arange(hidden))
     return b.add(Gather(), weights, b.ints(*wanted.ravel().tolist()), b.scalar(1))
 
@@ -140,6 +141,7 @@ def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int)
     gates = len(GATES[n.type])
     apart = n.type == "GRU" and bool(n.integer("linear_before_reset", 0))
     both = n.input(3)
+    b.room(directions * 2 * gates * hidden)
     if both is None:
         size = (directions, (gates + apart) * hidden)
         return b.const(np.zeros(size, b.dtype(r).container), b.dtype(r))

@@ -91,6 +91,7 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
     plain = b.const(np.zeros(b.static(x, "data without elements"), np.float32))
     shape = b.static(b.add(sums, plain, axes), "the result")
     value = int(ends[not largest]) if dtype.is_integral else ends[not largest]
+    b.room(math.prod(shape))
     return b.const(np.full(shape, value, dtype.container), dtype)
 
 

@@ -13,7 +13,7 @@ from irdeconv.importers.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.importers.onnx_tensors import to_array
 from irdeconv.ops.broadcasting import Broadcast, Tile
 from irdeconv.ops.channels import DepthToSpace, SpaceToDepth
-from irdeconv.ops.elementwise import GreaterEqual, LessEqual, Select
+from irdeconv.ops.elementwise import GreaterEqual, LessEqual, Select, Subtract
 from irdeconv.ops.generate import Range
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.places import NonZero
@@ -123,6 +123,7 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
         count = b.shape(start)[0]
         if not isinstance(count, int):
             raise Refusal("starts has an unknown number of values")
+        b.room(count)
         steps = b.const(np.ones(count, b.dtype(start).container))
     more = () if chosen is None else (chosen,)
     return b.add(Slice(), x, start, end, steps, *more)
@@ -203,7 +204,9 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     rows, columns = b.shape(x)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise Refusal("matrices of open size")
-    away = b.const(np.arange(columns)[None, :] - np.arange(rows)[:, None])
+    b.room(rows, columns)
+    across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
+    away = b.add(Subtract(), across, down)
     k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
     inside = GreaterEqual() if n.integer("upper", 1) else LessEqual()
     return b.add(Select(), b.add(inside, away, k), x, b.like(0, x))

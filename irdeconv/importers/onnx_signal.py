@@ -91,5 +91,6 @@ def _frames(b: ImportBuilder, x: Value, size: int, step: int) -> Value:
     length = b.shape(x)[1]
     if not isinstance(length, int) or step < 1 or length < size:
         raise Refusal(f"frames of {size} every {step} of {length} elements")
+    b.room(size * ((length - size) // step + 1))
     starts = np.arange((length - size) // step + 1) * step
     return b.add(Gather(), x, b.const(starts[:, None] + np.arange(size)), b.scalar(1))

@@ -60,6 +60,8 @@ def read_header(stream: ByteStream) -> ArrayHeader:
     data = _exactly(stream, length)
     try:
         text = data.decode("utf-8" if version == (3, 0) else "latin-1")
+        if "\\" in text:  # Python warns of many an escape, and no writer has one
+            raise ValueError("a backslash")
         fields = ast.literal_eval(_LONG.sub("", text).strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise UnreadableArray("its header is no Python literal") from None

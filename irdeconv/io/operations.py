@@ -16,7 +16,7 @@ from irdeconv.io.constants import ConstantReader
 from irdeconv.io.context import Context, integer
 from irdeconv.io.document import XmlLayer
 from irdeconv.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
-from irdeconv.ops.basic import Const, Opaque, Parameter, Section
+from irdeconv.ops.basic import Const, Opaque, Parameter, Section, is_indispensable
 from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 from irdeconv.spec import Spec
@@ -245,9 +245,9 @@ def _left_out(kind: str, version: str) -> bool:
 def _is_custom(kind: str, version: str) -> bool:
     """Whether a version names the operation set of an extension, or of a newer OpenVINO.
 
-    Nobody could tell what a deconvolution of such a set computes.
+    Nobody could tell what a deconvolution of such a set computes, and ends of a model have none.
     """
-    if any(c.deconvolution for c in TYPES.get(kind, ())):
+    if is_indispensable(kind):
         return False
     number = _OPSET.fullmatch(version)
     if number is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
-from irdeconv.op import Op, attribute, op
+from irdeconv.op import TYPES, Op, attribute, op
 from irdeconv.spec import Array, Shape, Spec, is_small
 from irdeconv.traits import MOVES
 
@@ -51,6 +51,16 @@ class Const(Op):
 
     def evaluate(self) -> Array:
         return self.data.array()
+
+
+def is_indispensable(type: str) -> bool:
+    """Whether an operation of this type has to be one that irdeconv knows.
+
+    These are deconvolutions, the ends of a model, and constants.
+    """
+    return type in ("Parameter", "Result", "Const") or any(
+        c.deconvolution for c in TYPES.get(type, ())
+    )
 
 
 @dataclass(frozen=True)

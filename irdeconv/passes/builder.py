@@ -76,7 +76,8 @@ class GraphBuilder:
         if inputs and all(a is not None for a in arrays) and self._folds(op, inputs, specs):
             result: Array | None = specs[0].known
             if result is None:
-                result = as_tuple(op.evaluate(*arrays))[0]
+                with np.errstate(all="ignore"):
+                    result = as_tuple(op.evaluate(*arrays))[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 

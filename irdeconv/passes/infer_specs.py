@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from irdeconv import garbage, progress
 from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
@@ -21,6 +23,7 @@ from irdeconv.spec import Shape, Spec, bounds, compatible, format_shape, is_stat
 
 
 @garbage.paused()
+@np.errstate(all="ignore")  # values that inference computes with may be any
 def infer_specs(
     graph: Graph,
     shapes: Mapping[int, Shape | None] | None = None,
@@ -43,7 +46,7 @@ def infer_specs(
         inputs = graph.input_specs(node.id)
         try:
             specs = _infer(graph, node, inputs, declarations)
-        except (BodyError, OpError, ArithmeticError, ValueError, TypeError, IndexError) as e:
+        except (BodyError, OpError, ArithmeticError, ValueError, TypeError, LookupError) as e:
             _report_failure(problems, graph, node, e)
             node.specs = _declared(node)
             continue

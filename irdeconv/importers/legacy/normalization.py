@@ -22,6 +22,7 @@ def batch_normalization(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         raise Refusal("one variance for all channels")
     mean, variance = n.blob(b, "biases", (channels,)), n.blob(b, "weights", (channels,))
     # Only now is it known that there are as many numbers in the file.
+    b.room(channels)
     ones, zeros = (np.full(channels, v, b.dtype(n[0]).container) for v in (1, 0))
     op = BatchNormInference(epsilon=n.number("epsilon"))
     return b.add(op, n[0], b.const(ones), b.const(zeros), mean, variance)

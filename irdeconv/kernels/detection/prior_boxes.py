@@ -52,6 +52,7 @@ class Candidates:
         more = len(self.fixed_ratio) or ratios
         return count + sum(more * (int(d) ** 2 - 1) for d in self.density)
 
+    @np.errstate(all="ignore")  # attributes may be any numbers
     def boxes(self, image_height: int) -> Array:
         """Return the boxes of a cell (B, 5): offset x, y of the centre, half sides, 1: clipped."""
         rows = [*self._dense(), *self._sized(image_height)]

@@ -128,6 +128,8 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
             yield Problem("E210", text, attribute="pyramid_scales")
 
     def infer(self, input_rois: Spec, *levels: Spec) -> tuple[Spec, Spec]:
+        if not levels:
+            raise OpError("it reads no level of the pyramid", code="E208")
         if len(self.pyramid_scales) < len(levels):
             text = f"pyramid_scales has {len(self.pyramid_scales)} numbers for {len(levels)} levels"
             raise OpError(text, code="E304", attribute="pyramid_scales")
