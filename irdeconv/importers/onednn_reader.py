@@ -244,6 +244,8 @@ class DumpReader(ModelReader):
         if name not in _BY_DUMP_NAME:
             raise Refusal(f"the element type {name} is not covered")
         shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
+        if len(shape) > (most := current().rank):
+            raise Refusal(f"it has {len(shape)} axes; {raise_hint('rank')} (now {most})")
         return Spec(ELEMENT_TYPES[_BY_DUMP_NAME[name]], shape)
 
     def _unused(self) -> None:

@@ -62,8 +62,9 @@ def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:
     """Return the convolution that the node's attributes say, without a bias."""
-    groups, axes = n.integer("group", 1), b.rank(x) - 2
+    groups = n.integer("group", 1)
     shape = b.shape(w) if groups == 1 else b.static(w, "the filter")
+    axes = len(shape if b.spec(x).shape is None else b.shape(x)) - 2
     kernel = n.ints("kernel_shape")
     if kernel and not compatible(kernel, shape[2:]):
         found = format_shape(shape[2:])

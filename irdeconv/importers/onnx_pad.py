@@ -80,6 +80,8 @@ def _pads(n: OnnxNode, b: ImportBuilder, pads: Value, rank: int) -> tuple[Value,
         found = [b.add(Slice(), pads, *map(b.ints, (*half, 1, 0))) for half in halves]
         return found[0], found[1]
     chosen = list(range(rank)) if axes is None else [wrap(int(a), rank) for a in axes]
+    if known.dtype.kind != "i":
+        raise Refusal(f"pads are {b.dtype(pads)}")
     if known.size != 2 * len(chosen):
         raise Refusal(f"pads have {known.size} values for {len(chosen)} axes")
     out = np.zeros((2, rank), np.int64)

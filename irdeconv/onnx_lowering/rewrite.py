@@ -162,6 +162,9 @@ def _one(
     try:
         if not (node.output and node.output[0]):
             raise OpError("it has no output", code="E208")
+        lost = next((i for i in node.input if i and scope.owner(i) is None), None)
+        if lost is not None:
+            raise OpError(f'its input "{lost}" has no producer', code="E204")
         if not is_deconvolution(node):
             raise OpError(f"irdeconv does not know {node.domain}.{node.op_type}", code="E206")
         if any(a.ref_attr_name for a in node.attribute):
