@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector
 from irdeconv.op import Builder
 from irdeconv.ops.convolution import Convolution, GroupConvolution
@@ -40,7 +41,11 @@ def joined(b: Builder[X], *parts: Vector) -> X:
     """Return vectors behind one another as one i64 value."""
     known = [p.values for p in parts if isinstance(p, IntVector)]
     if len(known) == len(parts):
-        return b.const(np.array([v for values in known for v in values], np.int64))
+        try:
+            return b.const(np.array([v for values in known for v in values], np.int64))
+        except OverflowError:
+            message = "a size of the lowered layer does not fit 64 bits"
+            raise OpError(message, code="E602") from None
     return b.add(Concat(0), *(materialize(b, p) for p in parts))
 
 
