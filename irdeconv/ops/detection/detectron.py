@@ -128,14 +128,14 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
             yield Problem("E210", text, attribute="pyramid_scales")
 
     def infer(self, input_rois: Spec, *levels: Spec) -> tuple[Spec, Spec]:
-        if not levels:
-            raise OpError("it reads no level of the pyramid", code="E208")
         if len(self.pyramid_scales) < len(levels):
             text = f"pyramid_scales has {len(self.pyramid_scales)} numbers for {len(levels)} levels"
             raise OpError(text, code="E304", attribute="pyramid_scales")
         names = ("input_rois", *(f"level {i}" for i in range(len(levels))))
         letters = ("R4", *("1C??" for _ in levels))
         one_real(input_rois, *levels, names=names)
+        if not levels:
+            raise OpError("it reads no level of the pyramid", code="E208")
         at = axis_sizes((input_rois, *levels), names, letters, **{"4": 4, "1": 1})
         features = (at["R"], at["C"], self.output_size, self.output_size)
         return Spec(input_rois.dtype, features), Spec(input_rois.dtype, (at["R"], 4))
