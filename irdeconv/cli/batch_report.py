@@ -96,6 +96,8 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         console.text((item["status"], style), plain(f"  {_title(item)}: {item['summary']}"))
         for d in item["diagnostics"][: 0 if good else MOST_LINES]:
             console.text(plain(f"    {_line(d)}"))
+            if d["hint"]:
+                console.text(plain(f"      = {d['hint']}"))
         more = len(item["diagnostics"]) - MOST_LINES
         if more > 0 and not good:
             console.text(f"    and {count(more, 'more diagnostic')}")
