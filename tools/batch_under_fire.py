@@ -84,17 +84,20 @@ def workers(root: int) -> list[int]:
 def under_fire(
     process: subprocess.Popen[bytes], journal: Path, every: float, dice: random.Random
 ) -> int:
-    """Kill one worker after the other once items are done; return how many."""
-    killed, last = 0, 0.0
+    """Kill one worker after the other, each once another item is done; return how many.
+
+    Where workers take longer to start than `every` seconds, nothing would ever be done otherwise.
+    """
+    killed, last, known = 0, 0.0, 1
     while process.poll() is None:
         time.sleep(0.05)
-        begun = journal.exists() and journal.read_bytes().count(b"\n") > 1
-        if not begun or time.monotonic() - last < every:
+        done = journal.read_bytes().count(b"\n") if journal.exists() else 0
+        if done <= known or time.monotonic() - last < every:
             continue
         found = workers(process.pid)
         if found:
             os.kill(dice.choice(found), signal.SIGKILL)
-            killed, last = killed + 1, time.monotonic()
+            killed, last, known = killed + 1, time.monotonic(), done
     return killed
 
 

@@ -2,11 +2,12 @@
 
     python tools/measure_batch.py [--items N] [--seconds S] [--workers 1,2,4]
 
-Prints, for each way to do items and each number of workers: processor time of the command (and of
-Dask's scheduler, which is in it) per item that does nothing, and the time that items of S seconds
-take together, beside the time that they would take if nothing were lost. Then what passes through a
-scheduler, and what a line in the journal costs. Processor time does not depend on what else the
-machine does; the time on the clock does.
+All of it is processor time, which does not depend on what else the machine does. For each way to do
+items and each number of workers: what an item that does nothing takes of the command (of Dask's
+scheduler, too, which is in it) and of the processes below it; and of items that compute for S
+seconds, the part of all processor time that is theirs. Then what passes through a scheduler, and
+what a line in the journal costs. The time on the clock stands beside it: on a busy machine it tells
+nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import checkout  # noqa: F401
+import psutil
 
 from irdeconv.batches.child import Errand
 from irdeconv.batches.dask_cluster import Cluster
@@ -47,38 +48,52 @@ def ways(workers: list[int]) -> list[tuple[str, int, Callable[[], ItemExecutor]]
     ]
 
 
-def own_time() -> float:
-    """Return the processor time of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def used() -> tuple[float, float]:
+    """Return the processor time of this process, and of all that are below it."""
+    me = psutil.Process()
+    below = 0.0
+    for process in me.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            below += sum(process.cpu_times()[:2])
+    return time.process_time(), below
 
 
-def nothing(make: Callable[[], ItemExecutor], items: int, workers: int) -> float:
-    """Return the processor time of the command per item; the start is not counted."""
-    with closing(make().results([{"how": "well"}] * (items + workers))) as results:
-        for _ in range(workers):
+def measured(
+    make: Callable[[], ItemExecutor],
+    payload: dict[str, object],
+    items: int,
+    workers: int,
+) -> tuple[float, float, float, float]:
+    """Return processor time of the command, below it and of the items, and the clock's.
+
+    What the first items take is not counted: workers start.
+    """
+    computing = 0.0
+    with closing(
+        make().results([{"how": "burn", "seconds": 0}] * 4 * workers + [payload] * items)
+    ) as results:
+        for _ in range(4 * workers):
             next(results)
-        start = own_time()
-        for _ in results:
-            pass
-        return (own_time() - start) / items
-
-
-def burning(make: Callable[[], ItemExecutor], seconds: float, workers: int) -> tuple[float, float]:
-    """Return seconds on the clock from the first items on, and what they took of processors."""
-    payloads = [{"how": "well"}] * workers + [{"how": "burn", "seconds": seconds}] * BURNING
-    spent = 0.0
-    with closing(make().results(payloads)) as results:
-        next(results)
-        start = time.perf_counter()
-        for _, row in results:
-            spent += float(row["summary"]) if row["summary"] != "well" else 0.0
-        return time.perf_counter() - start, spent
+        start, before = time.perf_counter(), used()
+        for _ in range(items):  # not to their end, for there the processes are gone
+            computing += float(next(results)[1]["summary"])
+        after = used()
+    return (
+        after[0] - before[0],
+        after[1] - before[1],
+        computing,
+        time.perf_counter() - start,
+    )
 
 
 def bytes_of_an_item() -> int:
     row = batch_calls.row("0 errors, 0 warnings")
-    payload = {"verb": "run", "words": ["x" * 60], "folder": "x" * 80, "stage": "x" * 60}
+    payload = {
+        "verb": "run",
+        "words": ["x" * 60],
+        "folder": "x" * 80,
+        "stage": "x" * 60,
+    }
     return len(pickle.dumps([payload, row]))
 
 
@@ -88,13 +103,13 @@ def journal_lines() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal")
         with opened(path, resume=False, force=False) as journal:
-            start = own_time()
+            start = time.process_time()
             for index in range(LINES):
                 journal.add(f"{index:064}", row, LIMITS)
-            written = own_time() - start
-        start = own_time()
+            written = time.process_time() - start
+        start = time.process_time()
         with opened(path, resume=True, force=False):
-            return written / LINES, (own_time() - start) / LINES
+            return written / LINES, (time.process_time() - start) / LINES
 
 
 def main() -> int:
@@ -103,18 +118,27 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.5, help="of an item that computes")
     parser.add_argument("--workers", default="1,2,4")
     a = parser.parse_args()
-    cores, rows = os.cpu_count() or 1, []
+    rows = []
     for name, workers, make in ways([int(n) for n in a.workers.split(",")]):
-        per_item = 1000 * nothing(make, a.items, workers)
-        took, spent = burning(make, a.seconds, workers)
-        least = spent / min(workers, cores)
-        numbers = (f"{per_item:.2f}", f"{spent:.1f}", f"{least:.1f}", f"{took:.1f}")
-        rows.append([name, str(workers), *numbers, f"{least / took:.0%}"])
+        own, below, _, _ = measured(make, {"how": "burn", "seconds": 0}, a.items, workers)
+        each = [f"{1000 * spent / a.items:.2f}" for spent in (own, below)]
+        payload: dict[str, object] = {"how": "burn", "seconds": a.seconds}
+        own, below, computing, clock = measured(make, payload, BURNING, workers)
+        share = f"{computing / (own + below):.1%}"
+        rows.append([name, str(workers), *each, f"{computing:.1f}", share, f"{clock:.1f}"])
         print(*rows[-1], flush=True)
-    head = ("who", "workers", "ms per item", "computing s", "at least s", "took s", "used")
+    head = (
+        "who",
+        "workers",
+        "ms an item",
+        "ms below",
+        "computing s",
+        "its share",
+        "clock s",
+    )
     print(table(head, rows, head[1:]))
     written, read = journal_lines()
-    print(f"{cores} processors; {BURNING} items of {a.seconds:g} s compute")
+    print(f"{os.cpu_count()} processors; {BURNING} items of {a.seconds:g} s compute")
     print(f"through the scheduler: {bytes_of_an_item()} bytes an item")
     print(f"a line of the journal: {1e6 * written:.0f} us, read again {1e6 * read:.0f} us")
     return 0

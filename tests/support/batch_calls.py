@@ -46,7 +46,7 @@ def call(payload: dict[str, Any]) -> dict[str, Any]:
         except MemoryError:
             return {**row("refused"), "exit_code": 5, "last": True}
     if how == "burn":  # for tools/measure_batch.py
-        start, text = time.process_time(), "0"
+        start, text = time.process_time(), "0.000"
         while float(text) < payload["seconds"]:
             np.sort(np.arange(100_000)[::-1])
             text = f"{time.process_time() - start:.3f}"
