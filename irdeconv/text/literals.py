@@ -112,6 +112,9 @@ def _range(lex: Lexer, token: Token) -> Interval:
     low, high = int(lo or 0), int(hi) if hi else None
     if high is not None and low > high:
         lex.fail(f"{token.text} is an empty range", token.offset)
+    if max(low - 1, high or 0) > LARGEST_INT:  # a lower bound of 2**63 is what nothing fits
+        text = f"a bound above {LARGEST_INT}, the largest number of 64 bits"
+        lex.fail(f"{token.text[:60]} has {text}", token.offset)
     return Interval(low, high)
 
 
