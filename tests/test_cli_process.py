@@ -126,7 +126,7 @@ def test_a_full_disk_is_an_output_error(net: Path) -> None:
         args = [*COMMAND, "inspect", net]
         done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6
-    assert done.stderr == "irdeconv: error: No space left on device\n"
+    assert done.stderr == "irdeconv: error: <stdout>: No space left on device\n"
 
 
 def on_terminal(*args: object, **environment: str) -> str:

@@ -50,6 +50,7 @@ REASONS = {
     "installs",
     "prints times",
     "takes a model of yours",
+    "takes results of yours",
 }
 
 

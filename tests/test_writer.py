@@ -204,7 +204,7 @@ def test_reading_back_walks_the_graph_a_fixed_number_of_times(tmp_path, monkeypa
     walks, nodes = [], Graph.nodes
     monkeypatch.setattr(Graph, "nodes", lambda *a, **k: walks.append(1) or nodes(*a, **k))
     assert recognise(loaded) == count
-    assert len(walks) == 5
+    assert len(walks) == 6
 
 
 @pytest.mark.parametrize("target", [[1, 1, 4, 17], [1, 4, 1, 16], [1, 1, 16, 4], [1, 2, 8, 4]])

@@ -121,6 +121,7 @@ class Panels:
     """A constant matrix `[M, K]` of f32, packed for a tile."""
 
     def __init__(self, matrix: Array, tile: RegisterTile) -> None:
+        jit.load()
         self.tile, (rows, self.depth) = tile, matrix.shape
         count = -(-rows // tile.rows)
         whole = np.zeros((count * tile.rows, self.depth), np.float32)
@@ -170,7 +171,6 @@ def near_elements(depth: int, tile: RegisterTile) -> int:
 
 @cache
 def _compiled(tile: RegisterTile) -> Callable[..., None]:
-    jit.load()
     module = import_module("irdeconv.kernels.compiled.micro_kernel")
     found: Callable[..., None] = getattr(module, f"tiles{tile.rows}x{tile.vectors}")
     return found

@@ -359,6 +359,8 @@ def ties(s: Sample) -> bool:
     """Whether TopK, which need not be stable, has values that are equal."""
     stable = s.attributes.get("stable", "false") == "true"
     rows = np.moveaxis(values_of(s, 0).astype(np.float64), int(s.attributes["axis"]), -1)
+    if rows.size == 0:
+        return False
     rows = rows.reshape(-1, rows.shape[-1])
     return not stable and any(len(np.unique(row)) < len(row) for row in rows)
 
