@@ -66,6 +66,11 @@ class ImportBuilder(GraphBuilder):
                 return self._node(op, inputs, specs)
         return super().add(op, *inputs)
 
+    def keep(self, op: Op, *inputs: Value) -> Value:
+        """Add an operation as it is."""
+        self._check(op)
+        return super().keep(op, *inputs)
+
     def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
         """Add an operation with several outputs; nothing is folded."""
         self._check(op)

@@ -23,6 +23,7 @@ from irdeconv.proof.weights import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
+MOST_ALONG = 2**13  # of an axis, which are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,7 @@ class MapComparison:
         inner = read.axis.radix
         if block and out.radix * inner != S:
             raise Unproved(f"axis {a}: a period of {out.radix * inner}, not {S}")
+        require_few(a, max(kernel, emitted * len(read.live)))
         met = [(t, live) for t in range(emitted) for live in read.live]
         stands = [NEVER] * len(met)
         for at, (t, live) in enumerate(met):
@@ -337,6 +339,12 @@ class MapComparison:
         low = [Part(p.astype(np.float64), one, none, stored) for p in parts]
         right = Part(wanted.astype(np.float64), one, none, wanted.dtype.type)
         self.rounding = max(self.rounding, compare(low, [right], what))
+
+
+def require_few(axis: int, taps: int) -> None:
+    """Raise Unproved where an axis has too many taps to look at one by one."""
+    if taps > MOST_ALONG:
+        raise Unproved(f"axis {axis}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
 
 
 def _met(out: Axis, read: Read, residue: int, place: Size, t: int) -> tuple[Size, list[Size]]:
