@@ -58,7 +58,7 @@ def bench(
         histogram=Histogram.of(latencies),
         parallel=parallel,
         throughput=parallel.throughput if parallel else rate(latencies),
-        steps=tuple(report_steps(program.graph, program.steps, timer.samples)),
+        steps=tuple(report_steps(program, plan.graph, timer.samples)),
         memory=_memory(program),
         peers=tuple(_compared(p, outputs, network, samples.get(p.name)) for p in peers),
     )

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from irdeconv.benchmark.measure import Clock, Sample, Timing, timed
-from irdeconv.graph import Graph, Value
+from irdeconv.graph import Graph, Node, Value
 from irdeconv.inspection.layers import macs as macs_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import ZeroInsertion, scatter_macs
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
-from irdeconv.runtime.program import VIEW, Step, Values
+from irdeconv.runtime.program import VIEW, Program, Step, Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +110,14 @@ class StepTimer:
         return out
 
 
-def report_steps(graph: Graph, steps: list[Step], samples: list[list[Sample]]) -> list[StepReport]:
-    """Return one report per step, in the order of execution."""
+def report_steps(program: Program, layers: Graph, samples: list[list[Sample]]) -> list[StepReport]:
+    """Return one report per step, in the order of execution, with its ids among `layers`."""
+    graph = program.graph
     return [
         StepReport(
             index=index,
             nodes=tuple((n.type, n.name) for n in step.nodes),
-            ids=tuple(n.id for n in step.nodes),
+            ids=tuple(i for n in step.nodes for i in _layers(layers, n)),
             kernel=step.kernel,
             why=step.why,
             scratch=step.scratch,
@@ -124,5 +125,12 @@ def report_steps(graph: Graph, steps: list[Step], samples: list[list[Sample]]) -
             bytes=traffic(graph, step),
             timing=Timing.of(measured),
         )
-        for index, (step, measured) in enumerate(zip(steps, samples, strict=True))
+        for index, (step, measured) in enumerate(zip(program.steps, samples, strict=True))
     ]
+
+
+def _layers(graph: Graph, node: Node) -> tuple[int, ...]:
+    """Return the layers that a step's node stands for: itself, or those that it was made of."""
+    if node.id in graph and graph.node(node.id).name == node.name:
+        return (node.id,)
+    return tuple(n.id for name in node.origins or (node.name,) for n in graph.find(name))
