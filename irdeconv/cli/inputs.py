@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -23,6 +24,7 @@ from irdeconv.io.kinds import BEGIN, kind_of
 from irdeconv.io.saved_arrays import SavedArrays, read_npy
 from irdeconv.opening import first_bytes
 from irdeconv.plural import count
+from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
 from irdeconv.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.suggest import did_you_mean
@@ -105,15 +107,32 @@ def gather(
 
 
 def _require_room(graph: Graph, limit: int | None) -> None:
-    """Raise LimitError (E602) before inputs are made that no run within the limit can take."""
+    """Raise LimitError (E602) before inputs are made that no run within the limit can take.
+
+    Without one it is the machine's memory.
+    """
     need = 0
     for node in graph.parameters:
         spec = node.spec()
         if is_static(spec.shape) and spec.dtype is not None:
             need += math.prod(spec.shape) * spec.dtype.container.itemsize
+    limit = memory_limit(limit)
     if limit is not None and need > limit:
         message = f"the inputs alone need {need:,} bytes, the limit is {limit:,}"
         raise LimitError(Diagnostic("E602", "error", message, hint="allow more with --max-memory"))
+    there = _memory_there()
+    if there is not None and need > there:
+        message = f"the inputs alone need {need:,} bytes, the machine has {there:,}"
+        hint = "give smaller shapes with --shape where they are open"
+        raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+
+
+def _memory_there() -> int | None:
+    """Return the bytes of the machine's memory, where that is to be had."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:

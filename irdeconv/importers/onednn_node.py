@@ -29,6 +29,9 @@ class DumpNode(SourceNode):
         found = self.attributes.get(name, default)
         if found is None:
             raise Refusal(f"the attribute {name} is missing")
+        values = found if isinstance(found, list) else [found]
+        if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+            raise Refusal(f"{name} holds a number of more than 64 bits")
         return found
 
     def ints(

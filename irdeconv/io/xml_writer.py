@@ -106,9 +106,8 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
 
 def _encoded(text: str, graph: Graph) -> bytes:
     """Return the bytes of a part of the document; InputError (E701) for what no reader takes."""
-    found = UNFIT.search(text)
-    if found is not None:
-        _require_fit(found.group(), graph)
+    for char in sorted(set(UNFIT.findall(text))):
+        _require_fit(char, graph)
     return text.encode("utf-8")
 
 
