@@ -236,7 +236,7 @@ class DumpReader(ModelReader):
         rng = np.random.default_rng([self.seed or 0, ident])
         if role == VARIANCE:
             return rng.uniform(0.5, 1.5, shape)
-        fan = max(1, math.prod(shape) // max(1, *shape))
+        fan = max(1, math.prod(shape) // max((1, *shape)))
         return np.asarray(rng.standard_normal(shape) / np.sqrt(fan))
 
     def _spec(self, tensor: Any) -> Spec:
