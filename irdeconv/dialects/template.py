@@ -263,7 +263,7 @@ class DialectDeconvolution(SugarOp):
             **t.lists,
             auto_pad=t.auto_pad,
             output_shape=wanted,
-            groups=groups if isinstance(groups, int) else 1,
+            groups=max(groups, 1) if isinstance(groups, int) else 1,
             channels=channels,
             outputs=self.output_channels(groups * outputs),
             dtype=data.dtype,

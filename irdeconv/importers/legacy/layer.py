@@ -252,7 +252,9 @@ def integers(b: ImportBuilder, value: Value) -> Value:
     known = b.known(value)
     if known is not None and known.dtype != object:
         exact = known.dtype.kind in "biu"
-        if not exact and not (np.abs(known.astype(np.float64)) < 2.0**63).all():
+        with np.errstate(all="ignore"):  # NaN, and f16 and f32 beyond their range
+            fits = exact or bool((np.abs(known.astype(np.float64)) < 2.0**63).all())
+        if not fits:
             raise Refusal("an index, a size or an axis is no number that 64 bits hold")
         return b.const(np.asarray(known, np.int64))
     return value if b.dtype(value) in (i32, i64) else b.convert(value, i64)

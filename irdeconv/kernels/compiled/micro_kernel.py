@@ -204,134 +204,46 @@ _tiles24x1, _tiles12x2, _tiles8x3, _tiles6x4 = (
 _tiles12x1, _tiles6x2, _tiles4x3 = _tiles(12, 1), _tiles(6, 2), _tiles(4, 3)
 
 
-@jit.compiled
-def tiles24x1(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
-    """See `_tiles`."""
-    _tiles24x1(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+# One function for each tile, by name: numba keeps the code of those that a module defines.
 
 
 @jit.compiled
-def tiles12x2(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles24x1(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles12x2(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles24x1(*arguments)
 
 
 @jit.compiled
-def tiles8x3(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles12x2(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles8x3(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles12x2(*arguments)
 
 
 @jit.compiled
-def tiles6x4(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles8x3(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles6x4(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles8x3(*arguments)
 
 
 @jit.compiled
-def tiles12x1(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles6x4(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles12x1(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles6x4(*arguments)
 
 
 @jit.compiled
-def tiles6x2(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles12x1(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles6x2(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles12x1(*arguments)
 
 
 @jit.compiled
-def tiles4x3(
-    x: Any,
-    offsets: Any,
-    panels: Any,
-    bias: Any,
-    limits: Any,
-    places: Any,
-    pieces: Any,
-    near: Any,
-    out: Any,
-    starts: Any,
-    base: int,
-    turns: int,
-) -> None:
+def tiles6x2(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles4x3(x, offsets, panels, bias, limits, places, pieces, near, out, starts, base, turns)
+    _tiles6x2(*arguments)
+
+
+@jit.compiled
+def tiles4x3(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles4x3(*arguments)
