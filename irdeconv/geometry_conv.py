@@ -75,8 +75,9 @@ def output_size(
     stride: int,
     pad: tuple[int, int],
     rounding: Rounding = "floor",
+    least: int = 1,
 ) -> Dim:
-    """Return O of one axis; an interval is cut to what can be at least 1.
+    """Return O of one axis; an interval is cut to what can be `least` and more.
 
     same_upper and same_lower mean ceil(I/S). Where the kernel is smaller than the stride and
     rounding is not floor, the runtime counts one more window.
@@ -88,10 +89,10 @@ def output_size(
     top = None if high is None else steps(high, klow, stride, pad, rounding)
     if isinstance(size, int) and isinstance(dilated_kernel, int):
         return steps(size, dilated_kernel, stride, pad, rounding)
-    bottom = 1 if khigh is None else steps(low, khigh, stride, pad, rounding)
-    if top is not None and top < 1:
+    bottom = least if khigh is None else steps(low, khigh, stride, pad, rounding)
+    if top is not None and top < least:
         return top
-    return Interval.of(max(bottom, 1), top)
+    return Interval.of(max(bottom, least), top)
 
 
 def _same_size(size: Dim, dilated_kernel: Dim, stride: int, rounding: Rounding) -> Dim:

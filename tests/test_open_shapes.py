@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.graph import Graph, Value
+from irdeconv.dtypes import ELEMENT_TYPES
+from irdeconv.graph import Graph, Node, Value
 from irdeconv.op import REGISTRY
-from irdeconv.spec import Interval
+from irdeconv.ops.convolution import Convolution
+from irdeconv.passes.forms import FORMS
+from irdeconv.spec import Interval, Spec, bounds
 from support.layers import constant, parameter, result
 from support.open_shapes import LOOSER, contradictions, holds, opened, specs, undeclared
 
@@ -69,6 +73,49 @@ def test_shapes_that_an_evaluator_would_not_notice_are_refused() -> None:
     data = [np.ones(s, np.float32) for s in names.values()]
     with pytest.raises(ird.ExecutionError, match=r'RNNCell "RNNCell".* has size 2; 3 is needed'):
         ird.run(g, data, None)
+
+
+OPEN = """graph 1 "open" {
+  %0 "x" = opset1.Parameter() {shape = [?, 2, SIZE], element_type = f32}
+  %1 "w" = opset1.Parameter() {shape = [2, 3, 2], element_type = f32}
+  %2 "up" = opset1.ConvolutionBackpropData(%0, %1)
+    {strides = [2], pads_begin = [1], pads_end = [1], dilations = [1]}
+  %3 "y" = opset1.Result(%2)
+}"""
+
+
+@pytest.mark.parametrize("size", ["?", "..3", "1..2"])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_lowering_convolves_to_nothing_is_inferred(form: str, size: str) -> None:
+    """One element gives 2(I - 1) + 2 - 2 = 0: inference may not say that there is an output."""
+    graph = ird.infer(ird.parse(OPEN.replace("SIZE", size)))
+    lowered = ird.infer(ird.lower(graph, form).graph)
+    wrong = []
+
+    def held(node: Node, outputs: Sequence[np.ndarray]) -> None:
+        for port, array in enumerate(outputs):
+            if not holds(node.spec(port).shape, array.shape):
+                wrong.append(f"{node.name}: {node.spec(port)}, ran {array.shape}")
+
+    for length in (1, 2):
+        data = [np.ones((1, 2, length), np.float32), np.ones((2, 3, 2), np.float32)]
+        (out,) = ird.run(lowered, data, None, trace=held).values()
+        assert out.shape == (1, 3, 2 * length - 2)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("size", "want"), [((0, 3), (0, 1)), ((2, 5), (0, 3)), ((3, 5), (1, 3))])
+def test_a_convolution_of_a_lowering_may_have_no_output(
+    size: tuple[int, int], want: tuple[int, int]
+) -> None:
+    lists = (1,), (0,), (0,), (1,)
+    data, filter = (Spec(ELEMENT_TYPES["f32"], s) for s in ((1, 2, Interval(*size)), (3, 2, 3)))
+    made = Convolution(*lists, unrestricted=True).infer(data, filter).shape
+    plain = Convolution(*lists).infer(data, filter).shape
+    assert made is not None
+    assert plain is not None
+    assert bounds(made[2]) == want
+    assert bounds(plain[2]) == (1, want[1])
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3])

@@ -73,6 +73,12 @@ def run(op: str, attributes: str, *tensors: Tensor) -> Any:
             (f32(np.zeros((1, 4, 3))), f32(np.zeros((4, 4, 1, 5)))),
             "the dilated kernel has size 5 on spatial axis 0, but the padded data only 3",
         ),
+        (
+            "Convolution-1",
+            "strides=1 pads_begin=1 pads_end=0 dilations=2",
+            (f32(np.zeros((1, 2, 1))), f32(np.zeros((3, 2, 2)))),
+            "the dilated kernel has size 3 on spatial axis 0, but the padded data only 2",
+        ),
     ],
 )
 def test_numbers_are_told(op: str, attributes: str, tensors: tuple[Tensor, ...], text: str) -> None:

@@ -17,7 +17,7 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.checks import one_type, want_rank, want_type
 from irdeconv.ops.core import equal_lengths, positive
-from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, is_static, merge
+from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.traits import SUM
 
 
@@ -123,14 +123,14 @@ class FilterWindows(Op):
         axes = len(sizes)
         strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
         begin, end = filled(self.pads_begin, axes, 0), filled(self.pads_end, axes, 0)
-        out: list[Dim] = []
+        least, out = 0 if self.unrestricted else 1, list[Dim]()
         for a, (i, k) in enumerate(zip(sizes, kernel, strict=True)):
             if k == 0:
                 raise OpError(f"the kernel has size 0 on spatial axis {a}", code="E302", port=1)
             reach = geometry_conv.dilated(k, dilations[a])
             pad = (begin[a], end[a])
-            o = geometry_conv.output_size(self.auto_pad, i, reach, strides[a], pad)
-            if isinstance(o, int) and o < 1 and not (self.unrestricted and o == 0):
+            o = geometry_conv.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
+            if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
                 raise OpError(
                     f"the dilated kernel has size {reach} on spatial axis {a}, "
@@ -138,8 +138,6 @@ class FilterWindows(Op):
                     code="E306",
                     port=1,
                 )
-            if isinstance(o, Interval) and self.unrestricted:
-                o = Interval.of(0, o.hi)
             out.append(o)
         return out
 
@@ -196,24 +194,10 @@ class ConvolutionBase(FilterWindows):
     """What Convolution and GroupConvolution share: the kernel."""
 
     def evaluate(self, data: Array, filter: Array) -> Array:
-        axes = data.ndim - 2
         self._channels(data.shape[1], filter.shape, known=True)
-        strides, dilations = filled(self.strides, axes, 1), filled(self.dilations, axes, 1)
-        kernel = filter.shape[2 + self.grouped :]
-        pads = self.effective_pads(data.shape[2:], kernel)
-        sizes = []
-        rows = zip(data.shape[2:], kernel, strides, dilations, *pads, strict=True)
-        for a, (i, k, s, d, begin, end) in enumerate(rows):
-            padded, reach = i + begin + end, geometry_conv.extent(k, d)
-            if padded + 1 < reach:
-                raise OpError(
-                    f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}",
-                    code="E306",
-                    port=1,
-                )
-            sizes.append(max(0, geometry_conv.steps(i, reach, s, (begin, end))))
-        problem = self.problem(data.shape, filter.shape, tuple(sizes), data.dtype.name)
+        sizes = tuple(self._spatial(data.shape[2:], filter.shape[2 + self.grouped :]))
+        assert is_static(sizes)
+        problem = self.problem(data.shape, filter.shape, sizes, data.dtype.name)
         return convolution(data, filter, problem)
 
 

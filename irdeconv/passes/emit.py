@@ -9,6 +9,7 @@ import numpy as np
 
 from irdeconv.errors import OpError
 from irdeconv.geometry import IntVector, Vector
+from irdeconv.geometry_conv import extent
 from irdeconv.op import Builder
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.movement import Concat, Transpose
@@ -16,7 +17,7 @@ from irdeconv.ops.padding import Pad12
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.vectors import materialize
-from irdeconv.spec import is_static
+from irdeconv.spec import Shape, bounds
 
 X = TypeVar("X")
 DOWN_TO_0 = np.iinfo(np.int64).min  # the stop of a slice backwards that takes element 0 as well
@@ -85,12 +86,20 @@ def emit_convolution(b: Builder[X], x: X, w: X, dilations: tuple[int, ...]) -> X
     axes = len(dilations)
     shape, size = b.spec(w).shape, b.spec(x).shape
     ones, zeros = (1,) * axes, (0,) * axes
-    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, (shape or ())[3:], strict=False))
     # What the source layer asked for is legal here: an output of size 0, a fourth spatial axis.
-    known = zip((size or ())[2:], reach if is_static(reach) else (), strict=False)
-    empty = any(isinstance(n, int) and n < r for n, r in known)
-    beyond = empty or axes > 3
+    beyond = axes > 3 or _may_be_empty(size, shape, dilations)
     if shape is None or shape[0] != 1:
         return b.add(GroupConvolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
     w = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
     return b.add(Convolution(ones, zeros, zeros, dilations, "explicit", beyond), x, w)
+
+
+def _may_be_empty(size: Shape | None, filter: Shape | None, dilations: tuple[int, ...]) -> bool:
+    """Whether no window of a filter (g, M/g, C/g, *K) may fit into data (N, C, *I)."""
+    if size is None or filter is None:
+        return True
+    for i, k, d in zip(size[2:], filter[3:], dilations, strict=True):
+        most = bounds(k)[1]
+        if most is None or bounds(i)[0] < extent(most, d):
+            return True
+    return False

@@ -11,7 +11,6 @@ from irdeconv.limits import LARGEST_INT, current, raise_hint
 from irdeconv.op import Op, as_tuple
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.control import LoopBase
-from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.spec import Array, Spec, bounds
 
 REMEMBERED = 64  # sets of inputs that a layer has been inferred for
@@ -93,17 +92,8 @@ def _is_list(array: Array) -> bool:
 
 
 def _size(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
-    """Return the bytes of a node's outputs; OpError where its inputs do not fit.
-
-    What a form convolves to nothing is left to the convolution, which refuses less than nothing.
-    """
-    try:
-        specs = _inferred(graph, node, arrays)
-    except OpError as e:
-        if e.problem.code == "E306" and isinstance(node.op, ConvolutionBase):
-            return 0
-        raise
-    return sum(s.nbytes or 0 for s in specs)
+    """Return the bytes of a node's outputs; OpError where its inputs do not fit."""
+    return sum(s.nbytes or 0 for s in _inferred(graph, node, arrays))
 
 
 def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, ...]:
