@@ -204,8 +204,19 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+def require_fit(op: Op) -> None:
+    """Raise OpError for the first of an operation's attributes that does not fit.
+
+    Readers of files have checked them; a program, or the text form, may have made any.
+    """
+    for problem in op.check():
+        if problem.severity == "error":
+            raise OpError.of(problem)
+
+
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """Infer one operation and, where the inputs' values are known and small, evaluate it."""
+    require_fit(op)
     known = ports(type(op))
     if not known.fits(len(inputs)):
         raise OpError(known.misfit(len(inputs)), code="E208")

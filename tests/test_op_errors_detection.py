@@ -8,6 +8,7 @@ from op_cases import count, f32, i64
 from support.refusals import Row, check_attribute, check_refusal, row
 
 SENSITIVE = "mode=average output_dim=1 group_size=2 spatial_scale=1"
+ROI_POOLING = "pooled_h=1 pooled_w=2 spatial_scale=1"
 BINS = "output_dim=2 group_size=2 spatial_scale=1"
 ANCHORS = "base_size=8 pre_nms_topn=9 post_nms_topn=9 ratio=1 scale=1,2"
 SHIFTED = ["f32[1,8,2,2]", "f32[3]"]
@@ -70,7 +71,7 @@ ROWS = [
     row("ROIAlign-9", "", ["f32[1,2,5,5]", "f32[3,4]", "i64[2]"], "E302", 2, "3 regions", "2"),
     row("ROIAlignRotated-15", "", ["f32[1,2,5,5]", "f16[3,5]", "i64[3]"], "E303", 1, "f16"),
     row("NMSRotated-13", "", ROTATED, "E302", 4, "score_threshold has 0 values"),
-    row("ROIPooling-2", "", ["f32[1,2,5,5]", "f32[3,4]"], "E302", 1, "4 numbers", "5"),
+    row("ROIPooling-2", ROI_POOLING, ["f32[1,2,5,5]", "f32[3,4]"], "E302", 1, "4 numbers", "5"),
     row("PSROIPooling-1", SENSITIVE, ["f32[1,5,5,5]", "f32[3,5]"], "E302", 0, "5 channels", "4"),
     row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,6,1,1]"], "E302", 2),
     row("DeformablePSROIPooling-1", BINS, ["f32[1,8,5,5]", "f32[3,5]", "f32[3,2,1,2]"], "E302", 2),

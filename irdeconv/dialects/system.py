@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from irdeconv.dialects.setting import Setting
 from irdeconv.dialects.template import CanonicalRecorder, DialectDeconvolution
-from irdeconv.errors import OpError
-from irdeconv.op import Op
+from irdeconv.op import Op, require_fit
 from irdeconv.spec import Interval, Shape, Spec, dims, is_static
 
 PLAIN = (("explicit", False), ("valid", False), ("same_upper", False), ("same_lower", False))
@@ -97,9 +96,7 @@ class DialectSystem(System):
 
 def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
     """Return an operation's window; None where not even the rank is known."""
-    for problem in op.check():
-        if problem.severity == "error":
-            raise OpError.of(problem)
+    require_fit(op)
     recorder = CanonicalRecorder()
     recorder.expand(op, inputs)
     if recorder.out is None or recorder.out.shape is None:

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.dtypes import ElementType, i64
-from irdeconv.errors import OpError
 from irdeconv.graph import Node, Value
-from irdeconv.op import Op, infer_op
+from irdeconv.op import Op, infer_op, require_fit
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp
 from irdeconv.ops.body_inference import infer_bodies, infer_plainly
@@ -58,7 +57,7 @@ class ImportBuilder(GraphBuilder):
 
     def add(self, op: Op, *inputs: Value) -> Value:
         """Add an operation; constants are folded where the result is not much longer than they."""
-        self._check(op)
+        require_fit(op)
         if inputs and all(constant(self.graph, v) is not None for v in inputs):
             specs = infer_op(op, tuple(self.spec(v) for v in inputs))
             longest = max((self.spec(v).size or 0 for v in inputs), default=0)
@@ -68,12 +67,12 @@ class ImportBuilder(GraphBuilder):
 
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is."""
-        self._check(op)
+        require_fit(op)
         return super().keep(op, *inputs)
 
     def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
         """Add an operation with several outputs; nothing is folded."""
-        self._check(op)
+        require_fit(op)
         given = tuple(self.spec(v) for v in inputs)
         if isinstance(op, BodyOp):
             op, specs = infer_bodies(op, given, infer_plainly)
@@ -81,11 +80,6 @@ class ImportBuilder(GraphBuilder):
             specs = infer_op(op, given)
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
-
-    def _check(self, op: Op) -> None:
-        for problem in op.check():
-            if problem.severity == "error":
-                raise OpError.of(problem)
 
     def room(self, *sizes: int) -> None:
         """Raise Refusal where an importer would make a constant of too many elements itself."""

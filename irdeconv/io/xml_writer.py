@@ -18,6 +18,7 @@ from irdeconv.constant import FileData
 from irdeconv.errors import Diagnostic, InputError, misused, no_access
 from irdeconv.graph import Graph, Node
 from irdeconv.io.atomic import Files, failures, require_writable, together
+from irdeconv.io.attribute_checks import require_attributes
 from irdeconv.io.context import integer
 from irdeconv.io.lacking import no_data
 from irdeconv.io.mark import marked
@@ -65,8 +66,8 @@ def write_ir(graph: Graph, path: Path) -> None:
 
     The `.xml` replaces its predecessor before the `.bin` does: it has the mark of its `.bin`, so
     who reads between the two is told, also where the former `.xml` has none. Raises UsageError for
-    a path that cannot be a model's, InputError where constants have no data, FileAccessError where
-    writing fails.
+    a path that cannot be a model's, InputError where constants have no data or attributes are ones
+    that no reader takes, FileAccessError where writing fails.
     """
     with together() as files:
         stage_ir(graph, path, files)
@@ -77,7 +78,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
 
     Returns where the `.xml` and the `.bin` stand until then. Raises what `write_ir` raises.
     """
-    _require_data(graph)
+    _require_writable(graph)
     require_model_path(path)
     try:
         return _staged(graph, path, files)
@@ -98,7 +99,7 @@ def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
 
 def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """Return what `write_ir` writes: the `.xml` and the `.bin`. Raises InputError as it does."""
-    _require_data(graph)
+    _require_writable(graph)
     weights = BytesIO()
     xml = _encoded("".join(_document(graph, _Blobs(weights))), graph)
     return xml, weights.getvalue()
@@ -138,8 +139,9 @@ def require_model_path(path: Path) -> None:
             raise no_access(Diagnostic("E701", "error", message), None, target)
 
 
-def _require_data(graph: Graph) -> None:
-    """Raise InputError (E120) at the first of the layers whose constants were never given."""
+def _require_writable(graph: Graph) -> None:
+    """Raise InputError for constants that were never given (E120), and for unfit attributes."""
+    require_attributes(graph)
     lacking = [n for n in every_node(graph) if not _has_data(n.op)]
     if lacking:
         raise InputError(no_data(lacking, "cannot be written"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from irdeconv.constant import ConstantData
 from irdeconv.dtypes import ElementType
+from irdeconv.errors import Problem
+from irdeconv.limits import LARGEST_INT
 from irdeconv.op import TYPES, Op, attribute, op
-from irdeconv.spec import Array, Shape, Spec, is_small
+from irdeconv.spec import Array, Shape, Spec, bounds, is_small
 from irdeconv.traits import MOVES
 
 
@@ -20,6 +23,13 @@ class Parameter(Op):
 
     def infer(self) -> Spec:
         return Spec(self.element_type, self.shape)
+
+    def check(self) -> Iterator[Problem]:
+        # No text has such a number: a program made it.
+        beyond = [d for d in self.shape or () if max(n or 0 for n in bounds(d)) > LARGEST_INT]
+        if beyond:
+            text = f"shape: {beyond[0]} is above {LARGEST_INT}, the largest number of 64 bits"
+            yield Problem("E213", text, "shape")
 
 
 @op("Result")

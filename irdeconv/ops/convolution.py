@@ -21,12 +21,6 @@ from irdeconv.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.traits import SUM
 
 
-def reject(problems: Iterator[Problem]) -> None:
-    """Raise the first problem of the attributes, before arithmetic trips over it."""
-    for p in problems:
-        raise OpError(p.message, code=p.code, attribute=p.attribute, hint=p.hint)
-
-
 @dataclass(frozen=True)
 class FilterWindows(Op):
     """What convolutions of every kind share: attributes, checks and shape rule.
@@ -99,7 +93,6 @@ class FilterWindows(Op):
                     code="E304",
                     attribute=name,
                 )
-        reject(self.check())
 
     def _channels(self, data: Dim, filter: Shape, *, known: bool) -> Dim:
         """Return M after checking C against the filter."""

@@ -23,7 +23,6 @@ from irdeconv.kernels.shared.zero_insertion import window
 from irdeconv.op import Op, attribute, op
 from irdeconv.ops.binding import is_computed, known, shape_of
 from irdeconv.ops.checks import axes_of, exact, want_rank, want_type
-from irdeconv.ops.convolution import reject
 from irdeconv.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, dims, ints
 from irdeconv.traits import SCALE, Bound, Rounding
 
@@ -151,7 +150,6 @@ class InterpolateBase(_Resizing):
         scales = self.shape_calculation_mode == "scales"
         name = "scales" if scales else "sizes"
         want_type(target, "real" if scales else "integer", ports[0], name)
-        reject(self.check())
         if image.shape is None:
             return Spec(image.dtype, None)
         rank = len(image.shape)
@@ -278,7 +276,6 @@ class Interpolate1(_Resizing):
     def infer(self, image: Spec, output_shape: Spec) -> Spec:
         want_type(image, "number", 0, "image")
         want_type(output_shape, "integer", 1, "output_shape")
-        reject(self.check())
         if image.shape is None:
             return Spec(image.dtype, None)
         rank = len(image.shape)

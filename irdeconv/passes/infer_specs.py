@@ -13,7 +13,7 @@ from irdeconv import garbage, progress
 from irdeconv.errors import Collector, Diagnostic, InferenceError, Note, OpError, Problem
 from irdeconv.graph import Graph, Node
 from irdeconv.limits import LARGEST_INT, current, raise_hint
-from irdeconv.op import infer_op, ports
+from irdeconv.op import infer_op, ports, require_fit
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.body_inference import BodyError, infer_bodies
@@ -81,6 +81,7 @@ def _infer(
 ) -> tuple[Spec, ...]:
     """Return the specs of a node's outputs; its bodies get theirs."""
     if isinstance(node.op, BodyOp):
+        require_fit(node.op)
         walk = partial(_walk, believe=declarations.believe)
         node.op, specs = infer_bodies(node.op, inputs, walk)
         return specs

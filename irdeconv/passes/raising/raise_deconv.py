@@ -13,6 +13,7 @@ from irdeconv.dialects.openvino import BackpropData, backprop_data
 from irdeconv.dtypes import ElementType, of_numpy
 from irdeconv.errors import OpError, misused
 from irdeconv.graph import Graph, Node, Value
+from irdeconv.op import require_fit
 from irdeconv.ops.convert import Convert, convert
 from irdeconv.ops.elementwise import Add
 from irdeconv.passes.builder import GraphBuilder
@@ -228,9 +229,7 @@ def _operation(made: Raising) -> BackpropData:
         dilations=made.dilations,
         output_padding=made.output_padding,
     )
-    for problem in op.check():
-        if problem.severity == "error":
-            raise OpError.of(problem)
+    require_fit(op)
     return op
 
 
