@@ -27,7 +27,7 @@ from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.fused_convolution import FusedConvolution
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
-from irdeconv.runtime.program import VIEW, Call, Slots, Values
+from irdeconv.runtime.program import VIEW, Always, Call, Slots, Values
 from irdeconv.spec import Array, Spec, is_static
 
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
@@ -212,16 +212,6 @@ class _CallExecutor(Executor):
         return call
 
 
-def _always(prepared: Callable[[Team], None], team: Team) -> Call:
-    """Do the same with the same memory in every run."""
-
-    def call(values: Values) -> None:
-        team.begin()
-        prepared(team)
-
-    return call
-
-
 @dataclass(kw_only=True)
 class _ChainExecutor(Executor):
     plan: ChainPlan
@@ -231,7 +221,7 @@ class _ChainExecutor(Executor):
         arrays = [values[i] for i in ins]
         fixed = values[out] is not None and all(a is not None for a in arrays)
         if fixed and self.plan.views(arrays):
-            return _always(self.plan.prepare(arrays, values[out]), team)
+            return Always(self.plan.prepare(arrays, values[out]), team)
 
         def call(values: Values) -> None:
             team.begin()
@@ -260,7 +250,7 @@ class _ConvolutionExecutor(Executor):
             return self._with_filter(ins[1], data, out, epilogue, team)
         fixed = self._fixed(data, operands, out, values)
         if fixed is not None:
-            return _always(fixed, team)
+            return Always(fixed, team)
 
         def call(values: Values) -> None:
             team.begin()

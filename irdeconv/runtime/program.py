@@ -10,13 +10,15 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from irdeconv import progress
 from irdeconv.graph import Graph, Node
-from irdeconv.kernels.shared.team import Threads, arithmetic
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated
+from irdeconv.kernels.shared.team import Team, Threads, arithmetic
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array
 
@@ -42,7 +44,8 @@ UNSHARED = _alone()
 class Step:
     """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
 
-    `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors.
+    `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors,
+    `recorded` what `call` does where all of it is compiled.
     """
 
     nodes: tuple[Node, ...]
@@ -53,6 +56,7 @@ class Step:
     kernel: str = ""
     why: str = ""
     scratch: int = 0
+    recorded: Recorded | None = None
 
     @property
     def node(self) -> Node:
@@ -61,6 +65,27 @@ class Step:
 
 
 Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
+
+
+@dataclass(frozen=True)
+class Always:
+    """A call that does the same with the same memory in every run.
+
+    `recorded` is what it does where all of that is compiled.
+    """
+
+    prepared: Callable[[Team], None]
+    team: Team
+
+    def __call__(self, values: Values) -> None:
+        """Do it."""
+        self.team.begin()
+        self.prepared(self.team)
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """The calls."""
+        return self.prepared.recorded if isinstance(self.prepared, Repeated) else None
 
 
 @dataclass(frozen=True)
@@ -98,6 +123,10 @@ class Program:
     most_alive: int = 0
     evaluated: int = 0
     _kept: dict[int, Array] = field(default_factory=dict, repr=False)
+    _joined: list[Step] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._joined = joined(self.steps, self.team)
 
     def run(
         self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
@@ -120,7 +149,7 @@ class Program:
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Execute as a part of another program, which holds the lock; returns the outputs."""
         values = self._begin(arrays)
-        for step in self.steps:
+        for step in self._joined:
             try:
                 step.call(values)
             except Exception as e:
@@ -165,7 +194,7 @@ class Program:
     def _run(self, values: Values) -> None:
         step = None
         try:
-            for step in progress.each("running", self.steps, name=_label):
+            for step in progress.each("running", self._joined, name=_label):
                 step.call(values)
                 for slot in step.frees:
                     values[slot] = None
@@ -203,6 +232,26 @@ class Program:
             else:
                 out[name] = np.array(values[slot], order="C", copy=True)
         return out
+
+
+def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
+    """Return the steps with those as one that follow each other and are compiled.
+
+    Threads share what a single step does, so with several of them nothing is joined.
+    """
+    if team.threads > 1:
+        return list(steps)
+    found: list[Step] = []
+    for compiled, run in groupby(steps, lambda step: step.recorded is not None):
+        some = list(run)
+        if not compiled or len(some) == 1:
+            found += some
+            continue
+        work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))
+        nodes = tuple(node for step in some for node in step.nodes)
+        frees = tuple(slot for step in some for slot in step.frees)
+        found.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
+    return found
 
 
 def _label(step: Step) -> str:

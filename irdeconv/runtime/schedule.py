@@ -34,7 +34,7 @@ from irdeconv.runtime.executors import (
 )
 from irdeconv.runtime.failure import failure
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder
-from irdeconv.runtime.program import Fresh, Program, Slots, Step
+from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array
 
@@ -353,6 +353,7 @@ class _Scheduler:
             kernel=executor.kernel,
             why=executor.why,
             scratch=executor.scratch,
+            recorded=call.recorded if isinstance(call, Always) else None,
         )
 
     def _with_frees(self, steps: list[Step]) -> list[Step]:

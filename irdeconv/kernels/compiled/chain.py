@@ -9,9 +9,8 @@ be one nothing becomes a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -202,12 +201,11 @@ class CompiledChain:
 
         `before` and `after` are the tensors to add, each `[channels or 1, positions]`.
         """
-        self.fixed(out, channels, before, after)()
+        finish_rows(*self.arguments(out, channels, before, after))
 
-    def fixed(
+    def arguments(
         self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
-    ) -> Callable[[], None]:
-        """Return what a call would do, to be done often."""
+    ) -> tuple[Any, ...]:
+        """Return what `finish_rows` is called with."""
         bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
-        constants = self._low, self._high, self._code
-        return partial(finish_rows, out, bias, slope, before, after, *constants)
+        return out, bias, slope, before, after, self._low, self._high, self._code

@@ -14,8 +14,9 @@ from importlib import import_module
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded
 from irdeconv.kernels.shared import jit
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space
 from irdeconv.spec import Array
 
 NEAR_BYTES = 5 << 17  # of what a tile reads, at most, so that it stays in a level 2 cache
@@ -162,6 +163,25 @@ class Panels:
         both = places.reads, places.writes
         more = limits, both, places.pieces, near, out, starts, base, turns
         self._multiply(x, offsets, self.packed, first, *more)
+
+    def recorded(
+        self,
+        x: Array | ScratchPlace,
+        offsets: Array,
+        places: VectorPlaces,
+        out: Array | ScratchPlace,
+        starts: Array,
+        base: int,
+        plan: ScratchPlan,
+    ) -> Recorded:
+        """Write down a call without bias, limits and turns."""
+        near: Array | ScratchPlace = _NOTHING
+        if len(places.pieces[0]):
+            near = plan.array((near_elements(self.depth, self.tile),), np.float32)
+        both = places.reads, places.writes
+        more = UNLIMITED, both, places.pieces, near, out, starts, base, 1
+        name = f"tiles{self.tile.rows}x{self.tile.vectors}"
+        return Recorded.of(name, x, offsets, self.packed, self.no_bias, *more)
 
 
 def near_elements(depth: int, tile: RegisterTile) -> int:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from irdeconv.kernels.compiled.recorded import Repeated
 from irdeconv.kernels.convolution.conv3d import Conv3d
-from irdeconv.kernels.shared.candidate import Epilogue, Fix, repeated
+from irdeconv.kernels.shared.candidate import Epilogue, Fix, Piece
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -48,8 +49,8 @@ class FixedBlockwise(Blockwise[B]):
         if not (self.conv.direct and x.flags.c_contiguous and x.dtype == self.conv.compute):
             return None
         data, y = self._data(x, Space()), self._planes(out)
-        return repeated([self._fixed(data, y, b, finish) for b in self.blocks])
+        return Repeated(tuple(self._fixed(data, y, b, finish) for b in self.blocks))
 
     @abstractmethod
-    def _fixed(self, x: Array, out: Array, b: B, finish: Fix) -> Callable[[Space], None]:
+    def _fixed(self, x: Array, out: Array, b: B, finish: Fix) -> Piece:
         """Return the call that computes a block."""

@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded, in_turn
 from irdeconv.kernels.convolution.blockwise import FixedBlockwise
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import SLACK, phase_shape, tap_offsets
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, deliver
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.scratch import Space, contiguous
+from irdeconv.kernels.shared.scratch import ScratchPlan, Space, contiguous
 from irdeconv.spec import Array
 
 
@@ -83,19 +84,16 @@ class Depthwise(FixedBlockwise[ImageChannels]):
     weights: Array
     offsets: Array
 
-    def _fixed(
-        self, x: Array, out: Array, b: ImageChannels, finish: Fix
-    ) -> Callable[[Space], None]:
+    def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
         target = out[b.image, b.channels]
         done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
-        sums = self._sums(x[b.image], target, b.channels.start, self.weights)
-
-        def work(space: Space) -> None:
-            sums(space)
-            if done is not None:
-                done()
-
-        return work if done is not None else sums
+        first = b.channels.start
+        if self.conv.compute != np.float32:
+            return in_turn([self._sums(x[b.image], target, first, self.weights), done])
+        frame = ScratchPlan().array((self._size,), np.float32)
+        more = self._more(target, first)
+        given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
+        return in_turn([Recorded.of("depthwise", *given), done])
 
     def _block(
         self, x: Array, out: Array, b: ImageChannels, epilogue: Epilogue | None, space: Space
@@ -110,18 +108,23 @@ class Depthwise(FixedBlockwise[ImageChannels]):
 
     def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
         """Return the call that computes the channels from `first` on of those of `weights`."""
-        conv, taps = self.conv, self.offsets
-        shape, kind = self._shape, conv.compute
-        size = math.prod(shape) + SLACK
-        axes = tuple((s, a.begin) for s, a in zip(shape, conv.axes, strict=False))
-        lanes, places = self._vectors
-        more = total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
-        depthwise = compiled().depthwise
+        taps, shape, size, kind = self.offsets, self._shape, self._size, self.conv.compute
+        more, depthwise = self._more(total, first), compiled().depthwise
 
         def work(space: Space) -> None:
             depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
 
         return work
+
+    def _more(self, total: Array, first: int) -> tuple[Any, ...]:
+        """Return the arguments of the compiled loop behind the frame's shape."""
+        conv, (lanes, places) = self.conv, self._vectors
+        axes = tuple((s, a.begin) for s, a in zip(self._shape, conv.axes, strict=False))
+        return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
+
+    @cached_property
+    def _size(self) -> int:
+        return math.prod(self._shape) + SLACK
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:

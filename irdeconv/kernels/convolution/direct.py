@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, VectorPlaces, padded
+from irdeconv.kernels.compiled.recorded import (
+    Recorded,
+    Repeated,
+    in_turn,
+)
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.depthwise import compiled
 from irdeconv.kernels.convolution.layout import GAPS, DirectBlock, VectorLayout
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Estimate, deliver, shared
+from irdeconv.kernels.shared.candidate import (
+    Candidate,
+    Epilogue,
+    Estimate,
+    Fix,
+    Piece,
+    deliver,
+    shared,
+)
 from irdeconv.kernels.shared.problem import ConvProblem
-from irdeconv.kernels.shared.scratch import Space, contiguous
+from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan, Space, contiguous
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
 
@@ -148,6 +162,40 @@ class DirectConvolution:
 
         team.each(self._items, lambda item, space: self._block(data, y, item, epilogue, space))
 
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
+        """See `FixedKernel`."""
+        conv = self.conv
+        if not (conv.direct and x.flags.c_contiguous and x.dtype == np.float32):
+            return None
+        data, y = conv.data(x), out.reshape(*out.shape[:2], conv.plane)
+        return Repeated(tuple(self._recorded(data, y, item, finish) for item in self._items))
+
+    def _recorded(self, x: Array, out: Array, item: _Share, finish: Fix) -> Piece:
+        """Write down what `_block` does, for memory that stays where it is."""
+        conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
+        *_, height, width = layout.sizes
+        images, plan = block.images, ScratchPlan()
+        first = (block.depth * height + block.rows.start) * width
+        positions = slice(first, first + block.count * width)
+        count = channels.stop - channels.start
+        source, calls = self._recorded_source(x, block, item.group, plan)
+        base = (images.start * out.shape[1] + channels.start) * conv.plane + first
+        flat: Array | ScratchPlace = out.reshape(-1)
+        sums = plan.array((0 if layout.straight else count, layout.pitch), np.float32)
+        if not layout.straight:
+            base, flat = 0, sums.seen(np.ravel)
+        more = flat, self._starts[:count], base, plan
+        work: list[Piece | None] = [*calls]
+        work.append(item.panels.recorded(source, layout.offsets, item.places, *more))
+        for i in range(images.start, images.stop):
+            target = out[i, channels, positions]
+            if not layout.straight:
+                rows = target.reshape(count, block.count, width)
+                part = sums.seen(partial(self._rows, image=i - images.start, count=block.count))
+                work.append(Recorded.of("copy", part, rows))
+            work.append(finish(target, i, channels, positions))
+        return in_turn(work)
+
     def _block(
         self, x: Array, out: Array, item: _Share, epilogue: Epilogue | None, space: Space
     ) -> None:
@@ -194,12 +242,7 @@ class DirectConvolution:
             image = contiguous(x[n, inputs], conv.compute, space)
             return image.reshape(-1)[block.rows.start :]
         frames = space.array((conv.channels, layout.line), conv.compute)
-        depth, row, column = conv.axes
-        begins = [
-            depth.begin - block.depth * depth.stride,
-            row.begin - block.rows.start * row.stride,
-            column.begin,
-        ]
+        begins = self._begins(block)
         part = x[block.images, inputs]
         if not conv.direct:  # no more is converted than is seen
             seen = layout.seen(block)
@@ -212,3 +255,29 @@ class DirectConvolution:
             image = contiguous(image, conv.compute, space)
             compiled().fill_all(image, frames, i * size, layout.shape, axes)
         return frames.reshape(-1)
+
+    def _begins(self, block: DirectBlock) -> list[int]:
+        """Return where the input begins in a block's frame."""
+        depth, row, column = self.conv.axes
+        return [
+            depth.begin - block.depth * depth.stride,
+            row.begin - block.rows.start * row.stride,
+            column.begin,
+        ]
+
+    def _recorded_source(
+        self, x: Array, block: DirectBlock, group: int, plan: ScratchPlan
+    ) -> tuple[Array | ScratchPlace, list[Recorded]]:
+        """Return what the micro-kernel reads, flat, and the calls that write it."""
+        conv, layout, images = self.conv, self.layout, block.images
+        inputs = slice(group * conv.channels, (group + 1) * conv.channels)
+        if layout.bare:
+            return x[images.start, inputs].reshape(-1)[block.rows.start :], []
+        frames = plan.array((conv.channels, layout.line), np.float32)
+        axes = tuple(zip(layout.shape, self._begins(block), strict=False))
+        size = math.prod(layout.shape)
+        calls = [
+            Recorded.of("fill_all", image, frames, i * size, layout.shape, axes)
+            for i, image in enumerate(x[images, inputs])
+        ]
+        return frames.seen(np.ravel), calls

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import in_turn
 from irdeconv.kernels.convolution.blockwise import FixedBlockwise
 from irdeconv.kernels.convolution.conv3d import Conv3d, as_conv3d
 from irdeconv.kernels.convolution.frames import flat_planes
 from irdeconv.kernels.convolution.work import Work
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, deliver
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import aliases
 from irdeconv.kernels.shared.scratch import Space, contiguous
@@ -91,9 +92,7 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         conv = self.conv
         return flat_planes(x, space).reshape(conv.images, conv.groups, conv.channels, conv.plane)
 
-    def _fixed(
-        self, x: Array, out: Array, b: PositionBlock, finish: Fix
-    ) -> Callable[[Space], None]:
+    def _fixed(self, x: Array, out: Array, b: PositionBlock, finish: Fix) -> Piece:
         conv = self.conv
         channels = slice(b.groups.start * conv.outputs, b.groups.stop * conv.outputs)
         target = out[b.image, channels, b.positions]
@@ -106,10 +105,8 @@ class Pointwise(FixedBlockwise[PositionBlock]):
 
         def work(_: Space) -> None:
             multiply(left, right, out=total)
-            if done is not None:
-                done()
 
-        return work
+        return in_turn([work, done])
 
     def _block(
         self, x: Array, out: Array, b: PositionBlock, epilogue: Epilogue | None, space: Space

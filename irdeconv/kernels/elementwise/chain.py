@@ -11,15 +11,16 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded
 from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
 from irdeconv.kernels.elementwise.compiled_form import compiled_form
 from irdeconv.kernels.elementwise.tiles import tile_layout
 from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared.candidate import Piece
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
 from irdeconv.spec import Array
@@ -251,15 +252,13 @@ class ChainEpilogue:
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
 
-    def fixed(
-        self, tile: Array, image: int, channels: slice, positions: slice
-    ) -> Callable[[], None]:
-        """Return a call that finishes a tile in memory that stays where it is."""
+    def fixed(self, tile: Array, image: int, channels: slice, positions: slice) -> Piece:
+        """Return work that finishes a tile in memory that stays where it is."""
         fused = self._fused
         more = self._added(tile, image, channels, positions) if fused is not None else None
         if more is None or fused is None:
-            return partial(self, tile, image, channels, positions)
-        return fused.fixed(tile, channels, *more)
+            return lambda space: self(tile, image, channels, positions)
+        return Recorded.of("finish_rows", *fused.arguments(tile, channels, *more))
 
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
         """Finish a tile by the compiled form; tell whether that is possible."""

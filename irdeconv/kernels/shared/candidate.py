@@ -44,7 +44,10 @@ class Kernel(Protocol):
         """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
 
 
-Fix = Callable[[Array, int, slice, slice], Callable[[], None] | None]
+Piece = Callable[[Space], None]
+"""Work with memory that stays where it is, but for scratch memory that it is given."""
+
+Fix = Callable[[Array, int, slice, slice], Piece | None]
 """Takes what an epilogue is called with, for memory that stays where it is; returns that call."""
 
 
@@ -62,11 +65,6 @@ class FixedKernel(Protocol):
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
         """Return what the kernel would do with these arrays; None where it cannot know."""
-
-
-def repeated(work: Sequence[Callable[[Space], None]]) -> Callable[[Team], None]:
-    """Return the call that does all pieces of work."""
-    return lambda team: team.each(work, lambda piece, space: piece(space))
 
 
 @dataclass(frozen=True)

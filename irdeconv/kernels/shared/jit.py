@@ -32,6 +32,8 @@ T = TypeVar("T")
 _WANTED: ContextVar[bool] = ContextVar("compiled kernels are wanted", default=True)
 _BROKEN: set[str] = set()
 _CACHING = RLock()
+_CALLABLE: list[Any] = []  # functions whose addresses were given away
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
 class BrokenCompilerError(Exception):
@@ -214,19 +216,47 @@ def compiled_for(signature: Any) -> Callable[[F], F]:
         from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         _report_compiling()
-        options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-        folder = cache_folder()
-        made = njit(**options)(fn)
-        if folder is not None:
-            with suppress(RuntimeError), _cached_in(folder):  # no place that can be written
-                made.enable_caching()
-                _forgive(made._cache)
+        made = njit(**OPTIONS)(fn)
+        _keep(made)
         if signature is not None:
             made.compile(signature)
             made.disable_compile()
         return cast(F, made)
 
     return compile
+
+
+def address_of(fn: Callable[..., Any], signature: str) -> int:
+    """Compile a function of numbers for calls from other compiled code; return its address.
+
+    It stays for as long as the process lives.
+    """
+    from numba.core.ccallback import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        CFunc,
+    )
+    from numba.core.sigutils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        normalize_signature,
+    )
+
+    _report_compiling()
+    made: Any = CFunc(fn, normalize_signature(signature), locals={}, options=dict(OPTIONS))
+    _keep(made)
+    if hasattr(made._cache, "_cache_file"):
+        # numba looks at the function's own file alone, and the code of those it calls is in it.
+        sources = sorted(Path(fn.__code__.co_filename).parent.glob("*.py"))
+        made._cache._cache_file._source_stamp = [(p.name, p.stat().st_mtime_ns) for p in sources]
+    made.compile()
+    _CALLABLE.append(made)
+    return int(made.address)
+
+
+def _keep(made: Any) -> None:
+    """Let a compiled function's code be kept on disk, if a place can be written."""
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(RuntimeError), _cached_in(folder):
+            made.enable_caching()
+            _forgive(made._cache)
 
 
 def compiled(fn: F) -> F:

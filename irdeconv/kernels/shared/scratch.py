@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,54 @@ def _aligned(size: int) -> Array:
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
+
+
+@dataclass(frozen=True)
+class ScratchPlace:
+    """An array in the scratch memory of whoever makes the calls; `strides` are in bytes."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def end(self) -> int:
+        """The place behind it; no stride is negative."""
+        reach = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+        return self.offset + (0 if 0 in self.shape else reach + self.dtype.itemsize)
+
+    def seen(self, view: Callable[[Array], Array]) -> ScratchPlace:
+        """Return what `view` returns of the array, which is a view of it."""
+        array = np.empty(self.shape, self.dtype)  # nothing is read
+        part = view(array)
+        return ScratchPlace(
+            self.offset + address(part) - address(array), part.shape, part.dtype, part.strides
+        )
+
+
+def address(array: Array) -> int:
+    """Return where an array's memory begins."""
+    return int(array.__array_interface__["data"][0])
+
+
+class ScratchPlan:
+    """Hands out places in scratch memory as `Space` does memory."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def array(self, shape: Sequence[int], dtype: Any) -> ScratchPlace:
+        """Return a place for an array."""
+        like = np.empty(shape, dtype)
+        place = ScratchPlace(self.used, like.shape, like.dtype, like.strides)
+        self.used = -(-place.end // ALIGNMENT) * ALIGNMENT
+        return place
 
 
 def contiguous(x: Array, dtype: np.dtype[Any], space: Space) -> Array:

@@ -1,0 +1,119 @@
+"""Compiled calls whose memory stays where it is, written down once and made together.
+
+A step of a plan is such a list of calls where all that it does is compiled; steps that follow each
+other then take one call from Python. See `kernels.compiled.records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from irdeconv.kernels.shared.candidate import Piece
+from irdeconv.kernels.shared.scratch import ScratchPlace, Space, address
+from irdeconv.kernels.shared.team import Team
+from irdeconv.spec import Array
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Compiled calls, one after the other.
+
+    `table` has the addresses of a function and a record for each; `kept` is the memory that they
+    use; `scratch` counts bytes.
+    """
+
+    table: tuple[int, ...]
+    kept: tuple[Any, ...] = field(repr=False)
+    scratch: int = 0
+
+    @staticmethod
+    def of(step: str, *arguments: Any) -> Recorded:
+        """Write down a call of a function of `kernels.compiled.steps`; numba is imported."""
+        steps = import_module("irdeconv.kernels.compiled.steps")
+        function, record = steps.recorded(step, arguments)
+        ends = [a.end for a in arguments if isinstance(a, ScratchPlace)]
+        return Recorded((function, address(record)), (record, *arguments), max(ends, default=0))
+
+    @staticmethod
+    def joined(parts: Iterable[Recorded]) -> Recorded:
+        """Return the calls of all parts, which may use the same scratch memory."""
+        some = list(parts)
+        return Recorded(
+            table=tuple(n for part in some for n in part.table),
+            kept=tuple(k for part in some for k in part.kept),
+            scratch=max((part.scratch for part in some), default=0),
+        )
+
+    @cached_property
+    def _run(self) -> Callable[..., None]:
+        run: Callable[..., None] = import_module("irdeconv.kernels.compiled.records").run_table
+        return run
+
+    @cached_property
+    def _words(self) -> tuple[Array, Array]:
+        return np.array(self.table, np.int64), np.zeros(2, np.int64)
+
+    def __call__(self, space: Space) -> None:
+        """Make the calls."""
+        self.run(space.array((self.scratch,), np.uint8) if self.scratch else None)
+
+    def run(self, memory: Array | None) -> None:
+        """Make the calls, with scratch memory of enough bytes."""
+        table, bases = self._words
+        if memory is not None:
+            bases[1] = address(memory)
+        self._run(table, bases)
+
+
+def _do(work: Piece, space: Space) -> None:
+    work(space)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Pieces of work with memory that stays where it is, which threads may share."""
+
+    pieces: tuple[Piece, ...]
+
+    def __call__(self, team: Team) -> None:
+        """Do them all."""
+        team.each(self.pieces, _do)
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """All pieces as one; None where some of them are not compiled."""
+        found = [p for p in self.pieces if isinstance(p, Recorded)]
+        return Recorded.joined(found) if len(found) == len(self.pieces) else None
+
+
+@dataclass(frozen=True)
+class _InTurn:
+    """Pieces of work, some of them compiled, of which those use the same scratch memory."""
+
+    parts: tuple[Piece, ...]
+
+    def __call__(self, space: Space) -> None:
+        some = (part.scratch for part in self.parts if isinstance(part, Recorded))
+        memory = space.array((max(some, default=0),), np.uint8)
+        for part in self.parts:
+            if isinstance(part, Recorded):
+                part.run(memory)
+            else:
+                part(space)
+
+
+def in_turn(pieces: Iterable[Piece | None]) -> Piece:
+    """Return several pieces of work, one after the other, as one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if found and isinstance(piece, Recorded) and isinstance(found[-1], Recorded):
+            found[-1] = Recorded.joined([found[-1], piece])
+        elif piece is not None:
+            found.append(piece)
+    return found[0] if len(found) == 1 else _InTurn(tuple(found))

@@ -1,0 +1,134 @@
+"""Compiled functions that a table can call; see `records`. Imported only where numba is installed.
+
+Each reads its arguments from a record. One is compiled when the first call of it is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+from irdeconv.kernels.compiled import chain, convolution, micro_kernel
+from irdeconv.kernels.compiled.records import arguments_of, record, types_of
+from irdeconv.kernels.shared import jit
+from irdeconv.spec import Array
+
+_STEPS: dict[str, tuple[Callable[[Any, Any], None], types.BaseTuple]] = {}
+F = Callable[[Any, Any], None]
+
+
+def _step(kinds: types.BaseTuple) -> Callable[[F], F]:
+    """Register a function that reads arguments of these types."""
+
+    def register(fn: F) -> F:
+        _STEPS[fn.__name__] = fn, kinds
+        return fn
+
+    return register
+
+
+@cache
+def _address(step: str) -> int:
+    return jit.address_of(_STEPS[step][0], "void(int64, int64)")
+
+
+def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
+    """Return the address of a function and the record of its arguments; TypeError for others."""
+    return _address(step), record(_STEPS[step][1], arguments)
+
+
+_PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
+_DEPTHWISE = types_of(
+    "float32[:,:,:,::1], float32[:,::1], int64[::1], float32[::1], UniTuple(int64, 6), "
+    f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64"
+)
+_FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6), {_PAIRS}")
+_TILES = types_of(
+    "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64[::1], 2), "
+    "UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], int64, int64"
+)
+_FINISH = types_of(
+    "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
+)
+_COPY = types_of("float32[:,:,:], float32[:,:,:]")
+
+_depthwise, _fill, _tiles = (arguments_of(kinds) for kinds in (_DEPTHWISE, _FILL, _TILES))
+_finish, _copy = arguments_of(_FINISH), arguments_of(_COPY)
+
+
+@_step(_DEPTHWISE)
+def depthwise(record: Any, bases: Any) -> None:
+    """See `convolution.depthwise`."""
+    convolution.depthwise(*_depthwise(record, bases))
+
+
+@_step(_FILL)
+def fill_all(record: Any, bases: Any) -> None:
+    """See `convolution.fill_all`."""
+    convolution.fill_all(*_fill(record, bases))
+
+
+@_step(_FINISH)
+def finish_rows(record: Any, bases: Any) -> None:
+    """See `chain.finish_rows`."""
+    chain.finish_rows(*_finish(record, bases))
+
+
+@jit.compiled
+def _copy_rows(source: Any, target: Any) -> None:
+    planes, rows, columns = target.shape
+    for p in range(planes):
+        for r in range(rows):
+            for i in range(columns):
+                target[p, r, i] = source[p, r, i]
+
+
+@_step(_COPY)
+def copy(record: Any, bases: Any) -> None:
+    """Copy an array of three axes."""
+    _copy_rows(*_copy(record, bases))
+
+
+@_step(_TILES)
+def tiles24x1(record: Any, bases: Any) -> None:
+    """See `micro_kernel`, here and below."""
+    micro_kernel.tiles24x1(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles12x2(record: Any, bases: Any) -> None:
+    """Of 12 rows."""
+    micro_kernel.tiles12x2(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles8x3(record: Any, bases: Any) -> None:
+    """Of 8 rows."""
+    micro_kernel.tiles8x3(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles6x4(record: Any, bases: Any) -> None:
+    """Of 6 rows, four vectors wide."""
+    micro_kernel.tiles6x4(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles12x1(record: Any, bases: Any) -> None:
+    """Of 12 rows, one vector wide."""
+    micro_kernel.tiles12x1(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles6x2(record: Any, bases: Any) -> None:
+    """Of 6 rows, two vectors wide."""
+    micro_kernel.tiles6x2(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles4x3(record: Any, bases: Any) -> None:
+    """Of 4 rows."""
+    micro_kernel.tiles4x3(*_tiles(record, bases))
