@@ -16,6 +16,7 @@ from irdeconv.spec import Array, Interval, Spec, bounds, merge
 from support.live_operations.runtime import Answer
 
 PASSIVE = ("Parameter", "Const", "Result")
+MEMORY = 2**30  # bytes; a changed attribute can ask for as many as there are
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def ours_of(xml: bytes, weights: bytes, feeds: Mapping[str, Array] | None = None
                 found.append(Finding("inference contradicted", node.name, f"port {port}: {why}"))
 
     try:
-        arrays = ird.run(graph, dict(feeds or {}), form=None, trace=held)
+        arrays = ird.run(graph, dict(feeds or {}), form=None, trace=held, max_memory=MEMORY)
     except IrdeconvError as e:
         return Ours((str(e),), graph, (), tuple(found))
     return Ours((), graph, tuple(arrays.values()), tuple(found))

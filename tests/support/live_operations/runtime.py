@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +16,14 @@ import numpy as np
 
 from support.live_operations.sample import SHOWN
 
+if sys.platform == "linux":
+    import resource
+
 # With a single thread the plugin dies after some dozen models in one process.
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2}
 PATIENCE = 30  # seconds of computing for one sample
 ROUNDS = 20  # of waiting that long
+MEMORY = 8 * 2**30  # bytes
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def _serve(pipe: Connection) -> None:
     os.dup2(null, 2)  # the plugin's own words on its way down
     import openvino
 
+    _limit_memory()
     core = openvino.Core()
     while True:
         try:
@@ -104,6 +110,14 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         pipe.send(_answer(openvino, core, text, blob, feeds))
+
+
+def _limit_memory() -> None:
+    """Let this process have some GB more than the libraries map, not all that the machine has."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _answer(ov: Any, core: Any, text: str, blob: bytes, feeds: list[Any]) -> Answer:
