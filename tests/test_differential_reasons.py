@@ -14,8 +14,8 @@ from irdeconv.io.xml_writer import ir_bytes
 from op_cases import Tensor
 from support.differential.explained import reason_for
 from support.differential.judging import Finding
-from support.differential.lenient import UNUSED, lenient
-from support.differential.wholes import of_a_whole
+from support.differential.lenient import PORTS, RANGES, UNUSED, lenient
+from support.differential.wholes import leaves_out, of_a_whole
 from support.live_operations.sample import Given, Sample, given
 from support.live_operations.verdict import Verdict
 
@@ -41,6 +41,8 @@ def opened(g: Given) -> Given:
 IMAGE, FILTER = held("f32", np.ones((1, 4, 5, 2))), held("f32", np.ones((2, 2, 3, 1, 1)))
 ONE, NONE = held("f32", np.ones((1, 4, 1, 1))), held("f32", np.ones((1, 4, 1, 0)))
 X, AXIS = held("f32", [1, 2]), held("i64", [0])
+PLANE, STEPS, PLACES = np.ones((1, 1, 2)), held("f32", np.ones((2, 3, 1))), held("i64", [2, 3])
+ROW, BIAS = held("f32", [[1]]), held("f32", [1])
 PADS = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0"}
 TO_NOTHING, EMPTY = fixed("i64", [0]), held("i32", [])
 FIRST_AND_LAST = fixed("i64", [0, 2])
@@ -113,6 +115,111 @@ ROWS = [
         layer("ReduceL2-4", X, fixed("i64", [0]), keep_dims="false"),
     ),
     (
+        "ranks that are not known",
+        REFUSED,
+        "doesn't support Unsqueeze operation with dynamic rank",
+        layer("Unsqueeze-1", X, AXIS),
+        layer("Unsqueeze-1", X, fixed("i64", [0])),
+    ),
+    (
+        "layers without a kernel",
+        REFUSED,
+        NO_KERNEL,
+        layer("SquaredDifference-1", AXIS, AXIS, **PDPD),
+        layer("SquaredDifference-1", X, X, **PDPD),
+    ),
+    (
+        "layers without a kernel",
+        REFUSED,
+        NO_KERNEL,
+        replace(layer("MaxPool-8", held("bf16", PLANE)), outputs=2),
+        replace(layer("MaxPool-8", held("f16", PLANE)), outputs=2),
+    ),
+    (
+        "pdpd of differences, quotients, comparisons, logic and bits",
+        REFUSED,
+        "Eltwise shape infer input shapes dim index: 1 mismatch",
+        layer("Xor-1", held("boolean", [[1, 0]]), held("boolean", [1]), **PDPD),
+        layer("Xor-1", held("boolean", [[1, 0]]), held("boolean", [[1, 0]]), **PDPD),
+    ),
+    (
+        "a GatherTree of bf16",
+        REFUSED,
+        "has incorrect input/output data precision",
+        layer("GatherTree-1", held("bf16", [1])),
+        layer("GatherTree-1", held("f16", [1])),
+    ),
+    (
+        "masks of StridedSlice of several lengths",
+        REFUSED,
+        "All masks of StridedSlice must have the same size",
+        layer("StridedSlice-1", X, begin_mask="0,0", end_mask="0,0", shrink_axis_mask="1"),
+        layer("StridedSlice-1", X, begin_mask="0,0", end_mask="0,0", shrink_axis_mask=""),
+    ),
+    (
+        "an AvgPool of opset16 without dilations",
+        CRASHED,
+        "its process ended",
+        layer("AvgPool-16", IMAGE),
+        layer("AvgPool-16", IMAGE, dilations="1,1"),
+    ),
+    (
+        "a Slice with a step beyond 31 bits",
+        CRASHED,
+        "its process ended",
+        layer("Slice-8", X, AXIS, AXIS, fixed("i64", [-(2**31)])),
+        layer("Slice-8", X, AXIS, AXIS, fixed("i64", [1 - 2**31])),
+    ),
+    (
+        "priors of no places",
+        CRASHED,
+        "its process ended",
+        layer("PriorBox-8", PLACES, PLACES, aspect_ratio="2"),
+        layer("PriorBox-8", PLACES, PLACES, min_size="2"),
+    ),
+    (
+        "a CTCLoss of no labels",
+        CRASHED,
+        "its process ended",
+        layer("CTCLoss-4", IMAGE, AXIS, AXIS, held("i32", [2, 0])),
+        layer("CTCLoss-4", IMAGE, AXIS, AXIS, held("i32", [2, 1])),
+    ),
+    (
+        "regions behind an image of -1",
+        "values",
+        "",
+        layer("ROIAlignRotated-15", IMAGE, X, held("i32", [0, -1])),
+        layer("ROIAlignRotated-15", IMAGE, X, held("i32", [0, 0])),
+    ),
+    (
+        "sequences of no steps",
+        "values",
+        "output 1: differs",
+        layer("GRUSequence-5", STEPS, STEPS, held("i32", [2, 0]), hidden_size="1"),
+        layer("GRUSequence-5", STEPS, STEPS, held("i32", [2, 1]), hidden_size="1"),
+    ),
+    (
+        "a NaN that a cell clips",
+        "values",
+        "output 0: differs",
+        layer("RNNCell-1", ROW, ROW, held("f32", [[np.nan]]), ROW, BIAS, hidden_size="1", clip="1"),
+        layer("RNNCell-1", ROW, ROW, held("f32", [[np.inf]]), ROW, BIAS, hidden_size="1", clip="1"),
+    ),
+    (
+        "places of SparseFillEmptyRows out of order",
+        "values",
+        "output 1: differs",
+        layer("SparseFillEmptyRows-16", X, AXIS, held("i64", [[0, 1], [0, 1]]), X),
+        layer("SparseFillEmptyRows-16", X, AXIS, held("i64", [[0, 1], [1, 0]]), X),
+    ),
+    (
+        "integers beyond 32 bits",
+        "values",
+        "output 0: differs",
+        layer("Convert-1", held("f32", [np.nan]), destination_type="i64"),
+        layer("Convert-1", held("f32", [np.nan]), destination_type="i32"),
+    ),
+    (
         "a Roll of several axes by one shift",
         REFUSED,
         "'shift' and 'axes' dimensions mismatch",
@@ -120,6 +227,54 @@ ROWS = [
         layer("Roll-7", IMAGE, fixed("i64", [1]), fixed("i64", [0])),
     ),
 ]
+
+
+def test_of_two_layers_of_one_id_the_first_is_not_looked_at() -> None:
+    xml = b"""<net><layers>
+<layer id="0" name="x" type="Parameter"/>
+<layer id="1" name="first" type="ReLU"/>
+<layer id="1" name="second" type="ReLU"/>
+<layer id="3" name="y" type="Result"/>
+</layers><edges><edge from-layer="0" to-layer="1"/>
+<edge from-layer="1" to-layer="3"/></edges></net>"""
+    for line, name, title in ((3, "first", PORTS), (4, "second", "")):
+        assert lenient(f'm.xml:{line}:1: error[E301]: ReLU "{name}": it is wrong', xml) == title
+
+
+@pytest.mark.parametrize(
+    ("ratio", "title"), [("-1", "a sampling_ratio below 0"), ("1", ""), ("x", "")]
+)
+def test_attributes_are_looked_at_in_the_file(ratio: str, title: str) -> None:
+    xml = f"""<net><layers>
+<layer id="1" name="r" type="ROIAlign" version="opset3"><data sampling_ratio="{ratio}"/></layer>
+<layer id="3" name="y" type="Result"/>
+</layers><edges><edge from-layer="1" to-layer="3"/></edges></net>"""
+    error = 'm.xml:2:1: error[E210]: ROIAlign "r": sampling_ratio must not be negative'
+    assert lenient(error, xml.encode()) == title
+
+
+@pytest.mark.parametrize(("shape", "title"), [("1,?,2", RANGES), ("0,3", RANGES), ("1,10,2", "")])
+def test_an_axis_is_looked_at_where_there_are_data(shape: str, title: str) -> None:
+    error = 'm.xml:2:1: error[E305]: CumSum "c": axis 11 is outside a tensor of rank 3 (-3 to 2)'
+    assert lenient(f'{error}\nnote: data is f16[{shape}] from "x"') == title
+
+
+SHAPE_ONLY = """graph 1 "m" <ir_version = 11> {
+  %0 "x" = opset1.Parameter() {shape = [?], element_type = f32}
+  %1 "to" = opset1.Const() {element_type = i64, shape = [2], data = [2, 3]}
+  %2 "moved" = opset1.Reshape(%0, %1) {special_zero = false}
+  %3 "shape" = opset3.ShapeOf(%2) {output_type = i64}
+  %4 "y" = opset1.Result(%3)
+  %5 "z" = opset1.Result(%0)
+}"""
+
+
+def test_what_only_a_known_shape_is_read_of_is_left_out() -> None:
+    graph = ird.infer(ird.parse(SHAPE_ONLY))
+    error = 'm.xml:2:1: error[E500]: {} "{}": it does not fit'
+    assert leaves_out(graph, error.format("Reshape", "moved"))
+    assert not leaves_out(graph, error.format("Parameter", "x"))
+    assert not leaves_out(graph, "m.xml:2:1: error[E500]: it does not fit")
 
 
 def test_of_two_layers_of_one_name_the_line_tells_which() -> None:

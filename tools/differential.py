@@ -108,7 +108,7 @@ def _print(rows: dict[int, Outcome], *, quiet: bool, whole: bool) -> None:
         print(f"{count:7} {kind}")
     for (kind, why), count in reasons.most_common():
         print(f"{count:7} {kind}: {why}")
-    open_ones = {n: o for n, o in rows.items() if not o.settled and o.kind != "none made"}
+    open_ones = {n: o for n, o in rows.items() if not o.settled}
     for number, o in [] if quiet else open_ones.items():
         detail = o.detail if whole else o.detail[:500]
         print(f"--only {number}: {o.kind} {o.layer}: {detail}")

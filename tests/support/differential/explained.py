@@ -11,7 +11,12 @@ import numpy as np
 from support.differential.holding import (
     asks_for_more,
     empty,
+    ends_regions,
+    has_no_labels,
+    has_no_prior,
     keeps_nothing,
+    lacks_dilations,
+    steps_beyond_31_bits,
     transforms_more,
     varies,
 )
@@ -47,10 +52,6 @@ def _of_nothing(s: Sample) -> bool:
     return 0 in s.inputs[0].tensor.values.shape[2:]
 
 
-def _zero_sized(s: Sample) -> bool:
-    return bool(np.any(s.inputs[0].tensor.values == 0))
-
-
 def _spreads_nothing(s: Sample) -> bool:
     """Whether Broadcast of exact sizes has a 0 that is there beforehand."""
     return 0 in s.inputs[0].tensor.values.shape and s.inputs[1].constant and not is_open(s)
@@ -67,7 +68,11 @@ CONDITIONS = (
         "an infinity or a NaN in the filter", "lowered|values", DECONVOLUTIONS, _has_bad_filter
     ),
     Condition("a TopK of more than there are", f"shape|{UNSTABLE}", "TopK", asks_for_more),
-    Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", _zero_sized),
+    Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", has_no_prior),
+    Condition("a CTCLoss of no labels", UNSTABLE, "CTCLoss", has_no_labels),
+    Condition(
+        "a Slice with a step beyond 31 bits", "OpenVINO crashes", "Slice", steps_beyond_31_bits
+    ),
     Condition("a Gather of no indices", "OpenVINO crashes", "Gather", empty),
     Condition("a Broadcast of nothing", "OpenVINO crashes", "Broadcast", _spreads_nothing),
     Condition("a real transform of more than the data has", UNSTABLE, "IRDFT", transforms_more),
@@ -88,6 +93,10 @@ CONDITIONS = (
     ),
     Condition("output_shape known only at run time", UNSTABLE, DECONVOLUTIONS, varies(2)),
     Condition("layers with an empty input", "shape", "I?STFT", empty),
+    Condition("regions behind an image of -1", UNSTABLE, "ROIAlign(Rotated)?", ends_regions),
+    Condition(
+        "an AvgPool of opset16 without dilations", "OpenVINO crashes", "AvgPool", lacks_dilations
+    ),
 )
 F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alone agrees
 
@@ -95,7 +104,8 @@ F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alo
 def reason_for(finding: Finding, alone: Verdict | None, xml: bytes = b"") -> str:
     """Return the title of what explains a finding; empty where nothing does."""
     if finding.kind == "only OpenVINO":
-        return lenient(finding.detail, xml)
+        cause = explanation(alone) if alone is not None and alone.kind == finding.kind else ""
+        return cause or lenient(finding.detail, xml)
     if alone is None:
         return ""
     for condition in (*CONDITIONS, *((F64,) if alone.kind == "agree" else ())):

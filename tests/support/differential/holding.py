@@ -186,3 +186,42 @@ def dilates_integers(s: Sample) -> bool:
 
 def is_under_pdpd(s: Sample) -> bool:
     return "pdpd" in (s.attributes.get("mode"), s.attributes.get("auto_broadcast"))
+
+
+def ends_regions(s: Sample) -> bool:
+    """Whether an image of -1 says that no region follows."""
+    return -1 in values_of(s, 2)
+
+
+def lacks_dilations(s: Sample) -> bool:
+    return int(s.version.removeprefix("opset")) >= 16 and "dilations" not in s.attributes
+
+
+def has_no_labels(s: Sample) -> bool:
+    return not values_of(s, 3).all()
+
+
+def has_no_prior(s: Sample) -> bool:
+    found = op_of(s).evaluate(*(g.tensor.values for g in s.inputs))
+    return not np.asarray(found).size
+
+
+def steps_beyond_31_bits(s: Sample) -> bool:
+    return bool(np.any(values_of(s, 3).astype(np.float64) <= -(2.0**31)))
+
+
+def gives_places_of_bf16(s: Sample) -> bool:
+    return s.outputs == 2 and "bf16" in types(s)
+
+
+def squares_wide_integers(s: Sample) -> bool:
+    """Whether differences under pdpd are of integers of more than 8 bits."""
+    return s.attributes.get("auto_broadcast") == "pdpd" and integers(s, 16, 32, 64)
+
+
+def has_unequal_masks(s: Sample) -> bool:
+    """Whether masks differ in length; those of new, shrunk and elided axes may be absent."""
+    names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    texts = [s.attributes.get(n, "").strip() for n in names]
+    lengths = [len(t.split(",")) if t else 0 for t in texts]
+    return len({*lengths[:2], *(n for n in lengths[2:] if n)}) > 1

@@ -40,7 +40,8 @@ class Ours:
 
 def ours_of(xml: bytes, weights: bytes, feeds: Mapping[str, Array] | None = None) -> Ours:
     """Validate, infer and run an IR; every array is held against what inference said of it."""
-    errors = tuple(str(d) for d in ird.validate(xml, weights) if d.severity == "error")
+    refused = [d for d in ird.validate(xml, weights) if d.severity == "error"]
+    errors = tuple("\n".join([str(d), *(f"note: {n.message}" for n in d.notes)]) for d in refused)
     if errors:
         return Ours(errors)
     graph = ird.infer(ird.read(xml, weights))

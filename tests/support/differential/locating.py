@@ -78,18 +78,45 @@ def locate(
             if verdict.kind in ("only irdeconv", "OpenVINO crashes"):
                 return Finding(finding.kind, name, verdict.reason), verdict
         return finding, None
-    name = finding.layer if finding.layer in samples else finding.layer.rpartition(".")[0]
+    name = _computing(graph, finding.layer)
+    name = name if name in samples else name.rpartition(".")[0]
     sample = samples.get(name)  # what has several outputs is named with the port
     if sample is None:
         return finding, None
     verdict = verdict_of(sample, runtime)
     if verdict.kind == "only irdeconv":  # as a whole it runs: OpenVINO folds what is known
-        node = next(n for n in graph.nodes() if n.name == name)
-        known = [graph.spec(v).known is not None for v in graph.inputs_of(node.id)]
+        node, folded = next(n for n in graph.nodes() if n.name == name), _folded(graph)
+        known = [v.node in folded for v in graph.inputs_of(node.id)]
         rows = zip(sample.inputs, known, strict=True)
         inputs = tuple(replace(g, constant=g.constant or fixed) for g, fixed in rows)
         verdict = verdict_of(replace(sample, inputs=inputs), runtime)
     return finding, verdict
+
+
+def _computing(graph: Graph, name: str) -> str:
+    """Return the layer that a Result of this name reads, else the name."""
+    results = {r.name: graph.inputs_of(r.id)[0].node for r in graph.results}
+    return graph.node(results[name]).name if name in results else name
+
+
+def _folded(graph: Graph) -> set[int]:
+    """Return the nodes that read no input of the graph, however far up, or only its shape."""
+    found: set[int] = set()
+    for node in graph.topological():
+        values = graph.inputs_of(node.id)
+        known = bool(node.specs) and all(s.known is not None for s in node.specs or ())
+        if node.type == "Const" or known or (values and all(v.node in found for v in values)):
+            found.add(node.id)
+    return found
+
+
+def refused_alone(
+    graph: Graph, feeds: Mapping[str, Array], error: str, runtime: Runtime
+) -> Verdict | None:
+    """Return what the layer that a run refused does alone; None where it does not say which."""
+    named = re.search(r'error\[E\d+\]: \w+ "([^"\n]*)"', error)
+    sample = samples_of(graph, feeds).get(named.group(1)) if named else None
+    return None if sample is None else verdict_of(sample, runtime)
 
 
 def _shown_everywhere(

@@ -17,8 +17,9 @@ from support.differential.judging import (
     shapes_apart,
     values_apart,
 )
-from support.differential.locating import locate
-from support.differential.wholes import of_a_whole
+from support.differential.lenient import UNUSED
+from support.differential.locating import locate, refused_alone
+from support.differential.wholes import leaves_out, of_a_whole
 from support.live_operations.runtime import Answer, Runtime
 from support.live_operations.verdict import Verdict
 
@@ -39,7 +40,8 @@ class Outcome:
 
     @property
     def settled(self) -> bool:
-        return self.kind in SETTLED or bool(self.why)
+        """Whether nothing is to be looked into; nothing is of what could not be made."""
+        return self.kind in (*SETTLED, "none made") or bool(self.why)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def _attempt(model: Model, runtime: Runtime) -> Outcome:
                 found, verdict = Finding(found.kind, other.sample.type, found.detail), other
                 why = reason_for(_alone(found, other), other)
     else:
-        why = reason_for(found, None, model.xml)
+        if ours.graph is not None:
+            verdict = refused_alone(ours.graph, model.feeds, found.detail, runtime)
+            why = UNUSED if leaves_out(ours.graph, found.detail) else ""
+        why = why or reason_for(found, verdict, model.xml)
     layer = verdict.sample.type if verdict else found.layer.partition("_")[0]
     alone = f" // alone: {verdict.kind} {verdict.reason} of {verdict.sample}" if verdict else ""
     return Outcome(found.kind, layer, (found.detail[:600] + alone)[:1600], why, wider, narrower)

@@ -58,6 +58,18 @@ def _may_end_early(graph: Graph) -> bool:
     return any((_first(graph, n, 0) or 0) > 0 for n in graph.nodes("Loop"))
 
 
+def _joins_other_parts(graph: Graph) -> bool:
+    """Whether a Loop of unknown length joins parts that are, or may be, no `part_size` wide."""
+    for node in graph.nodes("Loop"):
+        (body,) = bodies_of(node)
+        unknown = (_first(graph, node, 0) or -1) < 0
+        for output in body.outputs if unknown else ():
+            cut, shape = output.slicing, body.graph.node(output.result).spec().shape
+            if cut is not None and (shape is None or shape[cut.axis] != cut.part_size):
+                return True
+    return False
+
+
 def _has_other_bytes(graph: Graph) -> bool:
     """Whether a constant of booleans has another byte than 0 and 1."""
     constants = [n.op for n in nodes(graph) if isinstance(n.op, Const)]
@@ -70,6 +82,20 @@ def _reads_only(graph: Graph) -> bool:
     held = [n.op for n in nodes(graph) if isinstance(n.op, VariableOp)]
     written = {op.variable_id for op in held if not isinstance(op, ReadingOp)}
     return any(op.variable_id not in written for op in held)
+
+
+def leaves_out(graph: Graph, error: str) -> bool:
+    """Whether all that reads the layer of an error is known without it, as its shape is."""
+    found: set[int] = set()
+    rest = [n.id for n in graph.nodes() if n.type in ("Result", "Assign")]
+    while rest:
+        node = graph.node(rest.pop())
+        known = bool(node.specs) and all(s.known is not None for s in node.specs or ())
+        if node.id not in found and not known:
+            found.add(node.id)
+            rest += [v.node for v in graph.inputs_of(node.id)]
+    named = re.search(r'error\[E\d+\]: \w+ "([^"\n]*)"', error)
+    return named is not None and named.group(1) not in {graph.node(n).name for n in found}
 
 
 WHOLES = (
@@ -86,6 +112,12 @@ WHOLES = (
         REFUSED,
         "has incorrect output shape.* after iteration for concatenation",
         _may_end_early,
+    ),
+    Whole(
+        "a Loop that joins parts of another size",
+        REFUSED,
+        "has incorrect output shape.* after iteration for concatenation",
+        _joins_other_parts,
     ),
     Whole("booleans that are neither 0 nor 1", f"{REFUSED}|values", "", _has_other_bytes),
 )

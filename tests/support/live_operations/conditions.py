@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from support.live_operations.sample import Given, Sample
 # The plugin aligns the axes of these under pdpd as under numpy; of Divide the real ones only.
 ALIGNED_AT_THE_END = frozenset(
     "Subtract Greater GreaterEqual Less LessEqual Equal NotEqual LogicalAnd LogicalOr LogicalXor "
-    "BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift".split()
+    "Xor BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift".split()
 )
 
 
@@ -218,6 +219,7 @@ UNREAD = {
         ("ExperimentalDetectronPriorGridGenerator", (0, 1, 2)),
         ("NonMaxSuppression NMSRotated MatrixNms MulticlassNms", (0, 1)),
         ("GatherND", (1,)),
+        ("Proposal", (0, 1)),
         ("Transpose", (0,)),
     )
     for name in names.split()
@@ -365,8 +367,15 @@ def ties(s: Sample) -> bool:
     return not stable and any(len(np.unique(row)) < len(row) for row in rows)
 
 
-def rows_out_of_order(s: Sample) -> bool:
-    return bool(np.any(np.diff(values_of(s, 2)[:, 0].astype(np.int64)) < 0))
+def places_out_of_order(s: Sample) -> bool:
+    """Whether a place of SparseFillEmptyRows is not behind the one before, row by row."""
+    places = [tuple(p) for p in values_of(s, 2).astype(np.int64).tolist()]
+    return any(a >= b for a, b in itertools.pairwise(places))
+
+
+def has_no_steps(s: Sample) -> bool:
+    """Whether a sequence of several has no step."""
+    return not values_of(s, 3 if s.type == "LSTMSequence" else 2).all()
 
 
 def has_a_quotient_that_rounds(s: Sample) -> bool:
@@ -377,13 +386,6 @@ def has_a_quotient_that_rounds(s: Sample) -> bool:
     with np.errstate(all="ignore"):
         rounded, exact = a / b, a.astype(np.float64) / b.astype(np.float64)
         return bool(np.any((np.trunc(rounded) != np.trunc(exact)) & np.isfinite(exact)))
-
-
-def multiplies_beyond_15_bits(s: Sample) -> bool:
-    """Whether a product of u8 along the axes has more than 15 bits."""
-    axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
-    wide = values_of(s, 0).astype(np.float64)
-    return types(s) >= {"u8"} and bool(np.any(np.prod(wide, axes) > 32767))
 
 
 def has_alpha_0(s: Sample) -> bool:

@@ -12,7 +12,7 @@ from support.live_operations.sample import Sample
 
 NUMBERS_ONLY = (
     "CumSum EmbeddingBagOffsets EmbeddingBagOffsetsSum EmbeddingBagPacked EmbeddingBagPackedSum "
-    "EmbeddingSegmentsSum Elu MatMul MaxPool Round SearchSorted SegmentMax TopK"
+    "EmbeddingSegmentsSum Elu LRN MatMul MaxPool Round SearchSorted SegmentMax TopK"
 )
 
 
@@ -105,6 +105,11 @@ def scores_do_not_fit(s: Sample) -> bool:
     classes = _number(s, "num_classes")
     needed = (shape_of(s, 0)[1], shape_of(s, 1)[1], shape_of(s, 2)[1])
     return is_open(s) and needed != (4, 4 * classes, classes)
+
+
+def anchors_differ(s: Sample) -> bool:
+    """Whether open scores and shifts of Proposal are not of the same places."""
+    return is_open(s) and shape_of(s, 0)[2:] != shape_of(s, 1)[2:]
 
 
 def has_other_scores(s: Sample) -> bool:

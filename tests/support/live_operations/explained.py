@@ -13,6 +13,8 @@ from support.live_operations.sample import Sample
 from support.live_operations.verdict import Verdict
 
 POOLS = ("AvgPool", "MaxPool")
+CELLS = ("RNNCell", "GRUCell", "LSTMCell")
+SEQUENCES = ("RNNSequence", "GRUSequence", "LSTMSequence")
 # The plugin computes integers in these in f32, those of 8 bits so that they end at their limits.
 SUMS = (
     "Add Subtract Multiply Power MatMul Convolution GroupConvolution "
@@ -157,7 +159,12 @@ EXPLAINED = (
     ),
     Explanation(
         "sequences of open shapes that end early",
-        lambda v: _if(v, at.ends_early, "RNNSequence", "GRUSequence", "LSTMSequence"),
+        lambda v: _if(v, at.ends_early, *SEQUENCES),
+    ),
+    Explanation("sequences of no steps", lambda v: _if(v, at.has_no_steps, *SEQUENCES)),
+    Explanation(
+        "a NaN that a cell clips",
+        lambda v: _if(v, magnitudes.clips_nan, *CELLS, *SEQUENCES),
     ),
     Explanation("the inverse of a singular matrix", lambda v: _if(v, at.singular, "Inverse")),
     Explanation(
@@ -226,7 +233,7 @@ EXPLAINED = (
     ),
     Explanation(
         "products of u8 beyond 15 bits",
-        lambda v: _if(v, at.multiplies_beyond_15_bits, "ReduceProd"),
+        lambda v: _if(v, magnitudes.multiplies_beyond_15_bits, "ReduceProd"),
     ),
     Explanation(
         "equal values of a TopK that is not stable",
@@ -248,8 +255,8 @@ EXPLAINED = (
     ),
     Explanation("a MatMul over nothing", lambda v: _if(v, at.sums_nothing, "MatMul")),
     Explanation(
-        "rows of SparseFillEmptyRows out of order",
-        lambda v: _if(v, at.rows_out_of_order, "SparseFillEmptyRows"),
+        "places of SparseFillEmptyRows out of order",
+        lambda v: _if(v, at.places_out_of_order, "SparseFillEmptyRows"),
     ),
     Explanation("infinities and NaN of f64", lambda v: _if(v, magnitudes.leaves_f32)),
 )  # fmt: skip

@@ -85,12 +85,15 @@ def is_beyond_f32(s: Sample) -> bool:
 
 
 def is_beyond_32_bits(s: Sample) -> bool:
-    """Whether a wide integer that goes in or comes out needs more than the 32 bits of an i32."""
+    """Whether a wide integer that goes in or comes out needs more than the 32 bits of an i32.
+
+    A NaN becomes the lowest i32 first.
+    """
     wide = ("i64", "u64", "u32")
     if has(s, _no_i32, *wide):
         return True
     if s.attributes.get("destination_type") in wide:
-        return has(s, _no_i32)
+        return has(s, lambda x: _no_i32(x) | np.isnan(x))
     return s.inputs[0].tensor.dtype.name in wide and bool(np.any(_no_i32(_wide(s))))
 
 
@@ -112,3 +115,20 @@ def _no_f32(values: np.ndarray) -> np.ndarray:
 def is_infinite(s: Sample) -> bool:
     """Whether a result is an infinity."""
     return bool(np.any(np.isinf(_wide(s))))
+
+
+def clips_nan(s: Sample) -> bool:
+    """Whether a cell that clips has a NaN for the result of a sum."""
+    if not float(s.attributes.get("clip", 0)):
+        return False
+    with np.errstate(all="ignore"):
+        found = op_of(s).evaluate(*(g.tensor.values for g in s.inputs))
+    arrays = found if isinstance(found, tuple) else (found,)
+    return any(bool(np.any(np.isnan(a.astype(np.float64)))) for a in arrays)
+
+
+def multiplies_beyond_15_bits(s: Sample) -> bool:
+    """Whether a product of u8 along the axes has more than 15 bits."""
+    axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
+    wide = values_of(s, 0).astype(np.float64)
+    return types(s) >= {"u8"} and bool(np.any(np.prod(wide, axes) > 32767))

@@ -64,6 +64,7 @@ REFUSALS = (
     Refusal(
         "open regions and scores of other sizes", "DetectionOutput", SIZES, at.has_other_scores
     ),
+    Refusal("open regions and scores of other sizes", "Proposal", SIZES, at.anchors_differ),
     Refusal(
         "open regions and scores of other sizes",
         "ExperimentalDetectronDetectionOutput",
@@ -201,7 +202,18 @@ REFUSALS = (
         has_index_outside,
     ),
     Refusal("more draws than classes", "Multinomial", VALUES, at.draws_too_many),
-    Refusal("regions of no image", "ROIPooling PSROIPooling", VALUES, at.has_a_foreign_image),
+    Refusal(
+        "regions of no image",
+        "ROIPooling PSROIPooling DeformablePSROIPooling",
+        VALUES,
+        at.has_a_foreign_image,
+    ),
+    Refusal(
+        "a convolution of open sizes without a window",
+        "Convolution GroupConvolution",
+        ("E306",),
+        is_open,
+    ),
     Refusal("regions of no image", "MulticlassNms", VALUES, at.counts_other_regions),
     Refusal("a Squeeze of an axis of another size than 1", "Squeeze", VALUES, at.squeezes_more),
     Refusal("a dropped axis without the element", "StridedSlice", VALUES, at.shrinks_outside),
