@@ -58,6 +58,7 @@ class Limits:
     attributes: int = _of(4_096, "attributes of an element", "E601")
     name_length: int = _of(65_536, "characters of a layer's name, type or version", "E600")
     attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")
+    errors: int = _of(10_000, "errors of a file; nothing more of it is looked at", "E601")
     depth: int = _of(32, "bodies in bodies", "E603")
     rank: int = _of(64, "axes of a tensor", "E602")
     tensor_elements: int = _of(2**40, "elements of a tensor", "E602")

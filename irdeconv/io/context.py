@@ -10,9 +10,13 @@ from irdeconv.errors import Collector, Note, Problem, Severity, severity_of
 from irdeconv.geometry import Semantics
 from irdeconv.io.document import XmlLayer
 from irdeconv.io.weights import NoWeights
-from irdeconv.limits import LARGEST_INT, Limits
+from irdeconv.limits import LARGEST_INT, Limits, raise_hint
 from irdeconv.source import Anchor, Location, SourceFile
 from irdeconv.suggest import did_you_mean
+
+
+class NotReadFurther(Exception):
+    """What is wrong with the file makes the rest of it useless, and has been reported."""
 
 
 @dataclass
@@ -36,6 +40,16 @@ class Context:
     unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
     errors: int = 0  # reported so far
 
+    def _count(self) -> None:
+        """Count an error; beyond the limit nothing more is looked at."""
+        self.errors += 1
+        most = self.limits.errors
+        if self.errors > most:
+            text = f"more than {most:,} errors; what else the file has is not looked at"
+            place = Location(self.source, fixed=(1, 1))
+            self.out.add("E601", text, location=place, hint=raise_hint("errors"))
+            raise NotReadFurther
+
     def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
         """Return the location of an element or of one of its attributes."""
         return Location(self.source, anchor, attribute)
@@ -58,7 +72,8 @@ class Context:
         Without an anchor its place is the layer, or the element `sub` inside it.
         """
         severity = severity or severity_of(code)
-        self.errors += severity == "error"
+        if severity == "error":
+            self._count()
         if self.out.is_full(code, severity):
             return
         if anchor is None:

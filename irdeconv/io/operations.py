@@ -285,9 +285,17 @@ def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
 
 def _dialects(kind: str) -> list[str]:
     """Return the versions of a type that only dialects have, such as ConvTranspose."""
-    if kind in CATALOG:
-        return []
-    return sorted({v for (k, v) in REGISTRY if k == kind and not _OPSET.fullmatch(v)})
+    return [] if kind in CATALOG else _of_dialects(len(REGISTRY)).get(kind, [])
+
+
+@lru_cache(maxsize=1)
+def _of_dialects(registered: int) -> dict[str, list[str]]:
+    """Return the versions that are no operation set, by type, of so many registered operations."""
+    found: dict[str, list[str]] = {}
+    for kind, version in sorted(REGISTRY):
+        if not _OPSET.fullmatch(version):
+            found.setdefault(kind, []).append(version)
+    return found
 
 
 def _refined(layer: XmlLayer, problem: Problem) -> Problem:

@@ -24,7 +24,7 @@ from irdeconv.errors import (
 from irdeconv.geometry import Semantics
 from irdeconv.graph import Graph
 from irdeconv.io.build import build, model_info
-from irdeconv.io.context import Context
+from irdeconv.io.context import Context, NotReadFurther
 from irdeconv.io.kinds import BEGIN, BINARY, kind_of
 from irdeconv.io.mark import check_mark
 from irdeconv.io.operations import report_unknown
@@ -105,10 +105,13 @@ def _load(
         return out
     store = open_weights(weights, None if isinstance(path, bytes) else Path(path), source, out)
     context = Context(source, out, store, limits, semantics)
-    out.graph = build(document, context)
-    report_unknown(context)
-    check_weights(document, context)
-    check_mark(document.mark, store, weights is not None, context)
+    try:
+        out.graph = build(document, context)
+        report_unknown(context)
+        check_weights(document, context)
+        check_mark(document.mark, store, weights is not None, context)
+    except NotReadFurther:
+        out.graph = None
     try:
         store.require_intact()
     except InputError as e:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from lxml import etree
 
 from irdeconv.errors import Collector
+from irdeconv.io.context import NotReadFurther
 from irdeconv.io.document import (
     Document,
     Edge,
@@ -29,13 +30,10 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
+_NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
 _XML = "{http://www.w3.org/XML/1998/namespace}"  # what lxml makes of the prefix xml:
 _EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
-
-
-class NotReadFurther(Exception):
-    """What is wrong with the file makes the rest of it useless, and has been reported."""
 
 
 class LayerReader:
@@ -45,6 +43,7 @@ class LayerReader:
         self._source, self._out, self._limits = source, out, limits
         self._section, self._item, self._sub, self._depth = "", 0, 0, 0
         self._layers = self._edges = 0
+        self._short = min(limits.attribute_length, limits.name_length)  # what both allow
 
     def top_layer(self, e: Element, item: int) -> XmlLayer:
         """Read child number `item` of `<layers>`."""
@@ -58,6 +57,8 @@ class LayerReader:
 
     def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
         """Warn about an element that OpenVINO does not look at."""
+        if self._out.is_full("W102", "warning"):  # a file may have a million of them
+            return
         self._out.add(
             "W102",
             f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it",
@@ -87,8 +88,11 @@ class LayerReader:
         self._add(code, message, raise_hint(limit))
         raise NotReadFurther
 
-    def _attributes(self, e: Element) -> dict[str, str]:
-        """Return the attributes of an element; their number and their lengths are limited."""
+    def _attributes(self, e: Element, names: Iterable[str] = ()) -> dict[str, str]:
+        """Return the attributes of an element; their number and lengths are limited.
+
+        Those in `names` are names, which are shorter.
+        """
         most, number = self._limits.attributes, len(e.attrib)
         if number > most:  # before items(), whose time grows with the square of their number
             text = f"<{e.tag}> has {number:,} attributes; the limit is {most:,}"
@@ -96,26 +100,21 @@ class LayerReader:
         out: dict[str, str] = dict(e.items())
         if "{" in "".join(out):
             out = {_prefixed(name): text for name, text in out.items()}
-        self._check_lengths(out, out, "attribute_length")
+        if out and max(map(len, out.values())) > self._short:
+            self._check_lengths(out, out, "attribute_length")
+            self._check_lengths(out, names, "name_length")
         return out
 
     def _check_lengths(self, texts: dict[str, str], names: Iterable[str], limit: str) -> None:
         most = getattr(self._limits, limit)
-        if max(map(len, texts.values()), default=0) > most:
-            for name in names:
-                if len(texts.get(name, "")) > most:
-                    self._too_long(name, len(texts[name]), limit)
+        for name in names:
+            if len(texts.get(name, "")) > most:
+                self._too_long(name, len(texts[name]), limit)
 
     def _too_long(self, name: str, length: int, limit: str) -> NoReturn:
         most = getattr(self._limits, limit)
         text = f'"{name[:40]}" has {length:,} characters; the limit is {most:,}'
         self._exceeded("E600", text, limit)
-
-    def _head(self, e: Element) -> dict[str, str]:
-        """Return the attributes of a `<layer>`."""
-        texts = self._attributes(e)
-        self._check_lengths(texts, ("id", "name", "type", "version"), "name_length")
-        return texts
 
     def _check_ports(self, layer: Parts) -> None:
         most = self._limits.ports
@@ -131,7 +130,7 @@ class LayerReader:
         if self._layers > self._limits.layers:
             self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
         anchor = self._anchor()
-        texts = self._head(e)
+        texts = self._attributes(e, _NAMES)
         parts = Parts()
         for child in e:
             self._sub += 1

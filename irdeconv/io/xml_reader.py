@@ -10,10 +10,11 @@ from lxml import etree
 
 from irdeconv import progress
 from irdeconv.errors import Collector
+from irdeconv.io.context import NotReadFurther
 from irdeconv.io.document import Document, Edge, XmlLayer
 from irdeconv.io.mark import SHA256, SIZE
 from irdeconv.io.prolog import Prolog, report_malformed, report_namespace, scan_prolog
-from irdeconv.io.xml_layer import LayerReader, NotReadFurther
+from irdeconv.io.xml_layer import LayerReader
 from irdeconv.limits import Limits, raise_hint
 from irdeconv.source import Anchor, Location, SourceFile
 

@@ -11,9 +11,10 @@ from lxml import etree
 
 from irdeconv.attributes import parse_float, parse_int
 from irdeconv.errors import Collector
+from irdeconv.io.context import NotReadFurther
 from irdeconv.io.document import Document, Edge, RawSection, XmlLayer
 from irdeconv.io.prolog import LEGACY_VERSIONS, report_namespace, scan_prolog
-from irdeconv.io.xml_layer import LayerReader, NotReadFurther, Parts
+from irdeconv.io.xml_layer import LayerReader, Parts
 from irdeconv.io.xml_reader import report_size, report_syntax
 from irdeconv.limits import Limits
 from irdeconv.source import Anchor, Location, SourceFile
