@@ -42,6 +42,7 @@ IMAGE, FILTER = held("f32", np.ones((1, 4, 5, 2))), held("f32", np.ones((2, 2, 3
 ONE, NONE = held("f32", np.ones((1, 4, 1, 1))), held("f32", np.ones((1, 4, 1, 0)))
 X, AXIS = held("f32", [1, 2]), held("i64", [0])
 PLANE, STEPS, PLACES = np.ones((1, 1, 2)), held("f32", np.ones((2, 3, 1))), held("i64", [2, 3])
+LAYER = held("bf16", np.ones((1, 1, 1, 2, 2)))
 ROW, BIAS = held("f32", [[1]]), held("f32", [1])
 PADS = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0"}
 TO_NOTHING, EMPTY = fixed("i64", [0]), held("i32", [])
@@ -157,11 +158,11 @@ ROWS = [
         layer("StridedSlice-1", X, begin_mask="0,0", end_mask="0,0", shrink_axis_mask=""),
     ),
     (
-        "an AvgPool of opset16 without dilations",
+        "an AvgPool of opset16 without strides or dilations",
         CRASHED,
         "its process ended",
-        layer("AvgPool-16", IMAGE),
-        layer("AvgPool-16", IMAGE, dilations="1,1"),
+        layer("AvgPool-16", IMAGE, strides="1,1"),
+        layer("AvgPool-16", IMAGE, strides="1,1", dilations="1,1"),
     ),
     (
         "a Slice with a step beyond 31 bits",
@@ -190,6 +191,27 @@ ROWS = [
         "",
         layer("ROIAlignRotated-15", IMAGE, X, held("i32", [0, -1])),
         layer("ROIAlignRotated-15", IMAGE, X, held("i32", [0, 0])),
+    ),
+    (
+        "a Convolution of bf16 over one layer of one channel",
+        "values",
+        "",
+        layer("Convolution-1", LAYER, LAYER, auto_pad="explicit", pads_begin="1,0,0"),
+        layer("Convolution-1", LAYER, LAYER, auto_pad="explicit", pads_begin="0,1,0"),
+    ),
+    (
+        "regions behind an image of -1",
+        REFUSED,
+        "node with name '3' realRois must be greater than 0",
+        layer("ROIAlign-9", IMAGE, X, held("i32", [-1, 0])),
+        layer("ROIAlign-9", IMAGE, X, held("i32", [0, -1])),
+    ),
+    (
+        "integers beyond 32 bits",
+        REFUSED,
+        "overflow while converting elements to byte size",
+        layer("Range-4", held("i64", 0), fixed("i64", 2**31), fixed("i64", 3)),
+        layer("Range-4", held("i64", 0), fixed("i64", 2**31 - 1), fixed("i64", 3)),
     ),
     (
         "sequences of no steps",

@@ -15,7 +15,8 @@ from support.differential.holding import (
     has_no_labels,
     has_no_prior,
     keeps_nothing,
-    lacks_dilations,
+    lacks_lists,
+    pads_one_layer_of_bf16,
     steps_beyond_31_bits,
     transforms_more,
     varies,
@@ -69,6 +70,12 @@ CONDITIONS = (
     ),
     Condition("a TopK of more than there are", f"shape|{UNSTABLE}", "TopK", asks_for_more),
     Condition("priors of no places", "OpenVINO crashes", "PriorBox(Clustered)?", has_no_prior),
+    Condition(
+        "a Convolution of bf16 over one layer of one channel",
+        "values",
+        "Convolution",
+        pads_one_layer_of_bf16,
+    ),
     Condition("a CTCLoss of no labels", UNSTABLE, "CTCLoss", has_no_labels),
     Condition(
         "a Slice with a step beyond 31 bits", "OpenVINO crashes", "Slice", steps_beyond_31_bits
@@ -95,7 +102,10 @@ CONDITIONS = (
     Condition("layers with an empty input", "shape", "I?STFT", empty),
     Condition("regions behind an image of -1", UNSTABLE, "ROIAlign(Rotated)?", ends_regions),
     Condition(
-        "an AvgPool of opset16 without dilations", "OpenVINO crashes", "AvgPool", lacks_dilations
+        "an AvgPool of opset16 without strides or dilations",
+        "OpenVINO crashes",
+        "AvgPool",
+        lacks_lists,
     ),
 )
 F64 = Condition("f64, computed in f32", "values", ".*", _is_f64)  # where it alone agrees

@@ -193,8 +193,17 @@ def ends_regions(s: Sample) -> bool:
     return -1 in values_of(s, 2)
 
 
-def lacks_dilations(s: Sample) -> bool:
-    return int(s.version.removeprefix("opset")) >= 16 and "dilations" not in s.attributes
+def pads_one_layer_of_bf16(s: Sample) -> bool:
+    """Whether data of bf16, with one channel and depth 1, are padded in front of that depth."""
+    x, w = values_of(s, 0).shape, values_of(s, 1).shape
+    if "bf16" not in types(s) or len(x) != 5 or x[1:3] != (1, 1):
+        return False
+    return bool(op_of(s).effective_pads(x[2:], w[-3:])[0][0] > 0)
+
+
+def lacks_lists(s: Sample) -> bool:
+    given = s.attributes.keys() >= {"strides", "dilations"}
+    return int(s.version.removeprefix("opset")) >= 16 and not given
 
 
 def has_no_labels(s: Sample) -> bool:

@@ -60,7 +60,10 @@ LENIENT = (
     Lenient(PORTS, "E204", "has no producer"),
     Lenient(PORTS, "E208", "input ports?, but needs"),
     Lenient(PORTS, "E212", "is not an element type"),
-    Lenient(SIZES, "E302", "at least one is needed", "CTCGreedyDecoder"),
+    Lenient(SIZES, "E302", "at least one is needed", "CTCGreedyDecoder|CTCLoss"),
+    Lenient(SIZES, "E302", "has no elements to pool", "Adaptive(Avg|Max)Pool"),
+    Lenient(SIZES, "E302", r"channels; .* are needed", "DeformablePSROIPooling"),
+    Lenient(PORTS, "E211", "nothing gives output port", "If"),
     Lenient(
         SIZES, "E500", "has size .* is needed", "ExperimentalDetectronDetectionOutput"
     ),

@@ -24,6 +24,7 @@ from support.differential.holding import (
     is_under_pdpd,
     joins_one_and_none,
     keeps_nothing,
+    lacks_lists,
     mixed,
     normalizes_others,
     odd_lists,
@@ -46,6 +47,7 @@ from support.live_operations.conditions import (
     types,
     values_of,
 )
+from support.live_operations.magnitudes import is_beyond_32_bits
 from support.live_operations.sample import Sample
 
 DECONVOLUTIONS = r"(Group)?ConvolutionBackpropData"
@@ -91,7 +93,8 @@ REFUSALS = (
         ("Swish|Reduce.*", varies(1)),
         ("LRN", normalizes_others),
         (CONVOLUTIONS, lambda s: opens(s.inputs[1])),
-        ("BinaryConvolution|DeformablePSROIPooling", is_open),
+        ("BinaryConvolution|(Deformable)?PSROIPooling", is_open),
+        ("GroupNormalization", lambda s: "bf16" in types(s)),
         ("MaxPool", gives_places_of_bf16),
         ("MVN", varies(1)),
         ("SquaredDifference", squares_wide_integers),
@@ -333,6 +336,24 @@ REFUSALS = (
         r"does not support i64 for use with oneDNN",
         "AdaptiveMaxPool",
         lambda s: s.attributes.get("index_element_type", "i64") == "i64",
+    ),
+    Refusal(
+        "regions behind an image of -1",
+        r"realRois must be greater than 0",
+        "ROIAlign",
+        lambda s: values_of(s, 2)[0] == -1,
+    ),
+    Refusal(
+        "an AvgPool of opset16 without strides or dilations",
+        r"Expected strides size to be equal to",
+        "AvgPool",
+        lacks_lists,
+    ),
+    Refusal(
+        "integers beyond 32 bits",
+        r"overflow while converting elements to byte size",
+        "Range",
+        is_beyond_32_bits,
     ),
     Refusal(
         "a GatherTree of bf16",
