@@ -87,6 +87,7 @@ def test_the_number_of_outputs_is_always_known(number: int) -> None:
         (500, 1342, EXACT),
         (41, 702, WHOLE),
         (41, 330, ENLARGED),
+        (500, 6947, "a HardSigmoid whose alpha is 0"),
     ],
 )
 def test_openvino_is_held_against_itself(
@@ -95,6 +96,34 @@ def test_openvino_is_held_against_itself(
     model = random_model(seed, number)
     assert model is not None
     assert attempt(model, runtime).why == why
+
+
+def modelled(text: str, **feeds: np.ndarray) -> Model:
+    return Model(*ir_bytes(ird.infer(ird.parse(text))), feeds)
+
+
+def test_empty_texts_are_run(runtime: Runtime) -> None:
+    text = """graph 1 "g" <ir_version = 11> {
+  %0 "x" = opset1.Parameter() {shape = [2], element_type = string}
+  %1 "apart" = opset15.StringTensorUnpack(%0)
+  %2 "r" = opset1.Result(%1#1)
+}"""
+    assert attempt(modelled(text, x=np.array(["", ""], object)), runtime).kind == "agree"
+
+
+def test_what_a_run_refuses_is_explained_by_the_layer(runtime: Runtime) -> None:
+    """The chroma of 2 rows of luma has 1."""
+    text = """graph 1 "g" <ir_version = 11> {
+  %0 "y" = opset1.Parameter() {shape = [1, 2, 4, 1], element_type = u8}
+  %1 "uv" = opset1.Parameter() {shape = [1, ?, 2, 2], element_type = u8}
+  %2 "image" = opset8.NV12toBGR(%0, %1)
+  %3 "r" = opset1.Result(%2)
+}"""
+    shapes = {"y": (1, 2, 4, 1), "uv": (1, 2, 2, 2)}
+    model = modelled(text, **{n: np.zeros(s, np.uint8) for n, s in shapes.items()})
+    outcome = attempt(model, runtime)
+    assert outcome.kind == "only OpenVINO"
+    assert outcome.why == "open planes of NV12 and I420 that do not fit"
 
 
 def einsum_model(equation: str) -> Model:

@@ -60,7 +60,7 @@ class Runtime:
         if self._process is None:
             self._begin()
         try:
-            self._pipe.send((text, blob, list(feeds)))
+            self._pipe.send((text, blob, list(map(_taken, feeds))))
             begun = self._computed()
             for _ in range(ROUNDS):
                 if self._pipe.poll(PATIENCE):
@@ -95,6 +95,12 @@ class Runtime:
             self._process.join()
             self._pipe.close()
             self._process = None
+
+
+def _taken(array: Any) -> Any:
+    """Return an array as OpenVINO takes it: texts as objects must not all be empty."""
+    texts = array.dtype == object and not any(array.flat)
+    return array.astype(str) if texts else array
 
 
 def _serve(pipe: Connection) -> None:
