@@ -12,10 +12,14 @@ from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.scratch import ScratchPlan, Space
 from irdeconv.kernels.shared.team import Threads
 from irdeconv.ops.activation import ReLU
+from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add
-from irdeconv.ops.pooling import MaxPool1
-from support.plan_graphs import Builder, randn
+from irdeconv.ops.elementwise import Add, Divide, Multiply
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.padding import Pad12
+from irdeconv.ops.pooling import AvgPool1, MaxPool1
+from irdeconv.ops.reduction import ReduceMean, ReduceSum
+from support.plan_graphs import Builder, plans, randn, same
 
 pytestmark = [
     pytest.mark.thorough,
@@ -128,3 +132,111 @@ def test_a_team_does_pieces_that_are_compiled_and_others():
         out.fill(0)
         work(Threads(threads))
         np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("width", [1, 7, 16, 1030])
+@pytest.mark.parametrize("axes", ["rows", "columns", "both", "scalar"])
+def test_programs_compute_what_numpy_does_to_the_bit(width, axes):
+    """All operations, operands that broadcast in every way, any length, NaN and infinity."""
+    from irdeconv.kernels.elementwise import steps
+    from irdeconv.kernels.elementwise.calls import Instruction
+    from irdeconv.kernels.elementwise.chain import Chain
+
+    x, out = randn(5, width), np.empty((5, width), np.float32)
+    x[0, 0], x[-1, -1], x[2, 0] = np.nan, np.inf, -0.0
+    shape = {"rows": (5, 1), "columns": (1, width), "both": (5, width), "scalar": (1, 1)}[axes]
+    y, known = randn(*shape), randn(5, 1)
+    rules = [
+        *(np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum),
+        *(steps.squared_difference, steps.maximum),
+    ]
+    for rule in rules:
+        chain = Chain.compile(
+            [
+                Instruction(rule, (0, 1)),
+                Instruction(np.add, (3, 2)),
+                Instruction(steps.clamp, (4,), (-1.5, 2.0)),
+                Instruction(np.square, (3,)),
+                Instruction(np.sqrt, (6,)),
+                Instruction(np.subtract, (7, 5)),
+            ],
+            np.float32,
+            [None, known],
+        )
+        with np.errstate(all="ignore"):
+            want = np.empty_like(out)
+            chain.run([x, y], want, Threads())
+        work = chain.fixed([x, y], out)
+        assert work.recorded is not None
+        work(Threads())
+        np.testing.assert_array_equal(out, want)
+
+
+def test_what_a_program_has_no_operation_for_is_left_to_numpy():
+    from irdeconv.kernels.elementwise.calls import Instruction
+    from irdeconv.kernels.elementwise.chain import Chain
+
+    x, out = randn(3, 40), np.empty((3, 40), np.float32)
+    chain = Chain.compile([Instruction(np.exp, (0,)), Instruction(np.add, (1, 1))], np.float32)
+    chain.fixed([x], out)(Threads())
+    np.testing.assert_allclose(out, 2 * np.exp(x), rtol=1e-6)
+
+
+LAYERS = {
+    "pad": lambda b, x: b.add(
+        Pad12(), x, np.array([0, 1, 2, 0]), np.array([0, 2, 0, 3]), np.float32(1.5)
+    ),
+    "crop": lambda b, x: b.add(
+        Pad12(), x, np.array([0, 1, -2, 0]), np.array([0, 0, 1, -1]), np.float32(0)
+    ),
+    "concat": lambda b, x: b.add(Concat(1), x, b.add(ReLU(), x), x),
+    "concat-columns": lambda b, x: b.add(Concat(3), x, b.add(ReLU(), x)),
+    "shuffle": lambda b, x: b.add(ShuffleChannels(1, 3), x),
+    "mean": lambda b, x: b.add(ReduceMean(True), x, np.array([2, 3])),
+    "sum": lambda b, x: b.add(ReduceSum(False), x, np.array([1, 2, 3])),
+    "squeezed": lambda b, x: b.add(
+        Multiply(),
+        x,
+        b.add(Convolution(), b.add(ReduceMean(True), x, np.array([2, 3])), randn(6, 6, 1, 1)),
+    ),
+    "scaled": lambda b, x: b.add(Divide(), b.add(Multiply(), x, randn(1, 6, 1, 1)), randn(1)),
+    "transposed": lambda b, x: b.add(
+        Convolution(), b.add(Transpose(), x, np.array([0, 2, 3, 1])), randn(3, 17, 2, 2)
+    ),
+    "max-5": lambda b, x: b.add(MaxPool1((5, 4), (3, 2), (2, 1), (1, 2)), x),
+    "max-3": lambda b, x: b.add(MaxPool1((3, 3), (1, 1), (1, 1), (1, 1)), x),
+    "average": lambda b, x: b.add(AvgPool1((3, 2), (2, 2), (1, 0), (0, 1), exclude_pad=False), x),
+    "whole": lambda b, x: b.add(AvgPool1((17, 19), (1, 1), (0, 0), (0, 0)), x),
+}
+
+
+@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_that_are_one_call_compute_what_their_operations_say(name, images):
+    b = Builder()
+    x = b.input((images, 6, 17, 19))
+    y = LAYERS[name](b, b.add(ReLU(), x))
+    graph, data = b.done(b.add(ReLU(), y)), randn(images, 6, 17, 19)
+    _, outs, plain = plans(graph, [data])
+    same(outs, plain)
+    compiled = [s.kernel for s in ird.compile(graph, None, threads=1).steps if s.recorded]
+    assert compiled
+    shared = ird.compile(graph, None, threads=2).run([data])
+    np.testing.assert_array_equal(shared["y0"], outs["y0"])
+
+
+def test_small_inputs_and_outputs_are_the_callers_own():
+    b = Builder()
+    x = b.input((2, 3))
+    y = b.add(ReLU(), x)
+    plan = ird.compile(b.done(y, x, y), None, threads=1)
+    data = randn(2, 3)
+    first = plan.run([data])
+    kept = {name: array.copy() for name, array in first.items()}
+    second = plan.run([-data])
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, kept[name])
+        assert not any(np.shares_memory(array, a) for a in (data, *second.values()))
+    copied = list(second.values())
+    assert not np.shares_memory(copied[0], copied[-1])
+    np.testing.assert_array_equal(copied[1], -data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Repeated
+from irdeconv.kernels.compiled.written import recorded_copy, recorded_fill
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.windows import NONE, reads
@@ -53,6 +55,11 @@ class ConcatKernel:
             pairs = zip(self.parts, arrays, strict=True)
             team.each(list(pairs), lambda p, _: np.copyto(out[p[0]], p[1]))
 
+    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        pairs = zip(self.parts, arrays, strict=True)
+        return Repeated.of(recorded_copy(x, out[at]) for at, x in pairs)
+
 
 @dataclass(frozen=True)
 class Border:
@@ -81,12 +88,52 @@ class Border:
             source.append(read)
         return Border(tuple(into), tuple(source), tuple(filled))
 
+    def recorded(self, x: Array, out: Array, value: Any) -> Repeated | None:
+        """Write down what a call does in memory that stays where it is."""
+        whole = [] if self.into == (NONE,) else [recorded_copy(x[self.source], out[self.into])]
+        return Repeated.of([*(recorded_fill(out[at], value) for at in self.filled), *whole])
+
     def __call__(self, x: Array, out: Array, value: Any = 0) -> None:
         """Write the window on `x` into `out`."""
         for at in self.filled:
             out[at] = value
         if self.into != (NONE,):
             out[self.into] = x[self.source]
+
+
+@dataclass(frozen=True)
+class PadKernel:
+    """Extends by a constant: `value`, or the last input if that is None."""
+
+    border: Border
+    value: Any = None
+
+    def __call__(self, x: Array, *rest: Array, out: Array, team: Team) -> None:
+        """Write the extended `x` into `out`."""
+        self.border(x, out, rest[-1].reshape(()) if self.value is None else self.value)
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        return None if self.value is None else self.border.recorded(x, out, self.value)
+
+
+@dataclass(frozen=True)
+class CopyKernel:
+    """Copies a view of the inputs, which has `shape`, into a result with as many elements."""
+
+    view: Callable[..., Array]
+    shape: tuple[int, ...]
+
+    def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
+        """Write the view into `out`."""
+        copy_into(self.view(*arrays), out.reshape(self.shape))
+
+    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        view = self.view(*arrays)
+        if not np.may_share_memory(view, arrays[0]):  # a copy of what is there now
+            return None
+        return Repeated.of([recorded_copy(view, out.reshape(self.shape))])
 
 
 def padded(x: Array, begin: Sequence[int], end: Sequence[int], value: Any = 0) -> Array:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Repeated
+from irdeconv.kernels.compiled.written import recorded_means
 from irdeconv.kernels.shared import blocking
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.products import row_sums
@@ -48,18 +50,27 @@ def _sum(x: Array, space: Space) -> Array:
     return np.add.reduce(x, axis=1, keepdims=True, out=total)
 
 
-def mean(x: Array, out: Array, team: Team, factor: Any = None) -> None:
-    """Write the means of `x [outer, n, inner]` into `out [outer, inner]`.
+@dataclass(frozen=True)
+class Mean:
+    """Sums along the middle axis of `[outer, n, inner]`, divided by `divisor`."""
 
-    `factor` is what sums are divided by: n by default, 1 for sums.
-    """
-    count = np.array(x.shape[1] if factor is None else factor, x.dtype)
+    block: tuple[int, int, int]
+    divisor: int
 
-    def work(part: Array, result: Array, space: Space) -> None:
-        total = _sum(part, space)[:, 0]
-        np.divide(total, count, out=result)
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write the means of `x` into `out`."""
+        outer, _n, inner = self.block
+        count = np.array(self.divisor, x.dtype)
 
-    by_rows(x, out, team, work)
+        def work(part: Array, result: Array, space: Space) -> None:
+            total = _sum(part, space)[:, 0]
+            np.divide(total, count, out=result)
+
+        by_rows(x.reshape(self.block), out.reshape(outer, inner), team, work)
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
 
 
 def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.copies import copy_into
+from irdeconv.kernels.copies import CopyKernel
 from irdeconv.op import Op, as_tuple, attribute, op
 from irdeconv.ops.binding import shape_of
 from irdeconv.ops.checks import axis_of, elements, exact, positive_number, want_rank, want_type
@@ -50,12 +50,8 @@ class _Rearrangement(Op):
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         split, order = self.rearrangement(shape_of(inputs[0]))
-        result = [split[i] for i in order]
-
-        def call(x: Array, out: Array, team: Any) -> None:
-            copy_into(x.reshape(split).transpose(order), out.reshape(result))
-
-        return Bound(call)
+        result = tuple(split[i] for i in order)
+        return Bound(CopyKernel(lambda x: x.reshape(split).transpose(order), result))
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def _want_vector(spec: Spec, name: str, count: int, port: int) -> None:
         )
 
 
-class _Resizing(Op):
+class Resizing(Op):
     """Base of all versions: pads of zeros, then a kernel that resizes axes."""
 
     mode: str
@@ -128,7 +128,7 @@ class _Resizing(Op):
 
 
 @dataclass(frozen=True)
-class InterpolateBase(_Resizing):
+class InterpolateBase(Resizing):
     """What Interpolate-4 and -11 share."""
 
     mode: Mode = attribute("nearest", documented=True)
@@ -251,7 +251,7 @@ class Interpolate4(InterpolateBase):
 
 
 @op("Interpolate", until=3)
-class Interpolate1(_Resizing):
+class Interpolate1(Resizing):
     """Resize the axes of the attribute `axes`: image, output_shape (k,) -> same rank.
 
     The sizes are those of the axes in ascending order. Positions map by corners; without

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from irdeconv.errors import OpError, Problem
-from irdeconv.kernels.copies import Border, padded
+from irdeconv.kernels.copies import Border, PadKernel, padded
 from irdeconv.op import Op, op
 from irdeconv.ops.binding import indexed, shape_of
 from irdeconv.ops.checks import elements, one_type, want_rank
@@ -125,10 +125,8 @@ class _Pad(Op):
         if not border.filled:
             return Bound(view=indexed(border.source))
 
-        def call(x: Array, *rest: Array, out: Array, team: Any) -> None:
-            border(x, out, rest[2].reshape(()) if len(rest) > 2 else 0)
-
-        return Bound(call)
+        value = inputs[3].known if len(inputs) > 3 else np.zeros((), np.float32)
+        return Bound(PadKernel(border, None if value is None else value.reshape(())))
 
 
 @op("Pad", until=11)

@@ -87,13 +87,7 @@ class Reduction(Op):
         axes = reduced_axes(chosen.reshape(-1), len(shape))
         block = rows_of(shape, axes)
         if ufunc is np.add and block is not None:
-            outer, n, inner = block
-            factor = n if self.averages else 1
-
-            def call(x: Array, *_: Array, out: Array, team: Any) -> None:
-                reductions.mean(x.reshape(outer, n, inner), out.reshape(outer, inner), team, factor)
-
-            return Bound(call)
+            return Bound(reductions.Mean(block, block[1] if self.averages else 1))
         if self.averages or not axes:
             return None
         kept = tuple(1 if a in axes else d for a, d in enumerate(shape))

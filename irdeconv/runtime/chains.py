@@ -57,12 +57,13 @@ class ChainPlan:
 
     def run(self, arrays: Sequence[Array], out: Array, team: Team) -> None:
         """Compute `out` from one array per argument, behind what an epilogue would finish."""
-        self.prepare(arrays, out)(team)
+        main = len(arrays) - len(self.shapes)
+        self.chain.run([*arrays[:main], *self._seen(arrays[main:])], out, team)
 
-    def prepare(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
+    def fixed(self, arrays: Sequence[Array], out: Array) -> Callable[[Team], None]:
         """Return what `run` does with these arrays, to be done often."""
         main = len(arrays) - len(self.shapes)
-        return self.chain.prepare([*arrays[:main], *self._seen(arrays[main:])], out)
+        return self.chain.fixed([*arrays[:main], *self._seen(arrays[main:])], out)
 
     def views(self, arrays: Sequence[Array]) -> bool:
         """Whether the arrays need not be copied to be seen in their shapes."""

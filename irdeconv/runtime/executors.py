@@ -10,6 +10,8 @@ import numpy as np
 
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.kernels.candidates import for_convolution, for_deconvolution
+from irdeconv.kernels.compiled.recorded import FixedCall
+from irdeconv.kernels.copies import CopyKernel
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.candidate import (
     Candidate,
@@ -29,6 +31,7 @@ from irdeconv.runtime.fused_convolution import FusedConvolution
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
 from irdeconv.runtime.program import VIEW, Always, Call, Slots, Values
 from irdeconv.spec import Array, Spec, is_static
+from irdeconv.traits import Bound
 
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
@@ -62,8 +65,13 @@ def choose_executor(
     tuner: Tuner,
     team: Threads,
     used: frozenset[int],
+    dense: bool,
 ) -> Executor:
-    """Choose what executes a group of a fused plan; `used` are the ports that are read."""
+    """Choose what executes a group of a fused plan.
+
+    `used` are the ports that are read; `dense` says that what reads the first one is faster where
+    its elements follow each other in memory.
+    """
     if isinstance(group, ConvolutionGroup):
         return _convolution(graph, group, constants, tuner, team)
     if isinstance(group, ChainGroup):
@@ -80,7 +88,7 @@ def choose_executor(
         replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
         for v in graph.inputs_of(node.id)
     ]
-    bound = _bound(graph, node, inputs, used)
+    bound = _bound(graph, node, inputs, used, dense)
     return bound or evaluated(graph, node, node.op.evaluator(used, inputs), aliases=False)
 
 
@@ -156,7 +164,9 @@ def unshared(out: Any, arrays: list[Any]) -> Any:
     return out
 
 
-def _bound(graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int]) -> Executor | None:
+def _bound(
+    graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int], dense: bool
+) -> Executor | None:
     """Bind a node to its shapes; None where these are open or it has to be evaluated."""
     arguments = graph.inputs_of(node.id)
     outputs = list(node.specs or ())
@@ -165,6 +175,9 @@ def _bound(graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int]) -
     bound = bind(node.op, inputs, outputs)
     if bound is None:
         return None
+    if bound.view is not None and dense and _scatters(bound.view, inputs):
+        memory = _memory(node, 1)
+        bound = Bound(CopyKernel(bound.view, memory[0][0]))
     if bound.view is not None:
         return _ViewExecutor(
             arguments=arguments,
@@ -181,6 +194,15 @@ def _bound(graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int]) -
         kernel=node.type,
         function=bound.call,
     )
+
+
+def _scatters(view: Callable[..., Any], inputs: list[Spec]) -> bool:
+    """Whether a view of contiguous f32 is not contiguous; then compiled code copies it faster."""
+    if str(inputs[0].dtype) != "f32" or not jit.available():
+        return False
+    given = (np.empty(s.shape, np.float32) for s in inputs if is_static(s.shape))  # never read
+    found = view(*given)
+    return isinstance(found, np.ndarray) and not found.flags.c_contiguous
 
 
 @dataclass(kw_only=True)
@@ -204,6 +226,11 @@ class _CallExecutor(Executor):
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         function, out = self.function, outs[0]
+        arrays = [values[i] for i in (*ins, out)]
+        if isinstance(function, FixedCall) and all(a is not None for a in arrays):
+            fixed = function.fixed(*arrays[:-1], out=arrays[-1])
+            if fixed is not None:
+                return Always(fixed, team)
 
         def call(values: Values) -> None:
             team.begin()
@@ -221,7 +248,7 @@ class _ChainExecutor(Executor):
         arrays = [values[i] for i in ins]
         fixed = values[out] is not None and all(a is not None for a in arrays)
         if fixed and self.plan.views(arrays):
-            return Always(self.plan.prepare(arrays, values[out]), team)
+            return Always(self.plan.fixed(arrays, values[out]), team)
 
         def call(values: Values) -> None:
             team.begin()

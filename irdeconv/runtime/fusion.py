@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from irdeconv.graph import Graph, Node, Value
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution
+from irdeconv.ops.interpolate import Resizing
+from irdeconv.ops.pooling import Pool
 from irdeconv.runtime.chains import is_element_wise
 from irdeconv.runtime.fused_convolution import FusedConvolution, fuse_convolution
 from irdeconv.spec import Array, is_static
@@ -56,6 +58,13 @@ class ConvolutionGroup(FusionGroup):
 @dataclass(frozen=True)
 class ChainGroup(FusionGroup):
     """Element-wise operations on tensors of one shape."""
+
+
+def dense_inputs(group: FusionGroup) -> tuple[Value, ...]:
+    """Return what a group reads faster where elements follow each other in memory."""
+    if isinstance(group, ConvolutionGroup):
+        return (group.layer.data,)
+    return group.inputs[:1] if isinstance(group.last.op, Pool | Resizing) else ()
 
 
 class Users:

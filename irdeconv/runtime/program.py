@@ -175,7 +175,10 @@ class Program:
     def _begin(self, arrays: Sequence[Array]) -> Values:
         values = self.values.copy()
         for slot, array in zip(self.parameters, arrays, strict=True):
-            values[slot] = array
+            if values[slot] is None:
+                values[slot] = array
+            else:
+                np.copyto(values[slot], array)
         for one in self.fresh:
             values[one.slot] = self._fresh(one)
         return values

@@ -26,6 +26,7 @@ from irdeconv.runtime.budget import ALLOW, FoldBudget, require_macs
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
     Executor,
+    Memory,
     choose_executor,
     evaluated,
     limited,
@@ -33,10 +34,12 @@ from irdeconv.runtime.executors import (
     outputs_of,
 )
 from irdeconv.runtime.failure import failure
-from irdeconv.runtime.fusion import FusionGroup, GroupFinder
+from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
 from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
-from irdeconv.spec import Array
+from irdeconv.spec import Array, is_static
+
+COPIED_BYTES = 1 << 20  # bytes of an input or output up to which it is copied
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,12 @@ class _Scheduler:
         self.fresh: dict[Value, Fresh] = {}
         self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
         self.read |= {v for _, v in self.results}
+        self.dense: set[Value] = set()
 
     def build(self) -> Program:
         """Return the program."""
         groups = self._groups()
+        self.dense = {v for g in groups for v in dense_inputs(g)}
         executors = [
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)
@@ -243,6 +248,7 @@ class _Scheduler:
             tuner=self.settings.tuner,
             team=self.settings.team,
             used=frozenset(v.port for v in outputs_of(group.last) if v in self.read),
+            dense=Value(group.last.id) in self.dense,
         )
 
     def _compile(self, body: Graph, fuse: bool) -> Program:
@@ -271,7 +277,11 @@ class _Scheduler:
 
     def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
         """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
-        wanted = {v for _, v in self.results}
+        large = {v for _, v in self.results if not self._is_small(v)}
+        for node in self.graph.parameters if self.settings.fuse else ():
+            if self._is_small(Value(node.id)) and Value(node.id) in self.slot_of:
+                nbytes = self.graph.spec(Value(node.id)).nbytes or 0
+                self.buffers[Value(node.id)] = _Buffer(nbytes, 0, 0, True)
         for k, (group, executor) in enumerate(zip(groups, executors, strict=True)):
             for value in group.inputs:
                 if value in self.buffers:
@@ -282,14 +292,20 @@ class _Scheduler:
                     self.buffers[value] = shared  # type: ignore[assignment]
             elif executor.memory:
                 for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=True):
-                    if value in wanted:
+                    if value in large:
                         self.fresh[value] = Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
-                    self.buffers[value] = _Buffer(size, k, k, value not in wanted)
+                    self.buffers[value] = _Buffer(size, k, k, value not in large)
             else:
                 self._expect(executor.outputs, k)
-        for value in wanted & self.buffers.keys():
+        for value in {v for _, v in self.results} & self.buffers.keys():
             self.buffers[value].last = len(groups)
+
+    def _is_small(self, value: Value) -> bool:
+        """Whether an input or output is rather copied than a new place in every run."""
+        spec = self.graph.spec(value)
+        nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
+        return self.settings.fuse and nbytes is not None and 0 < nbytes <= COPIED_BYTES
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
         """Note the sizes of what `evaluate` will allocate, as far as they are known."""
@@ -306,14 +322,25 @@ class _Scheduler:
         self._check_memory(total, max((e.scratch for e in executors), default=0))
         memory = allocate(total)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
-        for executor in executors:
-            for value, (shape, dtype) in zip(executor.outputs, executor.memory, strict=False):
+        for outputs, places in self._placed(executors):
+            for value, (shape, dtype) in zip(outputs, places, strict=False):
                 buffer = self.buffers.get(value)
                 if buffer is not None and buffer.in_arena:
                     start = at[id(buffer)]
                     piece = memory[start : start + buffer.size]
                     self.values[self.slot_of[value]] = piece.view(dtype).reshape(shape)
         return total, most_alive(lifetimes)
+
+    def _placed(
+        self, executors: list[Executor]
+    ) -> Iterator[tuple[tuple[Value, ...], tuple[Memory, ...]]]:
+        """Yield values with the shapes and types of their memory: inputs, then what is computed."""
+        for node in self.graph.parameters:
+            spec = self.graph.spec(Value(node.id))
+            if Value(node.id) in self.buffers and is_static(spec.shape) and spec.dtype is not None:
+                yield (Value(node.id),), ((spec.shape, np.dtype(spec.dtype.container)),)
+        for executor in executors:
+            yield executor.outputs, executor.memory
 
     def _check_memory(self, arena: int, scratch: int) -> None:
         limit = self.settings.max_memory

@@ -1,7 +1,7 @@
-"""Common poolings of f32 planes in one pass, compiled. Import it only where jit.available().
+"""Small windows on f32 planes in one pass, compiled. Import it only where jit.available().
 
-Windows of 2 at stride 2 without pads, of 3 at stride 1 or 2 with any: constant strides become
-vector loads. Compiled loops over any number of taps were slower than shifts of flat memory.
+The rows that a window covers are combined into one row, vector by vector, and the columns of that
+row into a row of the output.
 """
 
 from __future__ import annotations
@@ -9,123 +9,173 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from irdeconv.kernels.shared.jit import compiled
+from irdeconv.kernels.compiled.programs import larger, place_number
+from irdeconv.kernels.compiled.vectors import FlatArray, Pair, VectorCode, instruction
+from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
 
-Place = tuple[int, int, int]  # stride, leading pad of the rows, of the columns
+WINDOW_TAPS = 8  # taps along an axis
+UNROLLED = (2, 3)  # numbers of taps that have code of their own
+POOL_STRIDES = (1, 2)  # along the last axis
 
 
-@compiled
-def _larger(a: Any, b: Any) -> Any:
-    """Return the larger one; NaN wins."""
-    return a if (a > b) | (a != a) else b
+def _row(skip: int, maximum: bool) -> Any:
+    def row(
+        code: VectorCode,
+        x: FlatArray,
+        at: Pair,
+        count: ir.Value,
+        start: FlatArray,
+        out: FlatArray,
+        to: ir.Value,
+        length: ir.Value,
+    ) -> None:
+        """Write `length` elements: maxima or sums of what lies `count` times further in `x`.
+
+        The first begin at `at`, the others at multiples of a distance behind it; every `skip`-th
+        element counts, and `start [1]` takes part.
+        """
+        builder, others = code.builder, count.type(1)
+        for taps in UNROLLED:
+            same = builder.icmp_signed("==", count, count.type(taps))
+            others = builder.select(same, count.type(0), others)
+            with builder.if_then(same):
+                _elements(code, x, at, taps, start, out, (to, length), skip, maximum)
+        with builder.if_then(builder.icmp_signed("==", others, count.type(1))):
+            _elements(code, x, at, count, start, out, (to, length), skip, maximum)
+
+    return instruction(jit.lanes(), row)
 
 
-@compiled
-def max_of_2(x: Array, out: Array, lowest: Array) -> None:
-    """Write maxima of the 2x2 blocks of `x [P, H, W]`; the least result is `lowest [1]`."""
-    low = lowest[0]
-    for p in range(x.shape[0]):
-        for oy in range(out.shape[1]):
-            upper, lower, result = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
-            for i in range(len(result)):
-                a = _larger(upper[2 * i], upper[2 * i + 1])
-                b = _larger(lower[2 * i], lower[2 * i + 1])
-                result[i] = _larger(_larger(a, b), low)
+def _elements(
+    code: VectorCode,
+    x: FlatArray,
+    at: Pair,
+    count: Any,
+    start: FlatArray,
+    out: FlatArray,
+    to: Pair,
+    skip: int,
+    maximum: bool,
+) -> None:
+    """Write code for so many taps, a number or a value: long vectors first, then shorter ones."""
+    builder, (place, length), most = code.builder, to, None
+    for lanes in dict.fromkeys((code.lanes, 8, 4, 1)):
+        suits = builder.icmp_signed(">=", length, place_number(lanes))
+        if most is not None:
+            suits = builder.and_(suits, builder.icmp_signed("<", length, most))
+        most = place_number(lanes)
+        with builder.if_then(suits):
+            kind, last = VectorCode(code.context, builder, lanes, code.element), most
+            source, target = x.by(kind), out.by(kind)
+            end = builder.sub(length, last)
+            with cgutils.for_range_slice(builder, place_number(0), length, last) as (i, _):
+                i = builder.select(builder.icmp_signed("<", i, end), i, end)
+                first = builder.add(at[0], builder.mul(i, place_number(skip)))
+                total = kind.splat(start.element(place_number(0)))
+                total = _combined(source, (first, at[1]), count, total, skip, maximum)
+                target.store(total, builder.add(place, i))
 
 
-@compiled
-def mean_of_2(x: Array, out: Array) -> None:
-    """Write means of the 2x2 blocks of `x [P, H, W]`."""
-    for p in range(x.shape[0]):
-        for oy in range(out.shape[1]):
-            upper, lower, result = x[p, 2 * oy], x[p, 2 * oy + 1], out[p, oy]
-            for i in range(len(result)):
-                a = upper[2 * i] + lower[2 * i]
-                result[i] = (a + (upper[2 * i + 1] + lower[2 * i + 1])) * np.float32(0.25)
+def _combined(
+    x: FlatArray, at: Pair, count: Any, start: ir.Value, skip: int, maximum: bool
+) -> ir.Value:
+    """Write code for one vector; return it."""
+    builder, (first, step), total = x.code.builder, at, x.code.total()
+
+    def add(tap: ir.Value) -> None:
+        part = x.vector(builder.add(first, builder.mul(tap, step)), skip)
+        both = [builder.load(total), part]
+        builder.store(larger(builder, both) if maximum else builder.fadd(*both), total)
+
+    builder.store(start, total)
+    if isinstance(count, int):
+        for tap in range(count):
+            add(place_number(tap))
+    else:
+        with cgutils.for_range(builder, count) as loop:
+            add(loop.index)
+    return builder.load(total)
 
 
-@compiled
-def _row(x: Array, p: int, y: int, blank: Array) -> Array:
-    row: Array = x[p, y] if 0 <= y < x.shape[1] else blank
-    return row
+_max_row, _max_row_by_2, _sum_row, _sum_row_by_2 = (
+    _row(1, True),
+    _row(2, True),
+    _row(1, False),
+    _row(2, False),
+)
 
 
-@compiled
-def max_of_3(x: Array, out: Array, row: Array, blank: Array, place: Place) -> None:
-    """Write maxima of 3x3 windows on `x [P, H, W]`.
+@jit.compiled
+def _combine(
+    skip: int,
+    maximum: bool,
+    x: Any,
+    at: Any,
+    count: int,
+    start: Any,
+    out: Any,
+    to: int,
+    length: int,
+) -> None:
+    if maximum and skip == 1:
+        _max_row(x, at, count, start, out, to, length)
+    elif maximum:
+        _max_row_by_2(x, at, count, start, out, to, length)
+    elif skip == 1:
+        _sum_row(x, at, count, start, out, to, length)
+    else:
+        _sum_row_by_2(x, at, count, start, out, to, length)
 
-    `blank [W]` holds the least result; `row` has room for the part of a row that windows reach.
+
+@jit.compiled
+def pool_planes(x: Any, out: Any, row: Any, start: Any, windows: Any, counts: Any) -> None:
+    """Write maxima of windows on `x [P, H, W]`, or means where `counts [*O]` has elements.
+
+    `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
+    `start [1]`, which takes part in every window. `row` has room for what windows reach of a row,
+    and for a vector twice as long behind it.
     """
-    stride, top, left = place
-    last = min(len(row), left + x.shape[2])
-    low = blank[0]
-    row[:] = low
-    inside = row[left:last]
-    for p in range(x.shape[0]):
+    (rows, down, top), (columns, across, left) = windows
+    planes, height, width = x.shape
+    data, result, maximum = x.reshape(-1), out.reshape(-1), counts.size == 0
+    first, last = max(0, -left), min(width, len(row) - left)
+    size = out.shape[2]
+    row[:] = start[0]
+    for p in range(planes):
         for oy in range(out.shape[1]):
-            y, result = oy * stride - top, out[p, oy]
-            a, b, c = _row(x, p, y, blank), _row(x, p, y + 1, blank), _row(x, p, y + 2, blank)
-            for i in range(len(inside)):
-                inside[i] = _larger(_larger(a[i], b[i]), _larger(c[i], low))
-            if stride == 1:
-                for i in range(len(result)):
-                    result[i] = _larger(_larger(row[i], row[i + 1]), row[i + 2])
-            else:
-                for i in range(len(result)):
-                    result[i] = _larger(_larger(row[2 * i], row[2 * i + 1]), row[2 * i + 2])
+            above = oy * down - top
+            y, stop = max(0, above), min(height, above + rows)
+            source, count = (p * height + y) * width + first, max(0, stop - y)
+            _combine(
+                1, maximum, data, (source, width), count, start, row, left + first, last - first
+            )
+            target = (p * out.shape[1] + oy) * size
+            _combine(across, maximum, row, (0, 1), columns, start, result, target, size)
+            if not maximum:
+                for i in range(size):
+                    result[target + i] /= counts[oy, i]
 
 
-@compiled
-def mean_of_3(x: Array, out: Array, row: Array, blank: Array, place: Place, count: Array) -> None:
-    """Write means of 3x3 windows on `x [P, H, W]`: sums divided by `count [*O]`.
+def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | None:
+    """Return the last arguments of `pool_planes` and the size of its row, for two axes of taps.
 
-    `blank [W]` holds zeros; `row` as for `max_of_3`.
+    `count [*O]` makes means. None for windows that no compiled code is made for.
     """
-    stride, top, left = place
-    last = min(len(row), left + x.shape[2])
-    row[:] = blank[0]
-    inside = row[left:last]
-    for p in range(x.shape[0]):
-        for oy in range(out.shape[1]):
-            y, result, divisor = oy * stride - top, out[p, oy], count[oy]
-            a, b, c = _row(x, p, y, blank), _row(x, p, y + 1, blank), _row(x, p, y + 2, blank)
-            for i in range(len(inside)):
-                inside[i] = a[i] + b[i] + c[i]
-            if stride == 1:
-                for i in range(len(result)):
-                    result[i] = (row[i] + row[i + 1] + row[i + 2]) / divisor[i]
-            else:
-                for i in range(len(result)):
-                    result[i] = (row[2 * i] + row[2 * i + 1] + row[2 * i + 2]) / divisor[i]
-
-
-def compile_planes(axes: Any, count: Array | None, lowest: float, reach: int) -> Any:
-    """Return (planes, out, space) -> None for two axes of taps; None where none is faster.
-
-    `count [*O]` makes means; `reach` is how far windows reach along the last axis.
-    """
-    first, last = axes
-    windows = [(a.kernel, a.stride, a.dilation) for a in axes]
-    least = np.array([lowest], np.float32)
-    inside = all(a.begin == 0 and 2 * a.out <= a.size for a in axes)
-    if windows == [(2, 2, 1)] * 2 and inside:
-        if count is not None:
-            return lambda x, out, space: mean_of_2(x, out)
-        return lambda x, out, space: max_of_2(x, out, least)
-    if windows not in ([(3, 1, 1)] * 2, [(3, 2, 1)] * 2):
+    last = axes[1]
+    if (
+        any(a.dilation != 1 or a.kernel > WINDOW_TAPS for a in axes)
+        or last.stride not in POOL_STRIDES
+    ):
         return None
-    if first.begin < 0 or last.begin < 0 or last.begin > reach:
+    reach = last.span(last.out)
+    if last.begin > reach or last.begin <= -last.size:
         return None
-    place = first.stride, first.begin, last.begin
-    blank = np.full(max(last.size, 1), 0 if count is not None else lowest, np.float32)
-
-    def row(space: Any) -> Array:
-        memory: Array = space.array((reach,), np.float32)
-        return memory
-
+    counts = np.zeros((0, 0), np.float32)
     if count is not None:
-        full = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
-        return lambda x, out, space: mean_of_3(x, out, row(space), blank, place, full)
-    return lambda x, out, space: max_of_3(x, out, row(space), blank, place)
+        counts = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
+    windows = tuple((a.kernel, a.stride, a.begin) for a in axes)
+    return (np.array([lowest], np.float32), windows, counts), reach

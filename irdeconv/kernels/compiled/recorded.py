@@ -7,10 +7,10 @@ other then take one call from Python. See `kernels.compiled.records`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class Recorded:
             scratch=max((part.scratch for part in some), default=0),
         )
 
+    def keeping(self, arrays: Iterable[Array]) -> Recorded:
+        """Return the same calls; the arrays are there for as long as they are."""
+        return replace(self, kept=(*self.kept, *arrays))
+
     @cached_property
     def _run(self) -> Callable[..., None]:
         run: Callable[..., None] = import_module("irdeconv.kernels.compiled.records").run_table
@@ -71,6 +75,14 @@ class Recorded:
         self._run(table, bases)
 
 
+@runtime_checkable
+class FixedCall(Protocol):
+    """A call of an operation that can be prepared for memory that stays where it is."""
+
+    def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
+        """Return what the call would do with these arrays; None where it cannot know."""
+
+
 def _do(work: Piece, space: Space) -> None:
     work(space)
 
@@ -84,6 +96,12 @@ class Repeated:
     def __call__(self, team: Team) -> None:
         """Do them all."""
         team.each(self.pieces, _do)
+
+    @staticmethod
+    def of(pieces: Iterable[Piece | None]) -> Repeated | None:
+        """Return pieces as one; None where one is None."""
+        some = list(pieces)
+        return None if None in some else Repeated(tuple(p for p in some if p is not None))
 
     @property
     def recorded(self) -> Recorded | None:

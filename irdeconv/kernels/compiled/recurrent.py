@@ -57,6 +57,16 @@ def _add_products(row: Any, h: Any, r: Any, first: int) -> None:
             row[j] += a * r0[j]
 
 
+@compiled
+def row_products(x: Any, w: Any, out: Any) -> None:
+    """Write x (N, C) times w (C, M) into out (N, M)."""
+    for n in range(len(x)):
+        row = out[n]
+        for j in range(len(row)):
+            row[j] = 0
+        _add_products(row, x[n], w, 0)
+
+
 @compiled_for(_ONE_STATE)
 def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out: Any) -> None:
     """H' = tanh(x + H R)."""

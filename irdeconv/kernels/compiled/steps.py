@@ -11,7 +11,15 @@ from typing import Any
 
 from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from irdeconv.kernels.compiled import chain, convolution, micro_kernel
+from irdeconv.kernels.compiled import (
+    chain,
+    convolution,
+    micro_kernel,
+    pooling,
+    programs,
+    recurrent,
+    sums,
+)
 from irdeconv.kernels.compiled.records import arguments_of, record, types_of
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
@@ -54,9 +62,22 @@ _FINISH = types_of(
     "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
 )
 _COPY = types_of("float32[:,:,:], float32[:,:,:]")
+_FLOAT = types_of("float32[:,:,:], float32")
+_PROGRAM = types_of(
+    "float32[:,:], int64[:,::1], int64[:,::1], float32[::1], float32[:,::1], int64[:,::1], "
+    "float32[:,::1]"
+)
+_MEANS = types_of("float32[:,::1], float32[::1], float32")
+_POOL = types_of(
+    "float32[:,:,::1], float32[:,:,::1], float32[::1], float32[::1], "
+    "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
+)
+_PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
 
 _depthwise, _fill, _tiles = (arguments_of(kinds) for kinds in (_DEPTHWISE, _FILL, _TILES))
-_finish, _copy = arguments_of(_FINISH), arguments_of(_COPY)
+_finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
+_pool = arguments_of(_POOL)
+_program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
 
 
 @_step(_DEPTHWISE)
@@ -77,19 +98,40 @@ def finish_rows(record: Any, bases: Any) -> None:
     chain.finish_rows(*_finish(record, bases))
 
 
-@jit.compiled
-def _copy_rows(source: Any, target: Any) -> None:
-    planes, rows, columns = target.shape
-    for p in range(planes):
-        for r in range(rows):
-            for i in range(columns):
-                target[p, r, i] = source[p, r, i]
+@_step(_PROGRAM)
+def run_program(record: Any, bases: Any) -> None:
+    """See `programs.run_program`."""
+    programs.run_program(*_program(record, bases))
+
+
+@_step(_MEANS)
+def row_means(record: Any, bases: Any) -> None:
+    """See `sums.row_means`."""
+    sums.row_means(*_means(record, bases))
+
+
+@_step(_PRODUCTS)
+def row_products(record: Any, bases: Any) -> None:
+    """See `recurrent.row_products`."""
+    recurrent.row_products(*_products(record, bases))
+
+
+@_step(_POOL)
+def pool_planes(record: Any, bases: Any) -> None:
+    """See `pooling.pool_planes`."""
+    pooling.pool_planes(*_pool(record, bases))
 
 
 @_step(_COPY)
 def copy(record: Any, bases: Any) -> None:
-    """Copy an array of three axes."""
-    _copy_rows(*_copy(record, bases))
+    """See `sums.copy`."""
+    sums.copy(*_copy(record, bases))
+
+
+@_step(_FLOAT)
+def fill(record: Any, bases: Any) -> None:
+    """See `sums.fill`."""
+    sums.fill(*_float(record, bases))
 
 
 @_step(_TILES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -28,7 +29,7 @@ class VectorCode:
     """Writes code for vectors of `lanes` elements of a type."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, lanes: int, element: types.Type):
-        self.context, self.builder, self.lanes = context, builder, lanes
+        self.context, self.builder, self.lanes, self.element = context, builder, lanes, element
         self.scalar = context.get_data_type(element)
         self.zero = ir.Constant(ir.VectorType(self.scalar, lanes), None)
 
@@ -65,6 +66,12 @@ class FlatArray:
     def __init__(self, code: VectorCode, kind: types.Array, value: ir.Value) -> None:
         array = code.context.make_array(kind)(code.context, code.builder, value)
         self.code, self.data, self.count = code, array.data, array.nitems
+
+    def by(self, code: VectorCode) -> FlatArray:
+        """Return the same array for vectors of other lengths."""
+        other = copy(self)
+        other.code = code
+        return other
 
     def element(self, at: ir.Value) -> ir.Value:
         """Load an element."""

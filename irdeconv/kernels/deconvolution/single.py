@@ -11,10 +11,11 @@ from functools import partial
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
 from irdeconv.kernels.deconvolution import residues as geo
-from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
-from irdeconv.kernels.shared.candidate import Candidate, Epilogue
+from irdeconv.kernels.shared.candidate import Candidate, Epilogue, Fix
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import multiply, product_cost
 from irdeconv.kernels.shared.scratch import ALIGNMENT, Space
@@ -22,6 +23,7 @@ from irdeconv.kernels.shared.team import Team
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
+MOST_IMAGES = 4  # for which the filter is read anew
 PLACED, ZERO = 1.0, 0.1  # ns per element that is placed, and per zero that is written
 
 
@@ -63,6 +65,28 @@ class _Single:
                 into[...] = tile
 
         team.each(range(len(self.cuts)), work)
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Repeated | None:
+        """See `FixedKernel`; of few images, since products of matrices are faster for many."""
+        suits = x.dtype == out.dtype == np.float32 and x.flags.c_contiguous and jit.available()
+        if not (suits and self.whole and len(x) <= MOST_IMAGES and jit.works()):
+            return None
+        data = x.reshape(len(x), -1)
+        pieces = []
+        for (group, channels), w in zip(self.cuts, self.filters, strict=True):
+            some = slice(group * self.m + channels.start, group * self.m + channels.stop)
+            part = data[:, group * self.c : (group + 1) * self.c]
+            tiles = [image.reshape(len(image), -1) for image in out[:, some]]
+            given = zip(part, tiles, strict=True)
+            work = [
+                Recorded.of("row_products", x[None], w, tile.reshape(1, -1)) for x, tile in given
+            ]
+            done = [
+                finish(tile, image, some, slice(0, tile.shape[1]))
+                for image, tile in enumerate(tiles)
+            ]
+            pieces.append(in_turn([*work, *done]))
+        return Repeated(tuple(pieces))
 
     def _sums(self, x: Array, w: Array, tile: Array, space: Space) -> None:
         """Write the sums where they land in `tile [N, channels, *O]`, zeros elsewhere."""

@@ -17,9 +17,13 @@ import numpy as np
 
 from irdeconv.kernels.compiled.recorded import Recorded
 from irdeconv.kernels.elementwise.calls import Emitter, Instruction, TileProgram, assign, copy
-from irdeconv.kernels.elementwise.compiled_form import compiled_form
+from irdeconv.kernels.elementwise.compiled_form import (
+    compiled_form,
+    recorded_pieces,
+    recorded_program_of,
+)
 from irdeconv.kernels.elementwise.tiles import tile_layout
-from irdeconv.kernels.shared import blocking
+from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Piece
 from irdeconv.kernels.shared.scratch import Space
 from irdeconv.kernels.shared.team import Team
@@ -112,13 +116,26 @@ class Chain:
         """
         self.prepare(inputs, out)(team)
 
+    def fixed(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
+        """Return what `run` does with these arrays, compiled where it can be."""
+        if out.dtype == np.float32 and out.size and jit.available():
+            arrays = self._all(inputs)
+            program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
+            work = recorded_pieces(program, arrays, out)
+            if work is not None:
+                return work
+        return self.prepare(inputs, out)
+
+    def _all(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return what the registers in front of the instructions hold."""
+        rest, known = iter(inputs), self.constants
+        return [known[i] if i in known else next(rest) for i in range(self.inputs)]
+
     def prepare(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
         """Return what `run` does with these arrays, to be done often."""
         if out.size == 0:
             return lambda team: None
-        rest = iter(inputs)
-        constants = self.constants
-        arrays = [constants[i] if i in constants else next(rest) for i in range(self.inputs)]
+        arrays = self._all(inputs)
         if self._by_channel(arrays, out):
             return self._rows(arrays, out)
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
@@ -243,12 +260,7 @@ class ChainEpilogue:
         if program.registers and tile.size > 2 * blocking.SIZES.chain_elements:
             self._split(tile, image, channels, positions)
             return
-        inputs = [tile]
-        for array, plain in zip(self._operands, self._plain, strict=True):
-            if plain:
-                inputs.append(array[channels] if len(array) > 1 else array)
-            else:
-                inputs.append(_part(array, image, channels, positions))
+        inputs = [tile, *self._parts(image, channels, positions)]
         scratch = self._scratch(tile.shape, program.registers) if program.registers else ()
         program.run(inputs, tile, scratch)
 
@@ -257,8 +269,27 @@ class ChainEpilogue:
         fused = self._fused
         more = self._added(tile, image, channels, positions) if fused is not None else None
         if more is None or fused is None:
-            return lambda space: self(tile, image, channels, positions)
+            return self._program_on(tile, image, channels, positions) or (
+                lambda space: self(tile, image, channels, positions)
+            )
         return Recorded.of("finish_rows", *fused.arguments(tile, channels, *more))
+
+    def _program_on(
+        self, tile: Array, image: int, channels: slice, positions: slice
+    ) -> Recorded | None:
+        """Return the program on a tile as a compiled call, if there is one."""
+        if tile.dtype != np.float32 or not jit.available():
+            return None
+        program = self.chain.program((tile.dtype,) * self.chain.inputs, tile.dtype, 0)
+        parts = self._parts(image, channels, positions)
+        return recorded_program_of(program, [tile, *parts], tile)
+
+    def _parts(self, image: int, channels: slice, positions: slice) -> list[Array]:
+        """Return the parts of operands that belong to a tile."""
+        return [
+            (a[channels] if len(a) > 1 else a) if plain else _part(a, image, channels, positions)
+            for a, plain in zip(self._operands, self._plain, strict=True)
+        ]
 
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
         """Finish a tile by the compiled form; tell whether that is possible."""

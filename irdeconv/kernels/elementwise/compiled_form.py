@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irdeconv.kernels import compiled
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated
+from irdeconv.kernels.compiled.written import ProgramCode, recorded_program
 from irdeconv.kernels.elementwise import steps
-from irdeconv.kernels.elementwise.calls import Instruction, Rule
+from irdeconv.kernels.elementwise.calls import Instruction, Rule, TileProgram, copy
+from irdeconv.kernels.elementwise.tiles import tile_layout
 from irdeconv.kernels.shared import jit
 from irdeconv.spec import Array
 
@@ -27,6 +30,46 @@ CODES: dict[Rule, int] = {
     steps.swish: compiled.SWISH,
     steps.hard_sigmoid: compiled.HARD_SIGMOID,
 }
+
+
+OPERATIONS: dict[Any, int] = {
+    np.add: compiled.ADDED,
+    np.subtract: compiled.SUBTRACTED,
+    np.multiply: compiled.MULTIPLIED,
+    np.divide: compiled.DIVIDED,
+    np.maximum: compiled.LARGER,
+    np.minimum: compiled.SMALLER,
+    np.square: compiled.MULTIPLIED,
+    np.sqrt: compiled.ROOT,
+    np.positive: compiled.MOVED,
+    copy: compiled.MOVED,
+    steps.clip_loop: compiled.CLIPPED,
+}
+SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
+
+
+def recorded_program_of(
+    program: TileProgram, inputs: Sequence[Array], out: Array
+) -> Recorded | None:
+    """Write a program down for memory that stays where it is; None for what is not compiled."""
+    if any(fn not in OPERATIONS for fn, _, _ in program.code) or not jit.works():
+        return None
+    code = [
+        (OPERATIONS[fn], args * 2 if fn is np.square else args, to) for fn, args, to in program.code
+    ]
+    return recorded_program(ProgramCode(code, program.constants, program.registers), inputs, out)
+
+
+def recorded_pieces(program: TileProgram, inputs: Sequence[Array], out: Array) -> Repeated | None:
+    """Write down a program on a whole array, in pieces that threads share."""
+    shapes = tuple((a.shape, a.strides) for a in inputs)
+    layout = tile_layout(out.shape, out.strides, shapes, SHARED_ELEMENTS)
+    views = [a.reshape(s) for a, s in zip(inputs, layout.shapes, strict=True)]
+    whole = out.reshape(layout.shape)
+    return Repeated.of(
+        recorded_program_of(program, [v[i] for v, i in zip(views, places, strict=True)], whole[at])
+        for at, places in layout.tiles
+    )
 
 
 class _ChainReader:

@@ -21,12 +21,12 @@ from irdeconv.spec import Array
 INF = math.inf
 
 # np.clip checks its arguments for a microsecond before it comes to this loop.
-_clip: Any = getattr(getattr(np, "_core", np), "umath", np).clip
+clip_loop: Any = getattr(getattr(np, "_core", np), "umath", np).clip
 
 
 def clip(x: Array, low: Any, high: Any, out: Array) -> None:
     """Limit to low..high (arrays of the type of `x`, for speed)."""
-    _clip(x, low, high, out)
+    clip_loop(x, low, high, out)
 
 
 def negative(e: Emitter, x: int) -> int:
@@ -47,7 +47,7 @@ def maximum(e: Emitter, a: int, b: int) -> int:
     for x, bound in ((a, b), (b, a)):
         low = _single(e, bound)
         if low is not None:
-            return e.call(_clip, x, low, INF)
+            return e.call(clip_loop, x, low, INF)
     return e.call(np.maximum, a, b)
 
 
@@ -56,18 +56,18 @@ def minimum(e: Emitter, a: int, b: int) -> int:
     for x, bound in ((a, b), (b, a)):
         high = _single(e, bound)
         if high is not None:
-            return e.call(_clip, x, -INF, high)
+            return e.call(clip_loop, x, -INF, high)
     return e.call(np.minimum, a, b)
 
 
 def relu(e: Emitter, x: int) -> int:
     """max(x, 0)."""
-    return e.call(_clip, x, 0.0, INF)
+    return e.call(clip_loop, x, 0.0, INF)
 
 
 def clamp(e: Emitter, x: int, low: float, high: float) -> int:
     """min(max(x, low), high)."""
-    return e.call(_clip, x, low, high)
+    return e.call(clip_loop, x, low, high)
 
 
 def squared_difference(e: Emitter, a: int, b: int) -> int:
@@ -96,8 +96,8 @@ def prelu(e: Emitter, x: int, slope: int) -> int:
             return e.call(np.maximum, x, e.call(np.multiply, x, slope))
         if (known >= 1).all() and np.isfinite(known).all():
             return e.call(np.minimum, x, e.call(np.multiply, x, slope))
-    low = e.call(np.multiply, e.call(_clip, x, -INF, 0.0), slope)
-    return e.call(np.add, e.call(_clip, x, 0.0, INF), low)
+    low = e.call(np.multiply, e.call(clip_loop, x, -INF, 0.0), slope)
+    return e.call(np.add, e.call(clip_loop, x, 0.0, INF), low)
 
 
 def sigmoid(e: Emitter, x: int) -> int:
@@ -114,7 +114,7 @@ def swish(e: Emitter, x: int, beta: float) -> int:
 
 def hsigmoid(e: Emitter, x: int) -> int:
     """min(max(x + 3, 0), 6) / 6."""
-    return e.call(np.divide, e.call(_clip, e.call(np.add, x, 3.0), 0.0, 6.0), 6.0)
+    return e.call(np.divide, e.call(clip_loop, e.call(np.add, x, 3.0), 0.0, 6.0), 6.0)
 
 
 def hswish(e: Emitter, x: int) -> int:
@@ -124,7 +124,7 @@ def hswish(e: Emitter, x: int) -> int:
 
 def hard_sigmoid(e: Emitter, x: int, alpha: float, beta: float) -> int:
     """min(max(alpha * x + beta, 0), 1)."""
-    return e.call(_clip, e.call(np.add, e.call(np.multiply, x, alpha), beta), 0.0, 1.0)
+    return e.call(clip_loop, e.call(np.add, e.call(np.multiply, x, alpha), beta), 0.0, 1.0)
 
 
 def softsign(e: Emitter, x: int) -> int:
@@ -142,8 +142,8 @@ def _expm1(e: Emitter, x: int) -> int:
 
 def elu(e: Emitter, x: int, alpha: float) -> int:
     """x, below 0 alpha * (exp(x) - 1)."""
-    low = e.call(np.multiply, _expm1(e, e.call(_clip, x, -INF, 0.0)), alpha)
-    return e.call(np.add, e.call(_clip, x, 0.0, INF), low)
+    low = e.call(np.multiply, _expm1(e, e.call(clip_loop, x, -INF, 0.0)), alpha)
+    return e.call(np.add, e.call(clip_loop, x, 0.0, INF), low)
 
 
 def selu(e: Emitter, x: int, alpha: float, scale: float) -> int:
@@ -170,7 +170,7 @@ def _log1p(e: Emitter, v: int) -> int:
 def softplus(e: Emitter, x: int) -> int:
     """log(1 + exp(x))."""
     tail = _log1p(e, e.call(np.exp, e.call(np.multiply, e.call(np.abs, x), -1.0)))
-    return e.call(np.add, e.call(_clip, x, 0.0, INF), tail)
+    return e.call(np.add, e.call(clip_loop, x, 0.0, INF), tail)
 
 
 def mish(e: Emitter, x: int) -> int:
@@ -178,7 +178,7 @@ def mish(e: Emitter, x: int) -> int:
 
     From 25 on the quotient is 1 in both types (n > 2 / epsilon), so v may stop growing there.
     """
-    v = e.call(np.exp, e.call(_clip, x, -INF, 25.0))
+    v = e.call(np.exp, e.call(clip_loop, x, -INF, 25.0))
     n = e.call(np.multiply, e.call(np.add, v, 2.0), v)
     return e.call(np.multiply, x, e.call(np.divide, n, e.call(np.add, n, 2.0)))
 

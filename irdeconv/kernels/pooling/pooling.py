@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated
+from irdeconv.kernels.compiled.written import recorded_means
 from irdeconv.kernels.elementwise.steps import clip
 from irdeconv.kernels.pooling.flat import FlatPooling
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.products import row_sums
-from irdeconv.kernels.shared.scratch import Space
+from irdeconv.kernels.shared.scratch import ScratchPlan, Space
 from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.kernels.shared.windows import WindowAxis
 from irdeconv.kernels.shared.zero_insertion import trailing
 from irdeconv.spec import Array
 
 Reducer = Callable[..., Any]
-Compiled = Callable[[Array, Array, Space], None]
+ROW_SLACK = 32  # elements behind a row that whole vectors may read
 
 
 def _reduce(x: Array, axis: int, taps: WindowAxis, ufunc: Reducer, start: Any, y: Array) -> None:
@@ -100,7 +102,7 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, blocking.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
-        self.compiled = self._compile() if jit.available() else None
+        self.windows = self._windows() if jit.available() else None
         self.parts = pieces(planes, group)
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
@@ -112,25 +114,44 @@ class Pooling:
             results = out.reshape(-1, *out.shape[2:])
             team.each(self.parts, lambda p, space: self._group(planes[p], results[p], space))
 
-    def _compile(self) -> Compiled | None:
-        """Return the compiled form of common windows on f32 planes."""
+    def fixed(self, x: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        if not (x.dtype == out.dtype == self.kind == np.float32 and x.flags.c_contiguous):
+            return None
+        planes, results = (a.reshape(-1, *a.shape[2:]) for a in (x, out))
+        if self.whole_plane and self.count is not None and jit.available():
+            return recorded_means(
+                planes.reshape(len(planes), -1, 1), results.reshape(-1), self.count.item()
+            )
+        if self.windows is None:
+            return None
+        arguments, reach = self.windows
+        row = ScratchPlan().array((reach + ROW_SLACK,), np.float32)
+        calls = (
+            Recorded.of("pool_planes", planes[p], results[p], row, *arguments) for p in self.parts
+        )
+        return Repeated(tuple(calls))
+
+    def _windows(self) -> tuple[Any, int] | None:
+        """Return what the compiled loop on f32 planes takes for common windows, see `call_of`."""
         if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane or not jit.works():
             return None
-        from irdeconv.kernels.compiled.pooling import compile_planes
+        from irdeconv.kernels.compiled.pooling import call_of
 
         lowest = 0.0 if self.average else float(self.start)
-        call: Compiled | None = compile_planes(
-            self.axes, self.count, lowest, self.axes[-1].span(self.axes[-1].out)
-        )
-        return call
+        found: tuple[Any, int] | None = call_of(self.axes, self.count, lowest)
+        return found
 
     def _group(self, planes: Array, out: Array, space: Space) -> None:
         if (
-            self.compiled is not None
+            self.windows is not None
             and planes.dtype == out.dtype == self.kind
             and planes.flags.c_contiguous
         ):
-            self.compiled(planes, out, space)
+            from irdeconv.kernels.compiled.pooling import pool_planes
+
+            arguments, reach = self.windows
+            pool_planes(planes, out, space.array((reach + ROW_SLACK,), np.float32), *arguments)
             return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             results = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
