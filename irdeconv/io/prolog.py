@@ -106,6 +106,8 @@ def report_namespace(source: SourceFile, out: Collector) -> None:
 
     parser.StartElementHandler = start
     parse_quietly(parser, source.data)
+    if not found:  # what is malformed stands in front of it
+        report_malformed(source, out, "a namespace", 1, 1)
     for at, name in found:
         where = source.attribute_at(at, name)
         message = f"{name}: an IR has no XML namespaces"

@@ -85,7 +85,10 @@ def load(
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
         raise misused(message)
     with garbage.paused():
-        return _load(path, weights, semantics, limits or current(), name)
+        out = _load(path, weights, semantics, limits or current(), name)
+    if out.graph is None and not out.errors:
+        raise AssertionError("a file that is not read has a diagnostic")
+    return out
 
 
 def _load(
