@@ -58,9 +58,9 @@ VECTORS = SimpleNamespace(
     copy_vector=copied(jit.lanes()),
     clear_vector=cleared,
     copy8_by_2=lambda x, at, out, to: copied(8)(x[at : at + 16].reshape(8, 2)[:, 0], 0, out, to),
-    **{f"copy{n}": copied(n) for n in (8, 4, 1)},
-    **{f"sums{n}": summed(n, 1) for n in (8, 4, 1)},
-    **{f"sums{n}_by_2": summed(n, 2) for n in (8, 4)},
+    **{f"copy{n}": copied(n) for n in (16, 8, 4, 1)},
+    **{f"sums{n}": summed(n, 1) for n in (16, 8, 4, 1)},
+    **{f"sums{n}_by_2": summed(n, 2) for n in (16, 8, 4)},
 )
 
 

@@ -9,9 +9,9 @@ from irdeconv.kernels.shared.jit import compiled
 
 LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
-sums8, sums4, sums1 = vectors.sums8, vectors.sums4, vectors.sums1
+sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
 copy8_by_2 = vectors.copy8_by_2
-sums8_by_2, sums4_by_2 = vectors.sums8_by_2, vectors.sums4_by_2
+sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
 
 
 @compiled
@@ -41,7 +41,7 @@ def depthwise(
     for m in range(out.shape[0]):
         c = (first + m) // share
         if c != seen:
-            fill(data, c, x.shape, frame, shape, axes)
+            fill(data, c, x.shape, frame, shape, axes, seen < 0)
             seen = c
         plane(frame, places, factors, (first + m) * taps, offsets, flat, m * size, lanes)
 
@@ -50,11 +50,14 @@ def depthwise(
 def plane(
     frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, lanes: int
 ) -> None:
-    """Compute an output plane that starts at `base`, four vectors at once.
+    """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
 
     `lanes` is how many elements a vector has, negative for every second one of the frame.
     """
     reads, writes = places
+    if lanes == 16 or lanes == -16:
+        wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes)
+        return
     for p in range(0, len(reads), 4):
         at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
         to = base + writes[p], base + writes[p + 1], base + writes[p + 2], base + writes[p + 3]
@@ -71,10 +74,39 @@ def plane(
 
 
 @compiled
-def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any) -> None:
-    """Write plane `c` and zeros around it into a frame `[*phases, depth, row, column]`.
+def wide_plane(
+    frame: Any,
+    reads: Any,
+    w: Any,
+    start: int,
+    offsets: Any,
+    out: Any,
+    base: int,
+    writes: Any,
+    lanes: int,
+) -> None:
+    """Compute an output plane, eight vectors of 16 elements at once; see `plane`."""
+    for p in range(0, len(reads), 8):
+        r, t = reads[p : p + 8], writes[p : p + 8]
+        at = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
+        to = (
+            *(base + t[0], base + t[1], base + t[2], base + t[3]),
+            *(base + t[4], base + t[5], base + t[6], base + t[7]),
+        )
+        if lanes == 16:
+            sums16(frame, at, w, start, offsets, out, to)
+        else:
+            sums16_by_2(frame, at, w, start, offsets, out, to)
 
-    Behind it there is room for a vector, which is overwritten.
+
+@compiled
+def fill(
+    x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any, zeros: bool
+) -> None:
+    """Write plane `c` and `zeros` around it into a frame `[*phases, depth, row, column]`.
+
+    Behind it there is room for a vector, which is overwritten with the zeros. They need not be
+    written again for another plane.
     """
     (s0, b0), (s1, b1), (s2, b2) = axes
     _, depth, height, width = sizes
@@ -90,11 +122,13 @@ def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any) -> None:
                     for h in range(shape[4]):
                         j = h * s1 + q - b1
                         if 0 <= i < depth and 0 <= j < height and lo < hi:
-                            clear(frame, to, lo)
                             row = base + (i * height + j) * width
+                            if zeros:
+                                clear(frame, to, lo)
                             split(x, row + at, frame, to + lo, hi - lo, s2)
-                            clear(frame, to + hi, shape[5] - hi)
-                        else:
+                            if zeros:
+                                clear(frame, to + hi, shape[5] - hi)
+                        elif zeros:
                             clear(frame, to, shape[5])
                         to += shape[5]
 
@@ -138,4 +172,4 @@ def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
     data = x.reshape(-1)
     for c in range(x.shape[0]):
-        fill(data, c, x.shape, frames[c, first:], shape, axes)
+        fill(data, c, x.shape, frames[c, first:], shape, axes, True)

@@ -290,8 +290,8 @@ def _sums(lanes: int, skip: int) -> Any:
     return instruction(lanes, sums)
 
 
-sums8, sums4, sums1 = _sums(8, 1), _sums(4, 1), _sums(1, 1)
-sums8_by_2, sums4_by_2 = _sums(8, 2), _sums(4, 2)
+sums16, sums8, sums4, sums1 = (_sums(n, 1) for n in (16, 8, 4, 1))
+sums16_by_2, sums8_by_2, sums4_by_2 = (_sums(n, 2) for n in (16, 8, 4))
 
 
 def _mix(count: int) -> Any:

@@ -27,6 +27,8 @@ from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.scratch import ScratchPlan, Space, contiguous
 from irdeconv.spec import Array
 
+WIDTHS = (16, 8, 4, 1)  # elements of vectors
+
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for one input channel per group of floats, if numba is there."""
@@ -138,17 +140,17 @@ class Depthwise(FixedBlockwise[ImageChannels]):
 def vectors(conv: Conv3d) -> tuple[int, tuple[Array, Array]]:
     """Return how an output plane is computed by vectors; see `plane` in `kernels.compiled`.
 
-    The last vectors of a row may overlap, and the last four may be one and the same.
+    The last vectors of a row may overlap, and the last ones may be one and the same.
     """
     depth, row, column = conv.sizes
     shape = phase_shape(conv)
-    lanes = next(n for n in (8, 4, 1) if n <= column)
+    lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
     starts = np.minimum(np.arange(0, column, lanes), column - lanes)
     skip = conv.axes[COLUMN].stride // shape[COLUMN]
     d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
     reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
     writes = ((d * row + o) * column + i).reshape(-1)
-    more = -reads.size % 4
+    more = -reads.size % (8 if lanes == 16 else 4)
     both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
     return (-lanes if skip == 2 and lanes > 1 else lanes), both
 
