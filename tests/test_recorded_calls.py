@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Multiply
+from irdeconv.ops.interpolate import Interpolate11
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
@@ -182,7 +184,30 @@ def test_what_a_program_has_no_operation_for_is_left_to_numpy():
     np.testing.assert_allclose(out, 2 * np.exp(x), rtol=1e-6)
 
 
+def resized(b: Any, x: Any, *sizes: int, axes: tuple[int, ...] = (2, 3), **more: Any) -> Any:
+    op = Interpolate11("linear", "sizes", **more)
+    return b.add(op, x, np.array(sizes), np.array(axes))
+
+
+def turned(b: Any, x: Any, channels: int) -> Any:
+    """Return a convolution of data whose channels come last."""
+    y = b.add(Convolution(), x, randn(channels, 6, 1, 1))
+    y = b.add(Transpose(), b.add(ReLU(), y), np.array([0, 3, 2, 1]))
+    return b.add(Convolution(), y, randn(4, 19, 1, 1))
+
+
 LAYERS = {
+    "reflected": lambda b, x: b.add(
+        Pad12("reflect"), x, np.array([0, 0, 0, 3]), np.array([0, 0, 0, -2]), np.float32(0)
+    ),
+    "edge": lambda b, x: b.add(
+        Pad12("edge"), x, np.array([0, 0, 2, 3]), np.array([0, 0, 4, 1]), np.float32(0)
+    ),
+    "larger": lambda b, x: resized(b, x, 34, 57),
+    "smaller": lambda b, x: resized(b, x, 5, 40, antialias=True),
+    "aligned": lambda b, x: resized(b, x, 9, 31, coordinate_transformation_mode="align_corners"),
+    "channels-last": lambda b, x: resized(b, x, 9, 34, axes=(1, 2)),
+    **{f"turned-{n}": partial(turned, channels=n) for n in (3, 4, 7, 16, 21)},
     "pad": lambda b, x: b.add(
         Pad12(), x, np.array([0, 1, 2, 0]), np.array([0, 2, 0, 3]), np.float32(1.5)
     ),
@@ -240,3 +265,19 @@ def test_small_inputs_and_outputs_are_the_callers_own():
     copied = list(second.values())
     assert not np.shares_memory(copied[0], copied[-1])
     np.testing.assert_array_equal(copied[1], -data)
+
+
+@pytest.mark.parametrize("where", [(0, 0), (3, 5), (16, 18)])
+def test_what_has_no_weight_takes_no_part(where):
+    """An infinity spreads to the outputs that it has a weight in, and makes no NaN of others."""
+    b = Builder()
+    x = b.input((1, 2, 17, 19))
+    y = resized(b, b.add(ReLU(), x), 33, 37, coordinate_transformation_mode="align_corners")
+    graph, data = b.done(b.add(ReLU(), y)), np.abs(randn(1, 2, 17, 19))
+    data[0, 1, *where] = np.inf
+    _, outs, plain = plans(graph, [data])
+    finite = np.isfinite(plain["y0"])
+    assert not finite.all()
+    np.testing.assert_array_equal(np.isfinite(outs["y0"]), finite)
+    np.testing.assert_array_equal(np.isnan(outs["y0"]), np.isnan(plain["y0"]))
+    np.testing.assert_allclose(outs["y0"][finite], plain["y0"][finite], rtol=1e-5)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated
 from irdeconv.kernels.copies import Nearest, take
 from irdeconv.kernels.interpolation_weights import (
     AxisWeights,
@@ -19,6 +20,9 @@ from irdeconv.kernels.interpolation_weights import (
     nearest_of,
     pays_dense,
 )
+from irdeconv.kernels.shared import blocking, jit
+from irdeconv.kernels.shared.blocking import pieces
+from irdeconv.kernels.shared.scratch import ScratchPlace, ScratchPlan
 from irdeconv.kernels.shared.team import Team, Threads
 from irdeconv.spec import Array
 
@@ -36,7 +40,7 @@ def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
     if out.size == 0 or x.size == 0:
         return out
     if rules.mode == "nearest":
-        Interpolation(x.shape, x.dtype, resizes, rules)(x, out, Threads())
+        Interpolation(x.shape, x.dtype, resizes, rules)(x, out=out, team=Threads())
         return out
     dtype = np.dtype(np.float64 if x.dtype.itemsize == 8 else np.float32)
     y = x.astype(dtype, copy=False)
@@ -106,7 +110,7 @@ class Interpolation:
                 AxisPass(r.axis, matrix, dense_matrix(matrix, size, dtype) if pays else None)
             )
 
-    def __call__(self, x: Array, out: Array, team: Team) -> None:
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the resized `x` into `out` (C-contiguous)."""
         if self.nearest is not None:
             self.nearest(x, out, team)
@@ -128,6 +132,43 @@ class Interpolation:
             x = y
         if not self.passes:
             np.copyto(out, x)
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`; planes of the first axes are done by themselves."""
+        if not (x.dtype == out.dtype == np.float32 and x.flags.c_contiguous and self.passes):
+            return None
+        if not (jit.available() and jit.works()):
+            return None
+        ahead = min(one.axis for one in self.passes)
+        planes = x.reshape(-1, *x.shape[ahead:])
+        results = out.reshape(len(planes), *out.shape[ahead:])
+        step = max(1, blocking.SIZES.row_elements * len(planes) // out.size)
+        some = pieces(len(planes), step)
+        return Repeated(tuple(self._recorded(planes[p], results[p], ahead - 1) for p in some))
+
+    def _recorded(self, x: Array, out: Array, ahead: int) -> Recorded:
+        """Write down what is done to the axes from `ahead` on."""
+        source: Array | ScratchPlace = x
+        plan, calls = ScratchPlan(), []
+        for n, one in enumerate(self.passes):
+            axis, shape, index = one.axis - ahead, source.shape, one.weights.index
+            outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+            size = (*shape[:axis], len(index), *shape[axis + 1 :])
+            last = n == len(self.passes) - 1
+            target: Array | ScratchPlace = out if last else plan.array(size, np.float32)
+            before = _three(source, (outer, shape[axis], inner))
+            after = _three(target, (outer, len(index), inner))
+            weights = one.weights.weight.astype(np.float32)
+            calls.append(Recorded.of("weigh", before, index.astype(np.int64), weights, after))
+            source = target
+        return Recorded.joined(calls)
+
+
+def _three(array: Array | ScratchPlace, shape: tuple[int, int, int]) -> Array | ScratchPlace:
+    """Return a contiguous array as one of three axes."""
+    if isinstance(array, ScratchPlace):
+        return array.seen(lambda a: a.reshape(shape))
+    return array.reshape(shape)
 
 
 def _product(x: Array, matrix: Array, axis: int, out: Array) -> None:

@@ -124,7 +124,7 @@ class Resizing(Op):
             return None
         shape = shape_of(image)
         resize = Interpolation(shape, image.dtype.container, *self.resizes(shape, *others))
-        return Bound(lambda x, *_, out, team: resize(x, out, team))
+        return Bound(resize)
 
 
 @dataclass(frozen=True)

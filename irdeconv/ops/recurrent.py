@@ -329,6 +329,8 @@ class _Sequence(Recurrent):
             reverse = self.direction == "reverse" or d == 1
             given = [s[:, d] for s in states], lengths, w[d], r[d], b[d]
             runs.append(self.scan(loops[d] if loops else None, x, *given, reverse=reverse))
+        if len(runs) == 1:
+            return tuple(out[:, None] for out in runs[0])
         return tuple(np.stack(outs, 1) for outs in zip(*runs, strict=True))
 
 

@@ -29,11 +29,11 @@ from irdeconv.runtime.chains import ChainPlan, plan_chain
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.fused_convolution import FusedConvolution
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
+from irdeconv.runtime.memory import Memory, memory_of, scatters, small_memory
 from irdeconv.runtime.program import VIEW, Always, Call, Slots, Values
-from irdeconv.spec import Array, Spec, is_static
+from irdeconv.spec import Array, Spec
 from irdeconv.traits import Bound
 
-Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
 
 
@@ -79,7 +79,7 @@ def choose_executor(
         return _ChainExecutor(
             arguments=plan.arguments,
             outputs=outputs_of(group.last),
-            memory=_memory(group.last),
+            memory=memory_of(group.last),
             kernel=plan.name,
             plan=plan,
         )
@@ -89,7 +89,10 @@ def choose_executor(
         for v in graph.inputs_of(node.id)
     ]
     bound = _bound(graph, node, inputs, used, dense)
-    return bound or evaluated(graph, node, node.op.evaluator(used, inputs), aliases=False)
+    if bound is not None:
+        return bound
+    function = node.op.evaluator(used, inputs)
+    return replace(evaluated(graph, node, function, aliases=False), memory=small_memory(node))
 
 
 def node_executor(graph: Graph, group: FusionGroup) -> Executor:
@@ -121,15 +124,6 @@ def outputs_of(node: Node) -> tuple[Value, ...]:
     return tuple(Value(node.id, p) for p in range(max(node.outputs, 1)))
 
 
-def _memory(node: Node, outputs: int | None = None) -> tuple[Memory, ...]:
-    out = []
-    for spec in (node.specs or ())[:outputs]:
-        assert is_static(spec.shape)
-        assert spec.dtype is not None
-        out.append((spec.shape, np.dtype(spec.dtype.container)))
-    return tuple(out)
-
-
 @dataclass(kw_only=True)
 class _EvaluateExecutor(Executor):
     """`aliases` says that outputs may share memory with inputs."""
@@ -140,6 +134,8 @@ class _EvaluateExecutor(Executor):
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         evaluate, first = self.function, outs[0]
         single = len(outs) == 1
+        if self.memory:
+            return self._into_memory(ins, outs)
 
         def call(values: Values) -> None:
             arrays = [values[i] for i in ins]
@@ -151,6 +147,17 @@ class _EvaluateExecutor(Executor):
                 return
             for slot, array in zip(outs, as_tuple(out), strict=False):
                 values[slot] = array
+
+        return call
+
+    def _into_memory(self, ins: Slots, outs: Slots) -> Call:
+        """Copy what is computed to where it has its place in every run."""
+        evaluate = self.function
+
+        def call(values: Values) -> None:
+            found = as_tuple(evaluate(*[values[i] for i in ins]))
+            for slot, array in zip(outs, found, strict=False):
+                np.copyto(values[slot], array)
 
         return call
 
@@ -175,8 +182,8 @@ def _bound(
     bound = bind(node.op, inputs, outputs)
     if bound is None:
         return None
-    if bound.view is not None and dense and _scatters(bound.view, inputs):
-        memory = _memory(node, 1)
+    if bound.view is not None and dense and scatters(bound.view, inputs):
+        memory = memory_of(node, 1)
         bound = Bound(CopyKernel(bound.view, memory[0][0]))
     if bound.view is not None:
         return _ViewExecutor(
@@ -190,19 +197,10 @@ def _bound(
     return _CallExecutor(
         arguments=arguments,
         outputs=outputs_of(node)[:1],
-        memory=_memory(node, 1),
+        memory=memory_of(node, 1),
         kernel=node.type,
         function=bound.call,
     )
-
-
-def _scatters(view: Callable[..., Any], inputs: list[Spec]) -> bool:
-    """Whether a view of contiguous f32 is not contiguous; then compiled code copies it faster."""
-    if str(inputs[0].dtype) != "f32" or not jit.available():
-        return False
-    given = (np.empty(s.shape, np.float32) for s in inputs if is_static(s.shape))  # never read
-    found = view(*given)
-    return isinstance(found, np.ndarray) and not found.flags.c_contiguous
 
 
 @dataclass(kw_only=True)
@@ -369,7 +367,7 @@ def _convolution(
     return _ConvolutionExecutor(
         arguments=tuple(arguments),
         outputs=outputs_of(group.last),
-        memory=_memory(group.last),
+        memory=memory_of(group.last),
         kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
         why=chosen.why,
         scratch=choice.candidate.scratch,

@@ -26,7 +26,6 @@ from irdeconv.runtime.budget import ALLOW, FoldBudget, require_macs
 from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
     Executor,
-    Memory,
     choose_executor,
     evaluated,
     limited,
@@ -35,11 +34,10 @@ from irdeconv.runtime.executors import (
 )
 from irdeconv.runtime.failure import failure
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
+from irdeconv.runtime.memory import COPIED_BYTES, Memory
 from irdeconv.runtime.program import Always, Fresh, Program, Slots, Step
 from irdeconv.runtime.variables import Variables
 from irdeconv.spec import Array, is_static
-
-COPIED_BYTES = 1 << 20  # bytes of an input or output up to which it is copied
 
 
 @dataclass(frozen=True)

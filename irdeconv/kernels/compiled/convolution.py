@@ -100,9 +100,7 @@ def wide_plane(
 
 
 @compiled
-def fill(
-    x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any, zeros: bool
-) -> None:
+def fill(x: Any, c: int, sizes: Any, frame: Any, shape: Any, axes: Any, zeros: bool) -> None:
     """Write plane `c` and `zeros` around it into a frame `[*phases, depth, row, column]`.
 
     Behind it there is room for a vector, which is overwritten with the zeros. They need not be

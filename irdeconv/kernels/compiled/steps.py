@@ -72,11 +72,12 @@ _POOL = types_of(
     "float32[:,:,::1], float32[:,:,::1], float32[::1], float32[::1], "
     "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
 )
+_WEIGH = types_of("float32[:,:,::1], int64[:,::1], float32[:,::1], float32[:,:,::1]")
 _PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
 
 _depthwise, _fill, _tiles = (arguments_of(kinds) for kinds in (_DEPTHWISE, _FILL, _TILES))
 _finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
-_pool = arguments_of(_POOL)
+_pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
 _program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
 
 
@@ -120,6 +121,12 @@ def row_products(record: Any, bases: Any) -> None:
 def pool_planes(record: Any, bases: Any) -> None:
     """See `pooling.pool_planes`."""
     pooling.pool_planes(*_pool(record, bases))
+
+
+@_step(_WEIGH)
+def weigh(record: Any, bases: Any) -> None:
+    """See `sums.weigh`."""
+    sums.weigh(*_weigh(record, bases))
 
 
 @_step(_COPY)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from irdeconv.kernels.compiled.chain import adjacent
 from irdeconv.kernels.compiled.programs import place_number
-from irdeconv.kernels.compiled.vectors import FlatArray, VectorCode, instruction
+from irdeconv.kernels.compiled.vectors import FlatArray, VectorCode, in_turns, instruction
 from irdeconv.kernels.shared import jit
 
 TOGETHER = 4  # vectors that are summed at once
@@ -70,6 +71,73 @@ def _copy_row(source: Any, target: Any) -> None:
         target[i] = source[i]
 
 
+def _turned(
+    code: VectorCode,
+    x: FlatArray,
+    at: ir.Value,
+    step: ir.Value,
+    out: FlatArray,
+    to: ir.Value,
+    far: ir.Value,
+) -> None:
+    """Transpose eight by eight elements: rows `step` apart become columns, `far` apart."""
+    builder, lanes = code.builder, range(code.lanes)
+    rows = [x.vector(builder.add(at, builder.mul(step, place_number(i)))) for i in lanes]
+    whole = in_turns(code, rows)
+    for i in lanes:
+        part = code.shuffled(whole, whole, [i * code.lanes + lane for lane in lanes])
+        out.store(part, builder.add(to, builder.mul(far, place_number(i))))
+
+
+_turn = instruction(8, _turned)
+
+
+def _split(count: int) -> Any:
+    def split(
+        code: VectorCode,
+        x: FlatArray,
+        at: ir.Value,
+        out: FlatArray,
+        to: ir.Value,
+        far: ir.Value,
+    ) -> None:
+        """Write every `count`-th of neighbours into rows that are `far` apart."""
+        whole = x.by(VectorCode(code.context, code.builder, 8 * count, code.element)).vector(at)
+        for i in range(count):
+            part = code.shuffled(whole, whole, [lane * count + i for lane in range(8)])
+            out.store(part, code.builder.add(to, code.builder.mul(far, place_number(i))))
+
+    return instruction(8, split)
+
+
+_split3, _split4 = _split(3), _split(4)
+
+
+@jit.compiled
+def _transpose(source: Any, target: Any) -> None:
+    """Copy a matrix whose columns are neighbours in the source, whose rows in the target."""
+    rows, columns = target.shape
+    step, far = source.strides[1] // 4, target.strides[0] // 4
+    whole, high = columns - columns % 8, rows - rows % 8
+    if (rows == 3 or rows == 4) and step == rows:
+        high = rows
+        for i in range(0, whole, 8):
+            if rows == 3:
+                _split3(source, i * step, target, i, far)
+            else:
+                _split4(source, i * step, target, i, far)
+    else:
+        for i in range(0, whole, 8):
+            for r in range(0, high, 8):
+                _turn(source, i * step + r, step, target, r * far + i, far)
+    for r in range(high, rows):
+        for i in range(whole):
+            target[r, i] = source[r, i]
+    for i in range(whole, columns):
+        for r in range(rows):
+            target[r, i] = source[r, i]
+
+
 @jit.compiled
 def copy(source: Any, target: Any) -> None:
     """Copy an array of three axes."""
@@ -78,6 +146,10 @@ def copy(source: Any, target: Any) -> None:
         for p in range(planes):
             for r in range(rows):
                 _copy_row(adjacent(source[p, r]), adjacent(target[p, r]))
+        return
+    if source.strides[1] == 4 and target.strides[2] == 4:
+        for p in range(planes):
+            _transpose(source[p], target[p])
         return
     for p in range(planes):
         for at in range(0, columns, NEAR_COLUMNS):
@@ -93,3 +165,40 @@ def fill(target: Any, value: Any) -> None:
     for p in range(target.shape[0]):
         for r in range(target.shape[1]):
             adjacent(target[p, r])[:] = value
+
+
+@jit.compiled
+def _weighted_row(x: Any, weight: Any, out: Any, first: bool) -> None:
+    if first:
+        for i in range(len(out)):
+            out[i] = x[i] * weight
+    else:
+        for i in range(len(out)):
+            out[i] += x[i] * weight
+
+
+@jit.compiled
+def weigh(x: Any, index: Any, weight: Any, out: Any) -> None:
+    """Write sums over t of `x [outer, I, inner]` at `index [O, t]` times `weight [O, t]`.
+
+    What has a weight of 0 takes no part, so that an infinity there does not matter.
+    """
+    taps = index.shape[1]
+    for p in range(len(out)):
+        if out.shape[2] == 1:
+            row, result = x[p, :, 0], out[p, :, 0]
+            for o in range(len(result)):
+                total = np.float32(0)
+                for t in range(taps):
+                    part = row[index[o, t]] * weight[o, t]
+                    total += part if weight[o, t] != 0 else np.float32(0)
+                result[o] = total
+            continue
+        for o in range(out.shape[1]):
+            first = True
+            for t in range(taps):
+                if weight[o, t] != 0:
+                    _weighted_row(x[p, index[o, t]], weight[o, t], out[p, o], first)
+                    first = False
+            if first:
+                out[p, o, :] = np.float32(0)
