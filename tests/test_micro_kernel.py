@@ -15,22 +15,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels.compiled import TURNS
 from irdeconv.kernels.compiled.panels import (
     FEW_REGISTERS,
     MANY_REGISTERS,
     Panels,
     RegisterTile,
-    VectorPlaces,
+    RowTurns,
     best_tile,
-    padded,
+    computed,
 )
+from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
 from irdeconv.kernels.convolution import direct
 from irdeconv.kernels.convolution.conv3d import as_conv3d
 from irdeconv.kernels.convolution.layout import VectorLayout
 from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import turns
-from irdeconv.kernels.deconvolution.residue_cuts import APART, GAPS, NEAR
+from irdeconv.kernels.deconvolution.residue_cuts import GAPS, NEAR, ROWS
 from irdeconv.kernels.shared import blocking, jit
 from irdeconv.kernels.shared.candidate import Candidate
 from irdeconv.kernels.shared.problem import ConvProblem
@@ -57,54 +56,70 @@ def filters(problem: ConvProblem, seed: int) -> tuple[Any, Any]:
     return x, r.integers(-9, 10, (problem.groups, c, m, *problem.kernel)).astype(np.float32)
 
 
+def where(columns: ProductColumns, tile: RegisterTile, copied: bool) -> VectorPlaces:
+    """Return where vectors are read that begin with every so many columns, and written."""
+    if copied:
+        return VectorPlaces.copied(columns, tile.vectors)
+    return VectorPlaces.lying(columns, vector_starts(len(columns.reads), False))
+
+
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("rows", [1, 5, 12, 29])
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_product_is_exact_and_writes_only_its_rows(
     tile: RegisterTile, rows: int, copied: bool
 ) -> None:
-    r, lanes, depth = np.random.default_rng(rows), jit.lanes(), 7
-    width = 3 * lanes + 5
+    r, depth = np.random.default_rng(rows), 7
+    width = 3 * jit.lanes() + 5
     w = r.integers(-9, 10, (rows, depth)).astype(np.float32)
-    x = r.integers(-9, 10, (depth, width)).astype(np.float32)
+    x = r.integers(-9, 10, (depth, width + jit.lanes())).astype(np.float32)
     bias = r.integers(-9, 10, rows).astype(np.float32)
     out = np.full((rows + 1, width + 3), np.nan, np.float32)
-    starts = np.minimum(np.arange(0, width, lanes), width - lanes)
-    where = (
-        VectorPlaces.copied(np.arange(width), tile)
-        if copied
-        else VectorPlaces.of(starts, starts, tile)
-    )
-    offsets, row_starts = np.arange(depth) * width, np.arange(rows) * out.shape[1]
+    places = where(ProductColumns(np.arange(width), np.arange(width)), tile, copied)
+    offsets, row_starts = np.arange(depth) * x.shape[1], np.arange(rows) * out.shape[1]
     panels = Panels(w, tile)
     limits = np.array([-40, 60], np.float32)
     flat = out.reshape(-1)
     more = {"bias": panels.bias(bias), "limits": limits}
-    panels(x.reshape(-1), offsets, where, flat, row_starts, 0, Space(), **more)
-    want = np.clip(np.matmul(w, x) + bias[:, None], -40, 60)
+    panels(x.reshape(-1), offsets, places, flat, row_starts, 0, Space(), **more)
+    want = np.clip(np.matmul(w, x) + bias[:, None], -40, 60)[:, :width]
     assert (out[:rows, :width] == want).all()
     assert np.isnan(out[rows:]).all()
     assert np.isnan(out[:, width:]).all()
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
-@pytest.mark.parametrize("count", TURNS)
-def test_rows_are_written_in_turns(tile: RegisterTile, count: int) -> None:
-    if tile.rows % count:
-        assert count > 1
-        return
-    r, lanes = np.random.default_rng(count), jit.lanes()
-    outputs, width = 5, 2 * lanes
-    w = r.integers(-9, 10, (outputs * count, 3)).astype(np.float32)
-    x = r.integers(-9, 10, (3, width)).astype(np.float32)
-    out = np.full((outputs, width * count), np.nan, np.float32)
-    starts = np.arange(0, width, lanes)
-    rows = np.repeat(np.arange(outputs) * width * count, count)
-    where, offsets = VectorPlaces.of(starts, starts * count, tile), np.arange(3) * width
-    multiply = Panels(w, tile)
-    multiply(x.reshape(-1), offsets, where, out.reshape(-1), rows, 0, Space(), turns=count)
-    want = np.matmul(w, x).reshape(outputs, count, width).swapaxes(1, 2).reshape(outputs, -1)
-    assert (out == want).all()
+@pytest.mark.parametrize(
+    ("steps", "copied"), [(1, False), (2, False), (2, True), (3, False), (5, True), (8, False)]
+)
+def test_rows_are_written_in_turns_or_apart(tile: RegisterTile, steps: int, copied: bool) -> None:
+    """Narrow rows with gaps between them, whose first and last column are cut."""
+    r, outputs, lines, width, depth = np.random.default_rng(steps), 5, 4, jit.lanes() // 2 + 1, 3
+    reads = np.arange(lines)[:, None] * (width + 2) + np.arange(width)
+    far = width * steps + 3
+    writes = np.arange(lines)[:, None] * far + np.arange(width) * steps
+    for turns in {1, steps if tile.rows % steps == 0 else 1}:
+        lows, highs = np.zeros_like(writes), np.full_like(writes, steps)
+        if turns > 1:
+            lows[:, 0], highs[:, -1] = 1, steps - 1
+        table = (a.ravel() for a in (lows, highs))
+        columns = ProductColumns(reads.ravel(), writes.ravel(), steps, *table)
+        w = r.integers(-9, 10, (outputs * turns, depth)).astype(np.float32)
+        x = r.integers(-9, 10, (depth, reads.max() + 1 + jit.lanes())).astype(np.float32)
+        out, want = np.full((2, outputs, lines * far), np.nan, np.float32)
+        starts = np.repeat(np.arange(outputs) * lines * far, turns)
+        places = where(columns if copied else columns.with_gaps(), tile, copied)
+        offsets, flat = np.arange(depth) * x.shape[1], out.reshape(-1)
+        longer = max(1, turns - 1)
+        w.reshape(outputs, turns, depth)[:, longer:, 2:] = 0
+        panels = Panels(w, tile, RowTurns(turns, steps, longer, int(longer < turns)))
+        panels(x.reshape(-1), offsets, places, flat, starts, 0, Space())
+        sums = np.matmul(w, x).reshape(outputs, turns, -1)
+        for at, (line, column) in enumerate(np.ndindex(lines, width)):
+            low, high = (0, 1) if turns < steps else (lows.flat[at], highs.flat[at])
+            to = writes[line, column]
+            want[:, to + low : to + high] = sums[:, low:high, reads[line, column]]
+        assert np.array_equal(out, want, equal_nan=True)
 
 
 def test_limits_keep_nan() -> None:
@@ -113,15 +128,16 @@ def test_limits_keep_nan() -> None:
     out, at = np.zeros(lanes, np.float32), np.zeros(1, np.int64)
     limits = np.array([0, 6], np.float32)
     panels = Panels(np.ones((1, 1), np.float32), tile)
-    panels(x, at, VectorPlaces.of(at, at, tile), out, at, 0, Space(), limits=limits)
+    places = where(ProductColumns(np.arange(lanes), np.arange(lanes)), tile, False)
+    panels(x, at, places, out, at, 0, Space(), limits=limits)
     assert np.isnan(out).all()
 
 
 def test_the_tile_wastes_little() -> None:
     for rows, vectors in [(512, 1), (64, 49), (24, 6), (1, 100)]:
         tile = best_tile(rows, vectors)
-        least = min(padded(rows, vectors, t) for t in TILES)
-        assert padded(rows, vectors, tile) <= 1.2 * least
+        least = min(computed(rows, vectors, t) for t in TILES)
+        assert computed(rows, vectors, tile) <= 1.2 * least
     assert best_tile(9, 40, multiple=3).rows % 3 == 0
 
 
@@ -186,7 +202,7 @@ def test_deconvolutions_in_every_cut(
     problem = replace(wide(seed), dtype="float32")
     x, w = filters(problem, seed)
     want = expected(problem, x, w)
-    for mode in (GAPS, NEAR, APART):
+    for mode in (GAPS, NEAR, ROWS):
         for share in (1, 4):
             candidate = residues._candidate(residues._cut(problem, mode, share))
             for y in guarded(problem, candidate, x, w):
@@ -200,20 +216,23 @@ def test_deconvolutions_in_every_cut(
 def test_strides_that_are_the_kernel(
     stride: tuple[int, ...], small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The inputs themselves are read, if nothing is cut off."""
     if small:
-        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=9000))
+        monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
     for groups, c, m in [(1, 5, 7), (3, 2, 1), (1, 3, 30)]:
         inputs = (*(5, 3)[: len(stride) - 1], 2 * jit.lanes() + 3)
         sizes = tuple(i * s for i, s in zip(inputs, stride, strict=True))
         ones = (1,) * len(stride)
         zeros = (0,) * len(stride)
         shape = (2, groups * c, *inputs)
-        problem = ConvProblem(shape, groups * m, groups, stride, stride, ones, zeros, sizes)
-        x, w = filters(problem, c)
-        (candidate,) = turns.candidates(problem)
-        for y in guarded(problem, candidate, x, w):
-            assert (y == expected(problem, x, w)).all()
-        assert turns.candidates(replace(problem, begin=(1, *zeros[1:]))) == []
+        whole = ConvProblem(shape, groups * m, groups, stride, stride, ones, zeros, sizes)
+        for problem in (whole, replace(whole, begin=(1, *zeros[1:]))):
+            x, w = filters(problem, c)
+            for mode in (GAPS, ROWS, NEAR):
+                cut = residues._cut(problem, mode, 1)
+                assert cut.bare == (problem is whole and cut.blocks.images == 1)
+                for y in guarded(problem, residues._candidate(cut), x, w):
+                    assert (y == expected(problem, x, w)).all()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")

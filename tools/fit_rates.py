@@ -39,7 +39,7 @@ from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved, percent
 from irdeconv.kernels.convolution import direct, work
 from irdeconv.kernels.convolution.candidates import convolution_candidates
 from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import placed, turns, winograd_candidates
+from irdeconv.kernels.deconvolution import placed, winograd_candidates
 from irdeconv.kernels.deconvolution import residue_cuts as cuts
 from irdeconv.kernels.shared import products
 from irdeconv.kernels.shared.blas import blas_threads
@@ -193,7 +193,6 @@ def families() -> dict[str, Family]:
     winograd = partial(draw_layer, winograd_candidates.candidates, True)
     every = partial(draw_layer, convolution_candidates, False)
     straight = partial(draw_layer, residues.candidates, True)
-    strides = partial(draw_layer, turns.candidates, True)
     return {
         "product": Family(
             products.product_rates(), "irdeconv/kernels/shared/products.py: PRODUCT", draw_product
@@ -206,7 +205,6 @@ def families() -> dict[str, Family]:
         "convolution": Family(work.work_rates(), f"{convolution}/work.py: WORK", every),
         "direct": Family(direct.DIRECT, f"{convolution}/direct.py: DIRECT", every),
         "residues": Family(cuts.RESIDUES, f"{deconvolution}/residue_cuts.py: RESIDUES", straight),
-        "turns": Family(turns.TURNING, f"{deconvolution}/turns.py: TURNING", strides),
     }
 
 

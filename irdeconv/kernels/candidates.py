@@ -9,7 +9,7 @@ import numpy as np
 
 from irdeconv.kernels.convolution.candidates import MOST_AXES, convolution_candidates
 from irdeconv.kernels.deconvolution import direct as residues
-from irdeconv.kernels.deconvolution import multiples, phases, placed, single, terms, turns, wide
+from irdeconv.kernels.deconvolution import multiples, phases, placed, single, terms, wide
 from irdeconv.kernels.deconvolution import winograd_candidates as winograd
 from irdeconv.kernels.deconvolution.separable import separable
 from irdeconv.kernels.shared.candidate import ZERO, Candidate, Kernel
@@ -18,7 +18,7 @@ from irdeconv.kernels.shared.problem import ConvProblem, reversed_filter
 from irdeconv.spec import Array
 
 # Modules whose `candidates(problem)` lists what they have for a deconvolution, maybe nothing.
-DIRECT = (terms, residues, turns, phases, wide, multiples, placed, single)  # they transform nothing
+DIRECT = (terms, residues, phases, wide, multiples, placed, single)  # they transform nothing
 DECONVOLUTIONS = (*DIRECT, winograd)
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
 # one that the other may take at most, and the same where both transform tiles.

@@ -1,11 +1,13 @@
 """Loops that numba compiles. Import its modules only where `jit.available()`.
 
-The numbers here are what callers and loops agree on; they need no numba.
+What callers and loops agree on stands here; it needs no numba.
 """
+
+from collections.abc import Iterator
 
 LANES = 8  # elements of a vector; loops read and write that many around a row
 ZIPPED = (2, 3, 4, 6, 8)  # strides whose residues are written in turns by vectors
-TURNS = (1, 2, 3, 4)  # rows of a product whose elements may be written in turns
+TURNS = (1, 2, 3, 4, 5, 6, 8)  # rows of a product whose elements may be written in turns
 RUN = 64  # columns of tiles that are transformed together
 # Activations of compiled chains, in the order of their codes.
 CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, NOTHING = range(8)
@@ -13,3 +15,28 @@ CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, NOTHING = range(8)
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
 ROW_PART = 1024  # elements of a row that go through a program together
 SPLAT = 16  # elements of a vector, at most
+
+
+def group_sizes(vectors: int) -> Iterator[int]:
+    """Yield how many vectors are computed together, as often as they fit, then of the rest.
+
+    >>> list(group_sizes(6))
+    [6, 3, 1]
+    """
+    while vectors > 1:
+        yield vectors
+        vectors //= 2
+    yield 1
+
+
+def groups(count: int, vectors: int) -> list[int]:
+    """Return the sizes of the groups that so many vectors are cut into.
+
+    >>> groups(8, 3)
+    [3, 3, 1, 1]
+    """
+    found = []
+    for size in group_sizes(vectors):
+        found += [size] * (count // size)
+        count %= size
+    return found

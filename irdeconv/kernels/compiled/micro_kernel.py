@@ -1,41 +1,57 @@
 """The micro-kernel: constant weights, packed once, times data that is read wherever it lies.
 
 A tile of the result, some rows by some vectors, stays in registers while all products of its sums
-are added. What a sum reads is a table of offsets, so taps of a convolution need no columns.
-Imported only where numba is installed.
+are added. What a sum reads is a table of offsets, so taps of a convolution need no columns; where
+it is written is a table, too, so that rows of any width are stored where they belong. Imported only
+where numba is installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-from irdeconv.kernels.compiled import TURNS
-from irdeconv.kernels.compiled.vectors import FlatArray, Pair, VectorCode, in_turns, instruction
+from irdeconv.kernels.compiled import group_sizes
+from irdeconv.kernels.compiled.vectors import (
+    FlatArray,
+    Pair,
+    VectorCode,
+    in_turns,
+    instruction,
+)
 from irdeconv.kernels.shared import jit
 
-VectorPlaces = tuple[FlatArray, FlatArray]
+Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
 Pieces = tuple[FlatArray, FlatArray, FlatArray]
 Vectors = Callable[[ir.Value], list[ir.Value]]
+Sums = list[list[ir.Value]]
 
 
 @dataclass(frozen=True)
 class _Tiles:
-    """Writes the code of `tiles`, for tiles of `rows` by `vectors`; the arrays are as there."""
+    """Writes the code of `tiles`, for tiles of `rows`; the other fields are as there."""
 
     code: VectorCode
     rows: int
-    vectors: int
     x: FlatArray
     offsets: FlatArray
     panels: FlatArray
+    bias: FlatArray
+    limits: Pair
+    reads: FlatArray
+    pieces: Pieces
     near: FlatArray
     out: FlatArray
     starts: FlatArray
+    base: ir.Value
+    shared: ir.Value
+    turns: int
+    steps: int
+    longer: int
 
     def number(self, value: int) -> ir.Value:
         """Return a constant place."""
@@ -49,118 +65,149 @@ class _Tiles:
         """Return a multiple."""
         return self.code.builder.mul(value, self.number(factor))
 
-    def gather(self, group: ir.Value, pieces: Pieces) -> None:
-        """Copy what the vectors of a tile read to `near`, one row behind the other.
+    def gather(self, group: ir.Value, vectors: int) -> Vectors:
+        """Copy what the vectors of a tile read, one row behind the other; return what reads them.
 
         A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
         end is overwritten by the next piece.
         """
-        builder, (firsts, reads, places) = self.code.builder, pieces
+        builder, lanes = self.code.builder, self.code.lanes
+        (firsts, reads, places), near = self.pieces, self.near
         first, stop = firsts.element(group), firsts.element(self.plus(group, 1))
         with cgutils.for_range(builder, self.offsets.count) as loop:
             offset = self.offsets.element(loop.index)
-            row = self.times(loop.index, self.code.lanes * self.vectors)
+            row = self.times(loop.index, lanes * vectors)
             with cgutils.for_range(builder, stop, start=first) as piece:
                 part = self.x.vector(builder.add(reads.element(piece.index), offset))
-                self.near.store(part, builder.add(row, places.element(piece.index)))
+                near.store(part, builder.add(row, places.element(piece.index)))
 
-    def near_vectors(self, k: ir.Value) -> list[ir.Value]:
-        """Return the vectors of row k that were copied."""
-        lanes = self.code.lanes
-        start = self.times(k, self.vectors * lanes)
-        return [self.near.vector(self.plus(start, v * lanes)) for v in range(self.vectors)]
+        def vectors_of(k: ir.Value) -> list[ir.Value]:
+            start = self.times(k, vectors * lanes)
+            return [near.vector(self.plus(start, v * lanes)) for v in range(vectors)]
 
-    def far_vectors(self, reads: list[ir.Value]) -> Vectors:
+        return vectors_of
+
+    def lying(self, first: ir.Value, vectors: int) -> Vectors:
         """Return what gives the vectors of a row where they lie."""
+        starts = [self.reads.element(self.plus(first, v)) for v in range(vectors)]
 
-        def vectors(k: ir.Value) -> list[ir.Value]:
+        def vectors_of(k: ir.Value) -> list[ir.Value]:
             offset = self.offsets.element(k)
-            return [self.x.vector(self.code.builder.add(read, offset)) for read in reads]
+            return [self.x.vector(self.code.builder.add(start, offset)) for start in starts]
 
-        return vectors
+        return vectors_of
 
-    def begin(self, row: ir.Value, bias: FlatArray) -> list[list[ir.Value]]:
-        """Return memory for the sums of a tile, in which the bias is."""
-        totals = []
+    def multiply(self, panel: ir.Value, vectors: int, find: Vectors) -> Sums:
+        """Return the sums of a tile within limits."""
+        code, row = self.code, self.times(panel, self.rows)
+        totals: Sums = []
         for m in range(self.rows):
-            first = self.code.splat(bias.element(self.plus(row, m)))
-            totals.append([self.code.total() for _ in range(self.vectors)])
+            first = code.splat(self.bias.element(self.plus(row, m)))
+            totals.append([code.total() for _ in range(vectors)])
             for total in totals[-1]:
-                self.code.builder.store(first, total)
-        return totals
+                code.builder.store(first, total)
+        some = [sums for m, sums in enumerate(totals) if m % self.turns < self.longer]
+        count, begin = self.offsets.count, self.number(0)
+        rest = code.builder.sub(count, self.shared)
+        parts = self.times(self.shared, self.rows), self.times(rest, len(some))
+        start = code.builder.mul(panel, code.builder.add(*parts))
+        self.add(begin, self.shared, start, totals, find)
+        if self.longer < self.turns:
+            self.add(self.shared, count, code.builder.add(start, parts[0]), some, find)
+        return [[self.clamped(total) for total in sums] for sums in totals]
 
-    def multiply(self, row: ir.Value, totals: list[list[ir.Value]], vectors: Vectors) -> None:
-        """Add the products of a panel, which begins with a row, to the sums of a tile."""
-        code, count = self.code, self.offsets.count
-        start = code.builder.mul(row, count)
-        with cgutils.for_range(code.builder, count) as loop:
-            parts = vectors(loop.index)
-            place = code.builder.add(start, self.times(loop.index, self.rows))
+    def add(
+        self, begin: ir.Value, end: ir.Value, place: ir.Value, totals: Sums, find: Vectors
+    ) -> None:
+        """Add the products from `begin` to `end`, whose weights lie at a place, to sums."""
+        code = self.code
+        with cgutils.for_range(code.builder, end, start=begin) as loop:
+            parts = find(loop.index)
+            at = self.times(code.builder.sub(loop.index, begin), len(totals))
             for m, sums in enumerate(totals):
-                factor = code.splat(self.panels.element(self.plus(place, m)))
+                weight = code.builder.add(place, self.plus(at, m))
+                factor = code.splat(self.panels.element(weight))
                 for part, total in zip(parts, sums, strict=True):
                     code.add_product_to(total, part, factor)
 
-    def clamped(self, total: ir.Value, limits: Pair) -> ir.Value:
+    def clamped(self, total: ir.Value) -> ir.Value:
         """Return a vector of sums within limits; NaN stays NaN."""
-        builder, (low, high) = self.code.builder, limits
+        builder, (low, high) = self.code.builder, self.limits
         value = builder.load(total)
         raised = builder.select(builder.fcmp_ordered("<", value, low), low, value)
         return builder.select(builder.fcmp_ordered(">", raised, high), high, raised)
 
-    def finish(
-        self,
-        row: ir.Value,
-        totals: list[list[ir.Value]],
-        limits: Pair,
-        base: ir.Value,
-        writes: list[ir.Value],
-        turns: int,
+    def finish(self, row: ir.Value, first: ir.Value, sums: Sums, stores: Stores) -> None:
+        """Write the rows of a tile that the result has, vector by vector, piece by piece."""
+        builder, (firsts, places, lows, highs) = self.code.builder, stores
+        many = self.code.lanes * self.steps
+        for v in range(len(sums[0])):
+            vector = self.plus(first, v)
+            begin, end = firsts.element(vector), firsts.element(self.plus(vector, 1))
+            with cgutils.for_range(builder, end, start=begin) as piece:
+                low, high = lows.element(piece.index), highs.element(piece.index)
+                place = builder.add(self.base, places.element(piece.index))
+                if self.turns < self.steps:
+                    self.store(row, place, [s[v] for s in sums], (low, high))
+                    continue
+                size = builder.sub(high, low)
+                whole = builder.icmp_signed("==", size, self.number(many))
+                with builder.if_else(whole) as (then, otherwise):
+                    with then:
+                        self.store(row, place, [s[v] for s in sums], None)
+                    with otherwise:
+                        self.store(row, place, [s[v] for s in sums], (low, high))
+
+    def store(
+        self, row: ir.Value, place: ir.Value, sums: list[ir.Value], span: Pair | None
     ) -> None:
-        """Write the rows of a tile that the result has, `turns` of them in turns."""
+        """Write a vector of each row, or the elements in a span of it."""
         builder = self.code.builder
-        done = [[self.clamped(total, limits) for total in sums] for sums in totals]
-        for m in range(0, self.rows, turns):
+        for m in range(0, self.rows, self.turns):
             number = self.plus(row, m)
             with builder.if_then(builder.icmp_signed("<", number, self.starts.count)):
-                place = builder.add(base, self.starts.element(number))
-                for i, write in enumerate(writes):
-                    parts = [done[m + turn][i] for turn in range(turns)]
-                    self.out.store(in_turns(self.code, parts), builder.add(place, write))
+                at = builder.add(place, self.starts.element(number))
+                parts = sums[m : m + self.turns]
+                joined = in_turns(self.code, parts * (self.steps // self.turns))
+                if span is None:
+                    self.out.store(joined, at)
+                else:
+                    self.out.store_some(joined, at, span, self.steps // self.turns)
 
-    def write(
-        self,
-        bias: FlatArray,
-        limits: FlatArray,
-        places: VectorPlaces,
-        pieces: Pieces,
-        base: ir.Value,
-        turns: ir.Value,
-    ) -> None:
-        """Visit the groups of vectors and the panels."""
+    def write(self, vectors: int, stores: Stores) -> None:
+        """Visit all tiles: while a panel stays near, or what was copied for a group of vectors."""
         builder = self.code.builder
-        clamp = [self.code.splat(limits.element(self.number(i))) for i in range(2)]
+        last = self.plus(self.starts.count, self.rows - 1)
+        panels = builder.sdiv(last, self.number(self.rows))
         copied = builder.icmp_signed(">", self.near.count, self.number(0))
-        groups = builder.sdiv(places[0].count, self.number(self.vectors))
-        with cgutils.for_range(builder, groups) as group:
-            first = self.times(group.index, self.vectors)
-            reads, writes = (
-                [p.element(self.plus(first, v)) for v in range(self.vectors)] for p in places
-            )
-            with builder.if_then(copied):
-                self.gather(group.index, pieces)
-            last = self.plus(self.starts.count, self.rows - 1)
-            with cgutils.for_range(builder, builder.sdiv(last, self.number(self.rows))) as panel:
-                row = self.times(panel.index, self.rows)
-                totals = self.begin(row, bias)
-                with builder.if_else(copied) as (then, otherwise):
-                    with then:
-                        self.multiply(row, totals, self.near_vectors)
-                    with otherwise:
-                        self.multiply(row, totals, self.far_vectors(reads))
-                for count in (n for n in TURNS if self.rows % n == 0):
-                    with builder.if_then(builder.icmp_signed("==", turns, self.number(count))):
-                        self.finish(row, totals, (clamp[0], clamp[1]), base, writes, count)
+        with builder.if_else(copied) as (then, otherwise):
+            with then:
+                for number, first, size in self.groups(vectors):
+                    find = self.gather(number, size)
+                    with cgutils.for_range(builder, panels) as panel:
+                        self.tile(panel.index, first, size, find, stores)
+            with otherwise, cgutils.for_range(builder, panels) as panel:
+                for _, first, size in self.groups(vectors):
+                    self.tile(panel.index, first, size, self.lying(first, size), stores)
+
+    def tile(
+        self, panel: ir.Value, first: ir.Value, size: int, find: Vectors, stores: Stores
+    ) -> None:
+        """Compute a tile, and write it."""
+        sums = self.multiply(panel, size, find)
+        self.finish(self.times(panel, self.rows), first, sums, stores)
+
+    def groups(self, vectors: int) -> Iterator[tuple[ir.Value, ir.Value, int]]:
+        """Write loops over groups of vectors; in each, yield its number, first vector and size."""
+        builder, zero = self.code.builder, self.number(0)
+        number, done = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
+        for size in group_sizes(vectors):
+            left = builder.sub(self.reads.count, builder.load(done))
+            with cgutils.for_range(builder, builder.sdiv(left, self.number(size))):
+                first = builder.load(done)
+                yield builder.load(number), first, size
+                builder.store(self.plus(first, size), done)
+                builder.store(self.plus(builder.load(number), 1), number)
 
 
 def _tiles(rows: int, vectors: int) -> Any:
@@ -171,37 +218,63 @@ def _tiles(rows: int, vectors: int) -> Any:
         panels: FlatArray,
         bias: FlatArray,
         limits: FlatArray,
-        places: VectorPlaces,
+        reads: FlatArray,
+        stores: Stores,
         pieces: Pieces,
         near: FlatArray,
         out: FlatArray,
         starts: FlatArray,
         base: ir.Value,
-        turns: ir.Value,
+        shared: ir.Value,
+        turns: tuple[ir.Value, ...],
+        steps: tuple[ir.Value, ...],
+        longer: tuple[ir.Value, ...],
     ) -> None:
         """Write vectors of `out`: sums over k of `panels` times `x`.
 
-        Vector v of row m is written at `base + starts[m] + writes[v]`. Its terms are the weight
-        (m, k) times the vector at `reads[v] + offsets[k]`. `panels` hold `rows` rows each, `bias` a
-        number for each of them, `limits` the least and the greatest result. `places` are (reads,
-        writes), a multiple of `vectors` long. Where `near` has elements, what a tile reads is
-        copied there first, by `pieces`: for each tile the first one's number, and for each piece
-        where it is read, and where in a row of `near` it is written. The elements of `turns`
-        neighbouring rows are written in turns where the first one begins.
+        The terms of vector v of row m are the weight (m, k) times the vector at `reads[v] +
+        offsets[k]`. `panels` hold `rows` rows each, `bias` a number for each of them, `limits` the
+        least and the greatest result. `turns`, `steps` and `longer` are as long as the numbers that
+        they mean: the elements of `turns` neighbouring rows are written in turns, in that many of
+        `steps` places; behind the first `shared` products only the first `longer` of these rows
+        have more. `stores` tell where pieces of a vector are written: for each vector the first
+        one's number, and for each piece the place of the vector's first element, counted from
+        `base + starts[m]`, and from which place behind that to which one elements are written.
+        Where `near` has elements, what a tile reads is copied there first, by `pieces`: for each
+        tile the first one's number, and for each piece where it is read, and where in a row of
+        `near` it is written.
         """
-        tile = _Tiles(code, rows, vectors, x, offsets, panels, near, out, starts)
-        tile.write(bias, limits, places, pieces, base, turns)
+        clamp = [code.splat(limits.element(ir.Constant(ir.IntType(64), i))) for i in range(2)]
+        tile = _Tiles(
+            code,
+            rows,
+            x,
+            offsets,
+            panels,
+            bias,
+            (clamp[0], clamp[1]),
+            reads,
+            pieces,
+            near,
+            out,
+            starts,
+            base,
+            shared,
+            len(turns),
+            len(steps),
+            len(longer),
+        )
+        tile.write(vectors, stores)
 
     return instruction(jit.lanes(), tiles)
 
 
-_tiles24x1, _tiles12x2, _tiles8x3, _tiles6x4 = (
-    _tiles(24, 1),
-    _tiles(12, 2),
-    _tiles(8, 3),
-    _tiles(6, 4),
-)
+_tiles24x1, _tiles12x2, _tiles8x3 = _tiles(24, 1), _tiles(12, 2), _tiles(8, 3)
+_tiles6x4, _tiles4x6, _tiles3x8 = _tiles(6, 4), _tiles(4, 6), _tiles(3, 8)
+_tiles2x12, _tiles10x2, _tiles5x5 = _tiles(2, 12), _tiles(10, 2), _tiles(5, 5)
 _tiles12x1, _tiles6x2, _tiles4x3 = _tiles(12, 1), _tiles(6, 2), _tiles(4, 3)
+_tiles3x4, _tiles2x6, _tiles5x2 = _tiles(3, 4), _tiles(2, 6), _tiles(5, 2)
+_tiles8x1 = _tiles(8, 1)
 
 
 # One function for each tile, by name: numba keeps the code of those that a module defines.
@@ -232,6 +305,24 @@ def tiles6x4(*arguments: Any) -> None:
 
 
 @jit.compiled
+def tiles4x6(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles4x6(*arguments)
+
+
+@jit.compiled
+def tiles3x8(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles3x8(*arguments)
+
+
+@jit.compiled
+def tiles2x12(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles2x12(*arguments)
+
+
+@jit.compiled
 def tiles12x1(*arguments: Any) -> None:
     """See `_tiles`."""
     _tiles12x1(*arguments)
@@ -247,3 +338,39 @@ def tiles6x2(*arguments: Any) -> None:
 def tiles4x3(*arguments: Any) -> None:
     """See `_tiles`."""
     _tiles4x3(*arguments)
+
+
+@jit.compiled
+def tiles3x4(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles3x4(*arguments)
+
+
+@jit.compiled
+def tiles2x6(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles2x6(*arguments)
+
+
+@jit.compiled
+def tiles10x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles10x2(*arguments)
+
+
+@jit.compiled
+def tiles5x5(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles5x5(*arguments)
+
+
+@jit.compiled
+def tiles5x2(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles5x2(*arguments)
+
+
+@jit.compiled
+def tiles8x1(*arguments: Any) -> None:
+    """See `_tiles`."""
+    _tiles8x1(*arguments)

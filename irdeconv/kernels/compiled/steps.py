@@ -55,8 +55,9 @@ _DEPTHWISE = types_of(
 )
 _FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6), {_PAIRS}")
 _TILES = types_of(
-    "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64[::1], 2), "
-    "UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], int64, int64"
+    "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
+    "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
+    "int64, int64, UniTuple(int64, 1), UniTuple(int64, 1), UniTuple(int64, 1)"
 )
 _FINISH = types_of(
     "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
@@ -155,7 +156,7 @@ def tiles12x2(record: Any, bases: Any) -> None:
 
 @_step(_TILES)
 def tiles8x3(record: Any, bases: Any) -> None:
-    """Of 8 rows."""
+    """Of 8 rows, three vectors wide."""
     micro_kernel.tiles8x3(*_tiles(record, bases))
 
 
@@ -181,3 +182,57 @@ def tiles6x2(record: Any, bases: Any) -> None:
 def tiles4x3(record: Any, bases: Any) -> None:
     """Of 4 rows."""
     micro_kernel.tiles4x3(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles4x6(record: Any, bases: Any) -> None:
+    """Of 4 rows, 6 vectors wide."""
+    micro_kernel.tiles4x6(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles3x8(record: Any, bases: Any) -> None:
+    """Of 3 rows, 8 vectors wide."""
+    micro_kernel.tiles3x8(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles2x12(record: Any, bases: Any) -> None:
+    """Of 2 rows, 12 vectors wide."""
+    micro_kernel.tiles2x12(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles10x2(record: Any, bases: Any) -> None:
+    """Of 10 rows, 2 vectors wide."""
+    micro_kernel.tiles10x2(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles5x5(record: Any, bases: Any) -> None:
+    """Of 5 rows, 5 vectors wide."""
+    micro_kernel.tiles5x5(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles8x1(record: Any, bases: Any) -> None:
+    """Of 8 rows, 1 vectors wide."""
+    micro_kernel.tiles8x1(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles3x4(record: Any, bases: Any) -> None:
+    """Of 3 rows, 4 vectors wide."""
+    micro_kernel.tiles3x4(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles2x6(record: Any, bases: Any) -> None:
+    """Of 2 rows, 6 vectors wide."""
+    micro_kernel.tiles2x6(*_tiles(record, bases))
+
+
+@_step(_TILES)
+def tiles5x2(record: Any, bases: Any) -> None:
+    """Of 5 rows, 2 vectors wide."""
+    micro_kernel.tiles5x2(*_tiles(record, bases))

@@ -90,6 +90,45 @@ class FlatArray:
         """Store a vector of any length."""
         self.code.builder.store(value, self._pointer(at, value.type), align=4)
 
+    def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
+        """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
+        code, builder = self.code, self.code.builder
+        if code.lanes == 16:
+            self._store_masked(value, at, span, step)
+            return
+        memory = cgutils.alloca_once(builder, value.type)
+        builder.store(value, memory)
+        first = builder.bitcast(memory, code.scalar.as_pointer())
+        low, high = span
+        with cgutils.for_range_slice(builder, low, high, low.type(step)) as (place, _):
+            element = builder.load(builder.gep(first, [place]))
+            builder.store(element, builder.gep(self.data, [builder.add(at, place)]))
+
+    def _store_masked(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
+        builder, size = self.code.builder, value.type.count
+        number = ir.IntType(32)
+        kind = ir.VectorType(number, size)
+        places = ir.Constant(kind, list(range(size)))
+        low, high = (self._repeated(builder.trunc(edge, number), size) for edge in span)
+        above = builder.icmp_signed(">=", places, low)
+        wanted = builder.and_(above, builder.icmp_signed("<", places, high))
+        if step > 1:
+            bits = ir.VectorType(ir.IntType(1), size)
+            steps = ir.Constant(bits, [int(place % step == 0) for place in range(size)])
+            wanted = builder.and_(wanted, steps)
+        pointer = self._pointer(at, value.type)
+        shape = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, number, wanted.type])
+        name = f"llvm.masked.store.v{size}f32.p0"
+        store = cgutils.get_or_insert_function(builder.module, shape, name)
+        builder.call(store, [value, pointer, number(4), wanted])
+
+    def _repeated(self, value: ir.Value, count: int) -> ir.Value:
+        builder, number = self.code.builder, ir.IntType(32)
+        one = builder.insert_element(
+            ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, number(0)
+        )
+        return self.code.shuffled(one, one, [0] * count)
+
     def _pointer(self, at: ir.Value, kind: ir.Type) -> ir.Value:
         pointer = self.code.builder.gep(self.data, [at])
         return self.code.builder.bitcast(pointer, kind.as_pointer())

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, VectorPlaces, padded
-from irdeconv.kernels.compiled.recorded import (
-    Recorded,
-    Repeated,
-    in_turn,
-)
+from irdeconv.kernels.compiled.panels import FAR_BYTES, Panels, computed
+from irdeconv.kernels.compiled.places import VectorPlaces
+from irdeconv.kernels.compiled.recorded import Recorded, Repeated, in_turn
 from irdeconv.kernels.convolution.conv3d import COLUMN, Conv3d, as_conv3d
 from irdeconv.kernels.convolution.depthwise import compiled
-from irdeconv.kernels.convolution.layout import GAPS, DirectBlock, VectorLayout
+from irdeconv.kernels.convolution.layout import DirectBlock, VectorLayout
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.blocking import pieces
 from irdeconv.kernels.shared.candidate import (
@@ -46,7 +42,9 @@ class DirectRates:
     near: float = 0.5  # each vector that is copied for a tile
     framed: float = 0.1  # each element of a frame
     row: float = 12.0  # each row of a frame
-    taken: float = 0.25  # each element of sums that is copied to the output
+    stored: float = 1.5  # each vector that is written
+    parted: float = 3.0  # each row of a vector's piece
+    taken: float = 0.25  # each element that is converted
     streamed: float = 0.01  # each byte of weights that are not in a near cache
     block: float = 5000.0
 
@@ -80,9 +78,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
     if not conv.direct:
         rows = layout.shape[1] * layout.shape[4] * layout.shape[0] * layout.shape[3]
         elements += conv.channels * conv.axes[COLUMN].size * rows
-        elements += layout.outputs * layout.most * layout.sizes[COLUMN]
-    if not layout.straight:
-        elements += layout.outputs * layout.pitch
+        elements += layout.images * layout.outputs * layout.most * layout.sizes[COLUMN]
     return Candidate(
         name="direct",
         cost=estimate.cost,
@@ -100,7 +96,7 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
     for count, images, rows in layout.kinds:
         part = rates.block
         vectors = layout.vectors(images, rows)
-        part += rates.sums * padded(layout.outputs, vectors, layout.tile) * depth
+        part += rates.sums * computed(layout.outputs, vectors, layout.tile) * depth
         if layout.near:
             runs = 1 if layout.bare else images * rows
             part += rates.near * (vectors + runs) * depth
@@ -110,8 +106,9 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
         if not layout.bare:
             part += rates.framed * conv.channels * images * math.prod(layout.shape)
             part += rates.row * conv.channels * images * math.prod(layout.shape[:5])
-        if not layout.straight:
-            part += rates.taken * layout.outputs * images * rows * layout.sizes[2]
+        part += rates.stored * layout.outputs * vectors
+        if not layout.bare and layout.sizes[COLUMN] % jit.lanes():
+            part += rates.parted * layout.outputs * images * rows
         if not conv.direct:
             inputs = math.prod(a.size for a in conv.axes)
             part += rates.taken * conv.channels * images * inputs
@@ -152,8 +149,6 @@ class DirectConvolution:
                     )
                     for b in layout.blocks
                 ]
-        far = conv.plane if layout.straight else layout.pitch
-        self._starts = np.arange(layout.outputs) * far
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
@@ -173,66 +168,44 @@ class DirectConvolution:
     def _recorded(self, x: Array, out: Array, item: _Share, finish: Fix) -> Piece:
         """Write down what `_block` does, for memory that stays where it is."""
         conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
-        *_, height, width = layout.sizes
-        images, plan = block.images, ScratchPlan()
-        first = (block.depth * height + block.rows.start) * width
-        positions = slice(first, first + block.count * width)
-        count = channels.stop - channels.start
+        images, plan, positions = block.images, ScratchPlan(), self._positions(block)
         source, calls = self._recorded_source(x, block, item.group, plan)
-        base = (images.start * out.shape[1] + channels.start) * conv.plane + first
-        flat: Array | ScratchPlace = out.reshape(-1)
-        sums = plan.array((0 if layout.straight else count, layout.pitch), np.float32)
-        if not layout.straight:
-            base, flat = 0, sums.seen(np.ravel)
-        more = flat, self._starts[:count], base, plan
+        base = (images.start * out.shape[1] + channels.start) * conv.plane + positions.start
+        starts = np.arange(channels.stop - channels.start) * conv.plane
+        more = out.reshape(-1), starts, base, plan
         work: list[Piece | None] = [*calls]
         work.append(item.panels.recorded(source, layout.offsets, item.places, *more))
         for i in range(images.start, images.stop):
-            target = out[i, channels, positions]
-            if not layout.straight:
-                rows = target.reshape(count, block.count, width)
-                part = sums.seen(partial(self._rows, image=i - images.start, count=block.count))
-                work.append(Recorded.of("copy", part, rows))
-            work.append(finish(target, i, channels, positions))
+            work.append(finish(out[i, channels, positions], i, channels, positions))
         return in_turn(work)
+
+    def _positions(self, block: DirectBlock) -> slice:
+        """Return which outputs of a plane a block has."""
+        *_, height, width = self.layout.sizes
+        first = (block.depth * height + block.rows.start) * width
+        return slice(first, first + block.count * width)
 
     def _block(
         self, x: Array, out: Array, item: _Share, epilogue: Epilogue | None, space: Space
     ) -> None:
         """Compute some channels of a block of `out [N, M, positions]`."""
         conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
-        *_, height, width = layout.sizes
-        images = block.images
-        first = (block.depth * height + block.rows.start) * width
-        positions = slice(first, first + block.count * width)
+        images, positions = block.images, self._positions(block)
         source = self._source(x, block, item.group, space)
-        count = channels.stop - channels.start
-        more = self._starts[:count]
-        if layout.straight:
-            target = out[images.start, channels, positions]
-            base = (images.start * out.shape[1] + channels.start) * conv.plane + first
-            item.panels(source, layout.offsets, item.places, out.reshape(-1), more, base, space)
-            deliver(target, target, epilogue, images.start, channels, positions)
-            return
-        sums = space.array((count, layout.pitch), conv.compute)
-        item.panels(source, layout.offsets, item.places, sums.reshape(-1), more, 0, space)
-        used = space.used
-        for i in range(images.start, images.stop):
-            space.release(used)
-            target = out[i, channels, positions]
-            tile = target if conv.direct else space.array(target.shape, conv.compute)
-            rows = tile.reshape(count, block.count, width)
-            rows[...] = self._rows(sums, i - images.start, block.count)
+        count, plane, base = channels.stop - channels.start, conv.plane, 0
+        sums = out[images, channels, positions]
+        if conv.direct:
+            base = (images.start * out.shape[1] + channels.start) * conv.plane + positions.start
+        else:
+            plane = positions.stop - positions.start
+            memory = space.array((sums.shape[0], layout.outputs, plane), conv.compute)
+            sums = memory[:, :count]
+        flat = (out if conv.direct else memory).reshape(-1)
+        starts = np.arange(count) * plane
+        item.panels(source, layout.offsets, item.places, flat, starts, base, space)
+        for i, tile in enumerate(sums, images.start):
+            target = tile if conv.direct else out[i, channels, positions]
             deliver(tile, target, epilogue, i, channels, positions)
-
-    def _rows(self, sums: Array, image: int, count: int) -> Array:
-        """Return the outputs `[M, rows, columns]` of an image among sums."""
-        layout, width = self.layout, self.layout.sizes[2]
-        gaps = layout.mode == GAPS
-        between = layout.shape[5] if gaps else width
-        if image:
-            sums = sums[:, image * (math.prod(layout.shape) if gaps else count * width) :]
-        return sums[:, : count * between].reshape(len(sums), count, between)[..., :width]
 
     def _source(self, x: Array, block: DirectBlock, group: int, space: Space) -> Array:
         """Return what the micro-kernel reads of `x [N, C, depth, row, column]`, flat."""

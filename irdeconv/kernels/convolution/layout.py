@@ -10,20 +10,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from irdeconv.kernels.compiled.panels import (
-    RegisterTile,
-    VectorPlaces,
-    best_tile,
-    near_elements,
-    vector_starts,
-)
+from irdeconv.kernels.compiled.panels import RegisterTile, best_tile, near_elements
+from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
 from irdeconv.kernels.convolution.conv3d import COLUMN, ROW, Conv3d
 from irdeconv.kernels.shared import blocking, jit, products
 from irdeconv.kernels.shared.blocking import pieces, shares
 from irdeconv.kernels.shared.candidate import SHARES
 from irdeconv.spec import Array
 
-FLAT, ROWS, GAPS, NEAR = "flat", "rows", "gaps", "near"
+ROWS, GAPS, NEAR = "rows", "gaps", "near"
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
@@ -46,12 +41,11 @@ class DirectBlock:
 class VectorLayout:
     """How a convolution is cut into blocks, and how a block's frame and vectors lie in memory.
 
-    `mode`: FLAT, vectors run over rows that follow each other without gaps; ROWS, over each row;
-    GAPS, over rows of the frame and what lies between them, also between images, so that short rows
-    waste little, and the outputs are taken out of the sums. NEAR, vectors hold neighbours of the
+    `mode`: ROWS, vectors run over each row; GAPS, over rows of the frame and what lies between
+    them, also between images, so that short rows waste little. NEAR, vectors hold neighbours of the
     output, also of several images, and what a tile reads is copied first, which pays where there
-    are many outputs. A block has `step` rows; the last one may have fewer, or where FLAT or NEAR a
-    few more. `outputs` of a group are computed at a time.
+    are many outputs. A block has `step` rows; the last one may have fewer, or where the input
+    itself is read a few more. `outputs` of a group are computed at a time.
     """
 
     conv: Conv3d
@@ -62,9 +56,7 @@ class VectorLayout:
     @staticmethod
     def all_of(conv: Conv3d) -> list[VectorLayout]:
         """Return the possible ones, with blocks as large as caches allow."""
-        found = [
-            VectorLayout(conv, mode, conv.plane, conv.outputs) for mode in (NEAR, FLAT, ROWS, GAPS)
-        ]
+        found = [VectorLayout(conv, mode, conv.plane, conv.outputs) for mode in (NEAR, GAPS, ROWS)]
         return [replace(k, step=k.room()) for k in found if k.possible]
 
     def shares(self) -> list[VectorLayout]:
@@ -86,23 +78,14 @@ class VectorLayout:
 
     @property
     def possible(self) -> bool:
-        """Whether the output has vectors of this kind."""
-        *_, height, width = self.sizes
-        if self.mode == FLAT:
-            return height * width >= jit.lanes() and (self.bare or self._rows_touch)
-        return self.mode != ROWS or width >= jit.lanes()
-
-    @property
-    def _rows_touch(self) -> bool:
-        """Whether rows of a frame follow each other as those of the output do."""
-        column = self.conv.axes[COLUMN]
-        return column.span(column.out) == column.out and column.stride == 1
+        """Whether it differs from the others."""
+        return self.mode != ROWS or not (self.bare or self.sizes[COLUMN] == 1)
 
     @cached_property
     def bare(self) -> bool:
         """Whether the input itself is read; then a plane is seen as rows of one position."""
         enough = self.conv.plane >= jit.lanes()
-        return self.mode in (FLAT, NEAR) and self.conv.plain and self.conv.direct and enough
+        return self.conv.plain and self.conv.direct and enough
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
@@ -112,8 +95,7 @@ class VectorLayout:
     @cached_property
     def least(self) -> int:
         """The fewest rows of a block."""
-        few = -(-jit.lanes() // self.sizes[COLUMN])
-        return min(few, self.sizes[ROW]) if self.mode in (FLAT, NEAR) else 1
+        return jit.lanes() if self.bare else 1
 
     def room(self) -> int:
         """Return how many rows of equal blocks stay in a cache."""
@@ -131,7 +113,7 @@ class VectorLayout:
     def images(self) -> int:
         """The images of a block."""
         conv, (depth, height, _) = self.conv, self.sizes
-        if self.mode not in (GAPS, NEAR) or self.bare or depth > 1 or self.step < height:
+        if self.mode == ROWS or self.bare or depth > 1 or self.step < height:
             return 1
         each = 4 * (conv.channels * math.prod(self.shape) + conv.outputs * conv.plane)
         return shares(conv.images, -(-conv.images * each // blocking.SIZES.direct_bytes))
@@ -185,39 +167,29 @@ class VectorLayout:
 
     def run(self, images: int, rows: int) -> int:
         """Return how many positions of the frame vectors run over in a block."""
-        if self.mode in (FLAT, NEAR):
+        if self.mode == NEAR or self.bare:
             return images * rows * self.sizes[COLUMN]
         between = math.prod(self.shape)
         return (images - 1) * between + (rows - 1) * self.shape[5] + self.sizes[COLUMN]
 
-    @cached_property
-    def pitch(self) -> int:
-        """How far apart the sums of outputs are, where they are not written to the output."""
-        return products.pitch(self.run(self.images, self.most) + jit.lanes(), np.float32)
-
-    @cached_property
-    def straight(self) -> bool:
-        """Whether sums are written to the output as they are."""
-        _, height, width = self.sizes
-        whole = self.mode in (FLAT, ROWS) or (self.images == 1 and height * width >= jit.lanes())
-        return whole and self.mode != GAPS and self.conv.direct
-
     def places(self, images: int, rows: int) -> VectorPlaces:
         """Return where the vectors of a block are read and written."""
-        lanes, width, tile = jit.lanes(), self.sizes[COLUMN], self.tile
+        conv, width, tile = self.conv, self.sizes[COLUMN], self.tile
         between = 1 if self.bare else self.shape[5]
-        lines = np.arange(rows)[:, None]
+        lines, at = np.arange(rows)[:, None], np.arange(images)[:, None, None]
+        reads = at * math.prod(self.shape) + (lines * between + np.arange(width))
+        image = conv.groups * conv.outputs * conv.plane
+        if not conv.direct:  # memory of its own
+            image = self.outputs * rows * width
+        writes = at * image + (lines * width + np.arange(width))
+        columns = ProductColumns(reads.ravel(), writes.ravel())
         if self.mode == NEAR:
-            far = np.arange(images)[:, None, None] * math.prod(self.shape)
-            positions = far + (lines * between + np.arange(width))
-            return VectorPlaces.copied(positions.ravel(), tile, overlap=self.straight)
+            return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare)
         if self.mode == ROWS:
-            columns = vector_starts(width)
-            reads, writes = lines * between + columns, lines * width + columns
-            return VectorPlaces.of(reads.ravel(), writes.ravel(), tile)
-        run = self.run(images, rows)
-        starts = vector_starts(run) if self.mode == FLAT else np.arange(0, run, lanes)
-        return VectorPlaces.of(starts, starts, tile)
+            starts = np.arange(0, images * rows * width, width)[:, None]
+            return VectorPlaces.lying(columns, (starts + vector_starts(width, False)).ravel())
+        whole = columns.with_gaps()
+        return VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))
 
     @cached_property
     def offsets(self) -> Array:
@@ -244,7 +216,7 @@ class VectorLayout:
     def vectors(self, images: int, rows: int) -> int:
         """Return how many vectors a block has."""
         if self.mode == ROWS:
-            return rows * -(-self.sizes[COLUMN] // jit.lanes())
+            return images * rows * -(-self.sizes[COLUMN] // jit.lanes())
         return -(-self.run(images, rows) // jit.lanes())
 
     @property

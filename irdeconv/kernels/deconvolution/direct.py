@@ -1,37 +1,35 @@
 """Deconvolution by the micro-kernel (the extra `fast`): every residue from one padded input.
 
 A residue is a convolution of stride 1, whose taps read the padded input at fixed distances; so
-nothing is copied per tap. The sums of all residues of a block are written row by row in turns.
+nothing is copied per tap. The residues of a row are computed together where they have equally many
+taps, and written in turns; others are written where they belong, one by one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled.panels import Panels, VectorPlaces, near_elements, vector_starts
+from irdeconv.kernels.compiled.panels import Panels, RowTurns
+from irdeconv.kernels.compiled.places import VectorPlaces
 from irdeconv.kernels.convolution.candidates import MOST_AXES
 from irdeconv.kernels.convolution.depthwise import compiled
-from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import (
     OutputBlock,
     close_tile,
-    images_first,
     pad,
     split_output,
     tile_bytes,
 )
-from irdeconv.kernels.deconvolution.col2im import start_of, steps_of
+from irdeconv.kernels.deconvolution.col2im import start_of
 from irdeconv.kernels.deconvolution.residue_cuts import (
-    APART,
     GAPS,
     NEAR,
     RESIDUES,
+    ROWS,
     ResidueCut,
     ResidueProduct,
 )
@@ -47,48 +45,12 @@ from irdeconv.spec import Array
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 
 
-class RowTurns:
-    """Where the residues of a block lie among its sums, and where their outputs are."""
-
-    def __init__(self, cut: ResidueCut, block: OutputBlock) -> None:
-        problem, box = cut.problem, cut.box(block)
-        *outer, last = block.parts
-        far = cut.channels * cut.pitch
-        sizes = [p.outputs for p in block.parts] if problem.narrow else list(problem.sizes)
-        starts, into = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        for i, part in enumerate(outer):
-            residues, grown = _sources(part, box.origins[i])
-            step = residues * math.prod(cut.counts[i + 1 :]) * far
-            step = step + grown * math.prod(box.sizes[i + 1 :])
-            starts = (starts[:, None] + step).ravel()
-            into = (into[:, None] * sizes[i] + np.arange(part.outputs)).ravel()
-        into *= sizes[-1]
-        residues, grown = _sources(last, box.origins[-1])
-        stride = min(last.axis.stride, last.outputs)
-        follows = len(into) == 1 or bool((np.diff(into) == last.outputs).all())
-        self.rows = np.zeros(1, np.int64), into, starts
-        width = last.outputs if follows else -last.outputs
-        self.row = width, stride, (residues * far + grown)[:stride].astype(np.int64)
-        self.image = math.prod(box.sizes)
-
-
-def _sources(part: geo.OutputSpan, origins: Sequence[int]) -> tuple[Array, Array]:
-    """Return of which residue each output of an axis is, and which of its sums."""
-    residues, grown = np.zeros((2, part.outputs), np.int64)
-    for r, origin in enumerate(origins):
-        taken, where = part.reach(r)
-        residues[where] = r
-        grown[where] = np.arange(taken.start, taken.stop) - origin
-    return residues, grown
-
-
 @dataclass(frozen=True)
 class _Alike:
-    """What is known of blocks that are alike: vectors and terms of each family, and outputs."""
+    """What is known of blocks that are alike: vectors and terms of each product."""
 
     places: list[VectorPlaces]
     offsets: list[Array]
-    turns: RowTurns | None
 
 
 @dataclass(frozen=True)
@@ -107,18 +69,14 @@ class DirectDeconvolution:
 
     def __init__(self, cut: ResidueCut, w: Array) -> None:
         self.cut, self.problem = cut, cut.problem
-        self.whole = all(b.covered for b, _ in cut.blocks.kinds)
         self._plans: dict[Any, _Alike] = {}
-        self._starts = [_starts(cut, f) for f in cut.products]
         full = [b for b in cut.blocks if not b.empty]
         plans = [self._plan(b) for b in full]
         self._empty = [b for b in cut.blocks if b.empty]
         self._items: list[_ChannelWork] = []
         for g, group in enumerate(w):
             for some in pieces(w.shape[2], cut.channels):
-                panels = [
-                    Panels(_matrix(group, f, cut.axes, some), cut.tile(f)) for f in cut.products
-                ]
+                panels = [_panels(group, p, cut, some) for p in cut.products]
                 pairs = zip(full, plans, strict=True)
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]
 
@@ -128,23 +86,20 @@ class DirectDeconvolution:
         origins = (p.first * p.axis.stride - p.axis.begin - p.lo for p in block.parts)
         key = block.count, tuple(p.kind for p in block.parts), *origins
         if key not in self._plans:
-            channels = np.arange(self.problem.group_inputs) * cut.line + cut.lead
-            offsets = [[channels - block.offset(q) for q in f.shifts] for f in cut.products]
+            lead = 0 if cut.bare else cut.lead
+            channels = np.arange(self.problem.group_inputs) * cut.line + lead
+            shared = [len(p.shifts) - p.extra for p in cut.products]
+            taps = [np.array([block.offset(q) for q in p.shifts]) for p in cut.products]
             self._plans[key] = _Alike(
-                places=[self._places(block, f) for f in cut.products],
-                offsets=[np.concatenate(o) for o in offsets],
-                turns=RowTurns(cut, block) if self.whole else None,
+                places=[cut.places(block, p) for p in cut.products],
+                offsets=[
+                    np.concatenate(
+                        [(channels[:, None] - part).ravel() for part in np.split(some, [p])]
+                    )
+                    for some, p in zip(taps, shared, strict=True)
+                ],
             )
         return self._plans[key]
-
-    def _places(self, block: OutputBlock, family: ResidueProduct) -> VectorPlaces:
-        """Return where the vectors of a family are read and written."""
-        cut, tile, box = self.cut, self.cut.tile(family), self.cut.box(block)
-        positions = box.positions(family.members[0], block.grid)
-        if cut.mode == GAPS:  # they are neighbours
-            starts = vector_starts(box.size, overlap=False)
-            return VectorPlaces.of(starts + positions[0], starts, tile)
-        return VectorPlaces.copied(positions, tile, overlap=False)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""
@@ -160,35 +115,36 @@ class DirectDeconvolution:
         """Compute some channels of a block."""
         cut, problem, plan, block = self.cut, self.problem, item.plan, item.block
         count = item.channels.stop - item.channels.start
-        source = self._source(x, block, item.group, space)
-        sums = space.array((math.prod(cut.counts), cut.channels, cut.pitch), np.float32)
-        flat = sums.reshape(-1)
-        families = zip(item.panels, plan.offsets, plan.places, self._starts, strict=True)
-        for panels, offsets, places, starts in families:
-            wanted = starts[:, :count].ravel() if count < cut.channels else starts.reshape(-1)
-            panels(source, offsets, places, flat, wanted, 0, space)
         first = item.group * problem.group_outputs + item.channels.start
         channels = slice(first, first + count)
         tile = block.box(out)[:, channels]
         if problem.narrow:
-            tile = space.array(tile.shape, problem.compute)
-        if plan.turns is None:
-            self._put(sums, block, tile)
-        else:
-            target = tile if problem.narrow else out
-            image, _, plane = steps_of(problem, block, 1, count)
-            steps = 0, plan.turns.image, 0, cut.pitch, image, 0, plane
-            start = start_of(problem, block, first)
-            counts, more = (block.count, 1, count), (plan.turns.rows, plan.turns.row)
-            copy_terms()(flat, target.reshape(-1)[start:], counts, steps, *more)
+            tile = space.array((block.count, cut.channels, *tile.shape[2:]), problem.compute)
+        flat = (tile if problem.narrow else out).reshape(-1)
+        if problem.narrow:
+            tile = tile[:, :count]
+        if not block.covered:
+            tile[...] = 0
+        source = self._source(x, block, item.group, space)
+        base, plane = start_of(problem, block, first), math.prod(cut.sizes(block))
+        for p, panels, offsets, places in zip(
+            cut.products, item.panels, plan.offsets, plan.places, strict=True
+        ):
+            starts = np.repeat(np.arange(count) * plane, len(p.members))
+            used = space.used
+            panels(source, offsets, places, flat, starts, base, space)
+            space.release(used)
         close_tile(tile, out, block, channels, epilogue)
 
     def _source(self, x: Array, block: OutputBlock, group: int, space: Space) -> Array:
         """Return the padded inputs of a group, flat."""
         cut, c = self.cut, self.problem.group_inputs
+        inputs = slice(group * c, (group + 1) * c)
+        if cut.bare:
+            image = contiguous(x[block.images.start, inputs], self.problem.compute, space)
+            return image.reshape(-1)[block.parts[0].first * math.prod(x.shape[3:]) :]
         frames = space.array((c, cut.line), np.float32)
         frames[:, : cut.lead] = 0
-        inputs = slice(group * c, (group + 1) * c)
         if any(p.last < p.axis.inputs for p in block.parts[1:]) or x.dtype != frames.dtype:
             host = frames[:, cut.lead : cut.lead + block.columns]
             part = block.inputs(x)[:, inputs]
@@ -204,56 +160,33 @@ class DirectDeconvolution:
             compiled().fill_all(image, frames, cut.lead + n * size, shape, axes)
         return frames.reshape(-1)
 
-    def _put(self, sums: Array, block: OutputBlock, tile: Array) -> None:
-        """Write every residue, where not every output is reached."""
-        tile[...] = 0
-        box = self.cut.box(block)
-        planes = sums[:, : tile.shape[1], : box.size]
-        planes = planes.reshape(*planes.shape[:2], box.images, *box.sizes)
-        for plane, r in zip(planes, geo.residues(self.cut.axes), strict=True):
-            taken, where = [], []
-            for part, i, origins in zip(block.parts, r, box.origins, strict=True):
-                some, places = part.reach(i)
-                taken.append(slice(some.start - origins[i], some.stop - origins[i]))
-                where.append(places)
-            part_of = images_first(plane[(slice(None), slice(None), *taken)], block)
-            trailing(tile, where)[...] = part_of
 
-
-def _matrix(
-    w: Array, family: ResidueProduct, axes: Sequence[geo.DeconvAxis], channels: slice
-) -> Array:
-    """Return the filter `[members * channels, shifts * C/g]` of a family."""
-    rows = []
-    for r in family.members:
-        taps = [
-            tuple(a + b * axis.step for a, b, axis in zip(r, q, axes, strict=True))
-            for q in family.shifts
-        ]
-        rows.append(np.concatenate([trailing(w, k)[:, channels] for k in taps]).T)
-    return np.concatenate(rows)
-
-
-def _starts(cut: ResidueCut, family: ResidueProduct) -> Array:
-    """Return where the sums of a family's rows begin, `[members, channels]`."""
-    residues = np.array([np.ravel_multi_index(r, cut.counts) for r in family.members])
-    rows = residues[:, None] * cut.channels + np.arange(cut.channels)
-    return np.ascontiguousarray(rows * cut.pitch, np.int64)
-
-
-@cache
-def copy_terms() -> Any:
-    """Import what needs numba."""
-    from irdeconv.kernels.compiled.col2im import copy_terms as found
-
-    return found
+def _panels(w: Array, product: ResidueProduct, cut: ResidueCut, channels: slice) -> Panels:
+    """Pack the filter of a product, `[channels * members, taps * C/g]`: first the shared taps."""
+    rows, c = list[list[Array]](), w.shape[0]
+    for r in product.members:
+        residue = *product.outer, r
+        taps = []
+        for q in product.shifts:
+            tap = tuple(a + b * axis.step for a, b, axis in zip(residue, q, cut.axes, strict=True))
+            missing = tap[-1] >= cut.axes[-1].kernel
+            some = trailing(w, tap)[:, channels] if not missing else np.zeros_like(rows[0][0])
+            taps.append(some)
+        rows.append(taps)
+    matrix: Array = np.array(rows).transpose(3, 0, 2, 1)  # [channels, members, C/g, shifts]
+    parts = [
+        part.reshape(part.shape[0] * part.shape[1], c * part.shape[-1])
+        for part in np.split(matrix, [len(product.shifts) - product.extra], axis=3)
+    ]
+    turns = RowTurns(len(product.members), cut.steps, product.longer, c * product.extra)
+    return Panels(np.concatenate(parts, axis=1), cut.tile(product), turns)
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel for floats that are summed in f32, if numba is there."""
     if not jit.available() or problem.compute != np.float32 or problem.rank > MOST_AXES:
         return []
-    cuts = [_cut(problem, mode, 1) for mode in (GAPS, NEAR, APART)]
+    cuts = [_cut(problem, mode, 1) for mode in (GAPS, ROWS, NEAR)]
     best = min(cuts, key=lambda cut: cut.nanoseconds(RESIDUES))
     return [shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)]
 
@@ -261,23 +194,24 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
 def _cut(problem: ConvProblem, mode: str, share: int) -> ResidueCut:
     """Cut the work into blocks that stay in a cache, or into a part of these."""
     sizes, m = blocking.SIZES, problem.group_outputs
-    residues = math.prod(len(a.counts) for a in geo.axes_of(problem))
-    limit = sizes.residues_bytes // (4 * max(problem.group_inputs, min(m, 32) * residues))
+    each = max(problem.group_inputs, m * math.prod(problem.strides))
+    limit = sizes.residues_bytes // (4 * each)
     blocks = split_output(problem, max(sizes.residues_columns, limit) // share, overhead=2)
-    positions = blocks.most(lambda b: b.columns)
-    room = max(1, sizes.residues_bytes // (4 * residues * positions))
-    parts = max(-(-m // room), min(-(-m // LEAST_CHANNELS), share // len(blocks)))
-    return ResidueCut(problem, mode, blocks, shares(m, parts))
+    parts = min(-(-m // LEAST_CHANNELS), share // len(blocks))
+    cut = ResidueCut(problem, mode, blocks, shares(m, parts))
+    single = replace(cut, blocks=replace(blocks, images=1))
+    return single if single.bare else cut
 
 
 def _candidate(cut: ResidueCut) -> Candidate:
     problem = cut.problem
     estimate = Estimate(RESIDUES, cut.nanoseconds)
-    elements = problem.group_inputs * cut.line + math.prod(cut.counts) * cut.channels * cut.pitch
-    elements += 2 * problem.shape[1] * problem.group_outputs * problem.taps
-    if cut.mode != GAPS:
-        elements += sum(near_elements(cut.depth(f), cut.tile(f)) for f in cut.products)
     chunks = -(-problem.group_outputs // cut.channels)
+    weights = sum((cut.rows(p) + cut.tile(p).rows) * cut.depth(p) for p in cut.products)
+    elements = cut.near + problem.groups * chunks * weights
+    elements += (
+        problem.shape[1] * problem.positions if cut.bare else problem.group_inputs * cut.line
+    )
     return Candidate(
         name="direct",
         cost=estimate.cost,

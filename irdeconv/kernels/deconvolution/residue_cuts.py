@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,30 +10,35 @@ from functools import cached_property
 
 import numpy as np
 
-from irdeconv.kernels.compiled import ZIPPED
-from irdeconv.kernels.compiled.panels import FAR_BYTES, RegisterTile, best_tile, padded
+from irdeconv.kernels.compiled import TURNS
+from irdeconv.kernels.compiled.panels import (
+    FAR_BYTES,
+    RegisterTile,
+    best_tile,
+    computed,
+    near_elements,
+)
+from irdeconv.kernels.compiled.places import ProductColumns, VectorPlaces, vector_starts
 from irdeconv.kernels.deconvolution import residues as geo
 from irdeconv.kernels.deconvolution.blocks import Blocking, OutputBlock
 from irdeconv.kernels.shared import jit
 from irdeconv.kernels.shared.problem import ConvProblem
 from irdeconv.kernels.shared.products import pitch
-from irdeconv.spec import Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = 0.15  # each vector of products that is added
-    near: float = 0.5  # each vector that is copied for a tile
-    framed: float = 0.2  # each element of the padded input
+    sums: float = 0.132  # each vector of products that is added
+    near: float = 0.8  # each piece that is copied for a tile
+    framed: float = 0.1  # each element of the padded input
     line: float = 12.0  # each row of it
-    row: float = 16.0  # each row of the output
-    written: float = 0.3  # each element of it, written by vectors in turns
-    strided: float = 1.3  # each element of it, written alone
+    stored: float = 1.5  # each vector that is written whole
+    parted: float = 3.0  # each row of a vector's piece
     streamed: float = 0.01  # each byte of weights that are not in a near cache
-    call: float = 2000.0
-    block: float = 9000.0
+    call: float = 3000.0
+    block: float = 6000.0
 
 
 RESIDUES = ResidueRates()
@@ -41,32 +47,48 @@ Shift = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ResidueProduct:
-    """Residues with equally many taps, and these taps' shifts."""
+    """A residue of the outer axes, and of the last one those that are written in turns.
 
-    members: list[Shift]
+    `shifts` are those of its taps. The last `extra` of them have only the first `longer` members.
+    """
+
+    outer: Shift
+    members: tuple[int, ...]
     shifts: list[Shift]
+    longer: int
+    extra: int
 
 
 def products_of(axes: Sequence[geo.DeconvAxis]) -> list[ResidueProduct]:
-    """Put residues with equally many taps together."""
-    members: dict[Shift, list[Shift]] = {}
-    for r in geo.residues(axes):
-        members.setdefault(tuple(a.counts[i] for a, i in zip(axes, r, strict=True)), []).append(r)
-    return [
-        ResidueProduct(residues, list(np.ndindex(*counts))) for counts, residues in members.items()
-    ]
+    """Return the products of a block: residues are computed together where they make whole rows."""
+    *outer, last = axes
+    whole = len(last.counts) == last.stride and last.dilation == 1 and last.stride in TURNS
+    every = tuple(range(len(last.counts)))
+    found = []
+    for residue in geo.residues(outer):
+        counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
+        for members in [every] if whole else [(r,) for r in every]:
+            least, most = last.counts[members[-1]], last.counts[members[0]]
+            longer = sum(last.counts[r] == most for r in members)
+            shifts = [
+                shift
+                for columns in (range(least), range(least, most))
+                for shift in itertools.product(*counts, columns)
+            ]
+            extra = math.prod(map(len, counts)) * (most - least)
+            found.append(ResidueProduct(residue, members, shifts, longer, extra))
+    return found
 
 
-GAPS, NEAR, APART = "gaps", "near", "apart"
+GAPS, ROWS, NEAR = "gaps", "rows", "near"
 
 
 @dataclass(frozen=True)
 class ResidueCut:
     """How the work is cut: blocks of the output, and `channels` of a group at a time.
 
-    `mode`: GAPS, vectors run over the padded inputs as they lie; NEAR, over those that some residue
-    needs, which are copied for each tile; APART, each residue is a product of its own, over what it
-    needs.
+    `mode`: GAPS, vectors run over the padded inputs as they lie; ROWS, over each row of them; NEAR,
+    over those that a residue needs, which are copied for each tile.
     """
 
     problem: ConvProblem
@@ -81,38 +103,138 @@ class ResidueCut:
 
     @cached_property
     def products(self) -> list[ResidueProduct]:
-        """The residues that a product computes together, and the shifts of their taps."""
-        together = products_of(self.axes)
-        if self.mode != APART:
-            return together
-        return [ResidueProduct([r], f.shifts) for f in together for r in f.members]
+        """What is computed together."""
+        return products_of(self.axes)
 
     @cached_property
-    def counts(self) -> tuple[int, ...]:
-        """The number of residues of each axis."""
-        return tuple(len(a.counts) for a in self.axes)
-
-    def box(self, block: OutputBlock) -> ResidueSums:
-        """Return what a block's sums are."""
-        return ResidueSums.of(block, self.mode)
-
-    def vectors(self, block: OutputBlock) -> int:
-        """How many vectors the sums of a residue have."""
-        return -(-self.box(block).size // jit.lanes())
+    def steps(self) -> int:
+        """How far apart in the output the sums of a residue are."""
+        return self.axes[-1].stride
 
     @cached_property
-    def most(self) -> int:
-        """The most vectors of a block."""
-        return self.blocks.most(self.vectors)
+    def bare(self) -> bool:
+        """Whether the inputs themselves are read: outputs are single terms, and none is cut off."""
+        problem = self.problem
+        pairs = zip(problem.shape[2:], problem.strides, strict=True)
+        every = problem.sizes == tuple(i * s for i, s in pairs) and not any(problem.begin)
+        if not every or any(a.halo for a in self.axes) or problem.narrow or self.blocks.images > 1:
+            return False
+        rest = math.prod(problem.shape[3:])
+        whole = all(b.columns == b.parts[0].inputs * rest for b, _ in self.blocks.kinds)
+        return whole and min(b.columns for b, _ in self.blocks.kinds) >= jit.lanes()
 
-    def depth(self, family: ResidueProduct) -> int:
+    def depth(self, product: ResidueProduct) -> int:
         """The products of each sum."""
-        return self.problem.group_inputs * len(family.shifts)
+        return self.problem.group_inputs * len(product.shifts)
 
-    def tile(self, family: ResidueProduct) -> RegisterTile:
-        """The tile of the micro-kernel for a family."""
-        rows, depth = self.channels * len(family.members), self.depth(family)
-        return best_tile(rows, self.most, depth if self.mode != GAPS else 0)
+    def rows(self, product: ResidueProduct) -> int:
+        """The rows of a product."""
+        return self.channels * len(product.members)
+
+    def mean_depth(self, product: ResidueProduct) -> float:
+        """The products of each sum, on average."""
+        less = product.extra * (1 - product.longer / len(product.members))
+        return self.problem.group_inputs * (len(product.shifts) - less)
+
+    def columns(self, block: OutputBlock, product: ResidueProduct) -> ProductColumns:
+        """Return a product's columns: reads are in the padded inputs, writes from the block's first
+        output on.
+        """
+        *outer, last = block.parts
+        sizes = self.sizes(block)
+        images = np.arange(block.count)
+        reads, writes = images, images * self.image(block)
+        for part, r, grid, size in zip(
+            outer, product.outer, block.grid, _strides(sizes), strict=False
+        ):
+            taken, where = part.reach(r)
+            reads = (reads[:, None] * grid + np.arange(taken.start, taken.stop)).ravel()
+            writes = (
+                writes[:, None] + np.arange(where.start, where.stop, where.step) * size
+            ).ravel()
+        reaches = [last.reach(r) for r in product.members]
+        start = min(taken.start for taken, _ in reaches)
+        stop = max(taken.stop for taken, _ in reaches)
+        taken, where = reaches[0]
+        first = where.start - (taken.start - start) * self.steps  # may lie in front of the block
+        at = np.arange(stop - start)
+        lows = np.clip(-first - at * self.steps, 0, self.steps)
+        highs = np.clip(last.outputs - first - at * self.steps, 0, self.steps)
+        if len(product.members) < self.steps:
+            lows, highs = np.zeros_like(lows), np.full_like(highs, self.steps)
+        reads = reads[:, None] * block.grid[-1] + start + at
+        rows = (len(writes), 1)
+        return ProductColumns(
+            reads.ravel(),
+            (writes[:, None] + first + at * self.steps).ravel(),
+            self.steps,
+            np.tile(lows, rows).ravel(),
+            np.tile(highs, rows).ravel(),
+        )
+
+    def sizes(self, block: OutputBlock) -> tuple[int, ...]:
+        """The sizes of the output, or of the memory in which a block is summed."""
+        if self.problem.narrow:
+            return tuple(p.outputs for p in block.parts)
+        return self.problem.sizes
+
+    def image(self, block: OutputBlock) -> int:
+        """How far apart the images are there."""
+        planes = self.channels if self.problem.narrow else self.problem.outputs
+        return planes * math.prod(self.sizes(block))
+
+    def width(self, block: OutputBlock, product: ResidueProduct) -> int:
+        """How many columns a row has."""
+        reaches = [block.parts[-1].reach(r)[0] for r in product.members]
+        size: int = max(s.stop for s in reaches) - min(s.start for s in reaches)
+        return max(0, size)
+
+    def lines(self, block: OutputBlock, product: ResidueProduct) -> tuple[int, int]:
+        """How many rows of columns there are, and how many the run over them has with gaps."""
+        lines = run = block.count
+        for i, (part, r) in enumerate(zip(block.parts, product.outer, strict=False)):
+            taken, _ = part.reach(r)
+            size = max(0, taken.stop - taken.start)
+            run = (run - 1) * block.grid[i] + size if run and size else 0
+            lines *= size
+        return lines, run
+
+    def vectors(self, block: OutputBlock, product: ResidueProduct) -> int:
+        """How many vectors a product has."""
+        (lines, run), width = self.lines(block, product), self.width(block, product)
+        if not lines or not width:
+            return 0
+        if self.mode == ROWS and not self.bare:
+            return lines * -(-width // jit.lanes())
+        if self.mode == GAPS:
+            run = (run - 1) * block.grid[-1] + width
+            return -(-run // jit.lanes())
+        return -(-lines * width // jit.lanes())
+
+    def places(self, block: OutputBlock, product: ResidueProduct) -> VectorPlaces:
+        """Return where the vectors of a product are read and written."""
+        columns = self.columns(block, product)
+        if self.mode == NEAR:
+            return VectorPlaces.copied(columns, self.tile(product).vectors, overlap=self.bare)
+        width, count = self.width(block, product), len(columns.reads)
+        if self.mode == ROWS and not self.bare:
+            starts = np.arange(0, count, max(1, width))[:, None] + vector_starts(width, False)
+            return VectorPlaces.lying(columns, starts.ravel())
+        whole = columns.with_gaps()
+        return VectorPlaces.lying(whole, vector_starts(len(whole.reads), self.bare))
+
+    @cached_property
+    def _tiles(self) -> dict[tuple[Shift, tuple[int, ...]], RegisterTile]:
+        return {(p.outer, p.members): self._best(p) for p in self.products}
+
+    def tile(self, product: ResidueProduct) -> RegisterTile:
+        """The tile of the micro-kernel for a product."""
+        return self._tiles[product.outer, product.members]
+
+    def _best(self, product: ResidueProduct) -> RegisterTile:
+        most = self.blocks.most(lambda b: self.vectors(b, product))
+        depth = self.depth(product) if self.mode == NEAR else 0
+        return best_tile(self.rows(product), most, depth, len(product.members))
 
     @cached_property
     def lead(self) -> int:
@@ -122,79 +244,49 @@ class ResidueCut:
     @cached_property
     def line(self) -> int:
         """How far apart the channels of the padded inputs are."""
+        if self.bare:
+            return self.problem.positions
         # Residues with fewer outputs than others read up to a row behind.
         columns = self.blocks.most(lambda b: b.columns + math.prod(b.grid[1:]))
         return pitch(self.lead + columns + jit.lanes(), np.float32)
 
-    @cached_property
-    def pitch(self) -> int:
-        """How far apart the sums of residues are."""
-        return pitch(self.most * jit.lanes(), np.float32)
+    @property
+    def near(self) -> int:
+        """The elements that are copied for a tile, at most."""
+        if self.mode != NEAR:
+            return 0
+        return max(near_elements(self.depth(p), self.tile(p)) for p in self.products)
 
     def nanoseconds(self, rates: ResidueRates) -> float:
         """Return the estimated time."""
-        problem, total = self.problem, 0.0
-        c = problem.group_inputs
-        for block, times in self.blocks.kinds:
-            box = self.box(block)
-            vectors = self.vectors(block)
-            spent = rates.block + rates.framed * c * block.columns
+        total = sum(times * self._block(block, rates) for block, times in self.blocks.kinds)
+        return total * self.problem.groups * -(-self.problem.group_outputs // self.channels)
+
+    def _block(self, block: OutputBlock, rates: ResidueRates) -> float:
+        """Return the estimated time of a block and some channels."""
+        c, spent = self.problem.group_inputs, rates.block
+        if not self.bare:
+            spent += rates.framed * c * block.columns
             spent += rates.line * c * block.columns / max(1, block.grid[-1])
-            for f in self.products:
-                rows, depth, tile = self.channels * len(f.members), self.depth(f), self.tile(f)
-                spent += rates.call + rates.sums * padded(rows, vectors, tile) * depth
-                if self.mode != GAPS:
-                    spent += rates.near * depth * (vectors + box.size / box.sizes[-1])
-                if 4 * rows * depth > FAR_BYTES:
-                    times_read = -(-vectors // tile.vectors)
-                    spent += rates.streamed * times_read * 4 * rows * depth
-            outputs = self.channels * block.output_positions
-            in_turns = self.axes[-1].stride in (1, *ZIPPED)
-            spent += (rates.written if in_turns else rates.strided) * outputs
-            spent += rates.row * outputs / block.parts[-1].outputs
-            total += times * spent
-        return total * problem.groups * -(-problem.group_outputs // self.channels)
+        whole = sum(4 * self.rows(p) * self.depth(p) for p in self.products)
+        for p in self.products:
+            rows, depth, tile = self.rows(p), self.depth(p), self.tile(p)
+            vectors, width = self.vectors(block, p), self.width(block, p)
+            lines, _ = self.lines(block, p)
+            spent += rates.call + rates.sums * computed(rows, vectors, tile) * self.mean_depth(p)
+            # A row ends in the middle of a vector.
+            parts = lines if width % jit.lanes() or len(p.members) > 1 else 0
+            if self.mode == NEAR:
+                spent += rates.near * depth * (vectors + parts)
+            stores = len(p.members) if len(p.members) == self.steps else self.steps
+            spent += rates.stored * self.channels * vectors * stores
+            spent += rates.parted * self.channels * parts
+            if whole > FAR_BYTES:
+                read = -(-vectors // tile.vectors) if 4 * rows * depth > FAR_BYTES else 1
+                spent += rates.streamed * read * 4 * rows * depth
+        return spent
 
 
-@dataclass(frozen=True)
-class ResidueSums:
-    """The sums of a block's residues: `[images, *sizes]` grown positions of each.
-
-    `origins` are the first ones along each axis for each residue of it, counted in the padded
-    inputs.
-    """
-
-    images: int
-    sizes: tuple[int, ...]
-    origins: tuple[tuple[int, ...], ...]
-
-    @property
-    def size(self) -> int:
-        """How many sums a residue has."""
-        return self.images * math.prod(self.sizes)
-
-    @staticmethod
-    def of(block: OutputBlock, mode: str) -> ResidueSums:
-        """Find it."""
-        sizes, origins = [], []
-        for i, part in enumerate(block.parts):
-            residues = len(part.axis.counts)
-            spans = [part.reach(r)[0] for r in range(residues)]
-            start, stop = part.start - part.first, part.stop - part.first
-            if mode == APART:
-                size = max(max(s.stop - s.start for s in spans), 1)
-                first = [s.start if s.stop > s.start else 0 for s in spans]
-            elif mode == NEAR or (i == 0 and block.count == 1):
-                size, first = max(1, stop - start), [start] * residues
-            else:
-                size, first = block.grid[i], [0] * residues
-            sizes.append(size)
-            origins.append(tuple(first))
-        return ResidueSums(block.count, tuple(sizes), tuple(origins))
-
-    def positions(self, residue: Shift, grid: Sequence[int]) -> Array:
-        """Return where in the padded inputs a residue's grown positions lie."""
-        at = np.arange(self.images)
-        for size, first, r, extent in zip(self.sizes, self.origins, residue, grid, strict=True):
-            at = (at * extent)[..., None] + first[r] + np.arange(size)
-        return at.ravel()
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """Return how far apart neighbours of each axis are."""
+    return list(itertools.accumulate(reversed(sizes[1:]), lambda a, b: a * b, initial=1))[::-1]

@@ -1,0 +1,212 @@
+"""Compare the kernels that the cost formulas pick with the best of the candidates, measured.
+
+    python tools/compare_picks.py
+    python tools/compare_picks.py --list public --only dcgan --details
+
+Three lists of layers: the public ones of `bench_layers.json`; held-out ones, to which no rate was
+fitted (`held_out_layers.json`); and deconvolutions and convolutions drawn at random, from a seed
+that is printed. Every candidate whose estimate is not far above the least is timed, on one thread,
+by the least processor time over rounds in which the candidates of a layer take turns. For each list
+this prints the geometric mean of the picks' times over the best candidates', and the worst layer.
+With --details it prints all candidates, estimates next to times. Exit code 1 where a mean is above
+--most, 2 where there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import bench_regression
+import checkout  # noqa: F401
+import fit_rates
+import numpy as np
+
+from irdeconv.benchmark.machine import Conditions
+from irdeconv.benchmark.measure import Call, Clock, Effort, interleaved
+from irdeconv.kernels.candidates import for_convolution, for_deconvolution
+from irdeconv.kernels.shared.blas import blas_threads
+from irdeconv.kernels.shared.candidate import Candidate, worthwhile
+from irdeconv.kernels.shared.problem import ConvProblem
+from irdeconv.kernels.shared.team import Threads, arithmetic
+
+HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
+LISTS = ("public", "held-out", "random")
+LEAST, MOST = 5e4, 2e7  # ns that a random layer should take, by its estimate
+FAR = 4.0  # candidates are timed whose estimates are at most this multiple of the least
+
+
+@dataclass(frozen=True)
+class Task:
+    """A layer and what could compute it, the pick first."""
+
+    name: str
+    problem: ConvProblem
+    deconvolution: bool
+    candidates: tuple[Candidate, ...]
+
+    @staticmethod
+    def of(name: str, problem: ConvProblem, deconvolution: bool) -> Task:
+        """List the candidates as a plan does."""
+        found = (for_deconvolution if deconvolution else for_convolution)(problem)
+        kernels = worthwhile(found)
+        some = [c for c in kernels if c.cost <= FAR * kernels[0].cost]
+        return Task(name, problem, deconvolution, tuple(some))
+
+    def calls(self) -> dict[str, Call]:
+        """Return what is timed, by place and name."""
+        problem, rng, team = self.problem, np.random.default_rng(0), Threads(1)
+        sides = problem.group_inputs, problem.group_outputs
+        shape = problem.groups, *(sides if self.deconvolution else sides[::-1]), *problem.kernel
+        x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, shape))
+        out = np.empty(problem.out_shape, np.float32)
+
+        def call_of(candidate: Candidate) -> Call:
+            kernel = candidate.prepare(w)
+
+            def call() -> None:
+                team.begin()
+                kernel(x, out, None, team)
+
+            return call
+
+        return {f"{i} {c.name}": call_of(c) for i, c in enumerate(self.candidates)}
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A layer's candidates with their times in seconds, the pick first."""
+
+    task: Task
+    times: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The pick's time over the least."""
+        return self.times[0] / min(self.times)
+
+    def line(self) -> str:
+        """Tell the pick and the best."""
+        best = self.task.candidates[self.times.index(min(self.times))]
+        pick, least = self.times[0] * 1e3, min(self.times) * 1e3
+        names = f"{self.task.candidates[0].name} {pick:.3f} ms, best {best.name} {least:.3f} ms"
+        return f"{self.task.name:<24} {self.ratio:5.2f}  {names}"
+
+    def details(self) -> Iterator[str]:
+        """Tell estimates and times of all candidates."""
+        for candidate, time in zip(self.task.candidates, self.times, strict=True):
+            guess = candidate.cost / 1e6
+            yield f"    {candidate.name:<24} {time * 1e3:8.3f} ms, estimated {guess:.3f}"
+
+
+def problem_of(layer: bench_regression.Layer) -> ConvProblem:
+    """Return what a layer of a list computes."""
+    ones = [1] * len(layer.kernel)
+    dilations, pads = layer.dilations or ones, layer.pads or [0 for _ in ones]
+    more = layer.output_padding or [0 for _ in ones]
+    rows = zip(layer.input[2:], layer.kernel, layer.strides, dilations, pads, more, strict=True)
+    return ConvProblem(
+        shape=tuple(layer.input),
+        outputs=layer.outputs,
+        groups=layer.groups,
+        kernel=tuple(layer.kernel),
+        strides=tuple(layer.strides),
+        dilations=tuple(dilations),
+        begin=tuple(pads),
+        sizes=tuple((i - 1) * s + d * (k - 1) + 1 - 2 * p + o for i, k, s, d, p, o in rows),
+    )
+
+
+def listed(path: Path) -> list[Task]:
+    """Return the layers of a file."""
+    return [Task.of(r.name, problem_of(r), True) for r in bench_regression.read_layers(path)]
+
+
+def drawn(count: int, seed: int) -> list[Task]:
+    """Draw deconvolutions, and half as many convolutions, that take neither too short nor long."""
+    rng, found = random.Random(seed), list[Task]()
+    for _ in range(fit_rates.DRAWS * count):
+        if len(found) >= count:
+            break
+        deconvolution = len(found) % 3 != 2
+        problem = fit_rates.draw_problem(rng, deconvolution)
+        if problem.empty or math.prod(problem.shape) + math.prod(problem.out_shape) > 1 << 22:
+            continue
+        task = Task.of(f"random {len(found)}", problem, deconvolution)
+        if LEAST <= task.candidates[0].cost <= MOST:
+            found.append(task)
+    return found
+
+
+def tasks(name: str, args: argparse.Namespace) -> list[Task]:
+    """Return the layers of a list."""
+    if name == "random":
+        found = drawn(args.count, args.seed)
+    else:
+        found = listed(HELD_OUT if name == "held-out" else bench_regression.LAYERS)
+    return [t for t in found if args.only in t.name]
+
+
+def measure(task: Task, effort: Effort, clock: Clock) -> Picked:
+    """Time the candidates."""
+    with blas_threads(1), arithmetic():
+        samples = interleaved(task.calls(), effort, clock=clock)
+    return Picked(task, tuple(min(s.cpu for s in some) for some in samples.values()))
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("--list", action="append", choices=LISTS, help="a list; may be repeated")
+    p.add_argument("--only", default="", help="layers whose name contains this")
+    p.add_argument("--count", type=int, default=40, help="layers that are drawn")
+    p.add_argument("--seed", type=int, help="by which they are drawn; else a new one every time")
+    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--seconds", type=float, default=0.05, help="per candidate and round")
+    p.add_argument("--most", type=float, default=1.03, help="the greatest mean that is accepted")
+    p.add_argument("--details", action="store_true", help="print every candidate")
+    return p.parse_args(argv)
+
+
+def show(name: str, picked: Sequence[Picked]) -> float:
+    """Print what a list came to; return the geometric mean."""
+    mean = bench_regression.geometric_mean([p.ratio for p in picked])
+    worst = max(picked, key=lambda p: p.ratio)
+    print(f"{name}: geometric mean of pick over best {mean:.3f} of {len(picked)} layers, ", end="")
+    print(f"worst {worst.ratio:.2f} ({worst.task.name})\n")
+    return mean
+
+
+def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
+    """Measure and print."""
+    args = arguments(argv)
+    if args.seed is None:
+        args.seed = random.SystemRandom().randrange(1 << 16)
+    effort = Effort(rounds=args.rounds, time=args.rounds * args.seconds)
+    print(f"{Conditions.now().cpu}, seed {args.seed}\n")
+    means = list[float]()
+    for name in args.list or LISTS:
+        picked = list[Picked]()
+        for task in tasks(name, args):
+            picked.append(measure(task, effort, clock or Clock()))
+            print(picked[-1].line(), flush=True)
+            if args.details:
+                print("    " + str(task.problem))
+                print(*picked[-1].details(), sep="\n", flush=True)
+        if picked:
+            means.append(show(name, picked))
+    if not means:
+        print("compare_picks: no layer to measure", file=sys.stderr)
+        return 2
+    return 1 if max(means) > args.most else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
